@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boot one kernel of the lab under QEMU and watch its verdict channel."""
+
+import os
+import shutil
+import subprocess
+import time
+
+import judge
+import records
+
+# A dying kernel ends QEMU instead of hanging, a warning is deadly.
+CMDLINE = "panic=-1 panic_on_warn=1 oops=panic"
+
+
+def pack(record, tests, programs=(), overlay=None):
+    """Make the initramfs: an overlay, init, modules, programs, the plan."""
+    root = record.boot / "root"
+    shutil.rmtree(root, ignore_errors=True)
+    if overlay:
+        shutil.copytree(overlay, root, symlinks=True)
+    shutil.copytree(record.userland / "bin", root / "lab" / "bin")
+    shutil.copy(record.userland / "init", root)
+    for program in programs:
+        shutil.copy(program, root / "lab" / "bin")
+    plan = [["verdict", record.node]]
+    for module in record.modules:
+        shutil.copy(record.kernel / module, root / "lab")
+        plan.append(["module", "/lab/" + os.path.basename(module)])
+    plan += [["test", name, f"/lab/bin/{program}", *args]
+             for name, program, *args in tests]
+    for line in plan:
+        if any("\t" in word or "\n" in word for word in line):
+            raise records.Invalid("no tab or newline in an argument, please")
+    (root / "lab" / "plan").write_text(
+        "".join("\t".join(line) + "\n" for line in plan))
+    files = "\0".join(str(path.relative_to(root))
+                      for path in sorted(root.rglob("*")))
+    with (record.boot / "initramfs").open("wb") as image:
+        subprocess.run(["cpio", "-0", "-o", "-H", "newc", "-R", "0:0",
+                        "--quiet"], cwd=root, input=files.encode(),
+                       stdout=image, check=True)
+    shutil.rmtree(root)
+
+
+class Boot:
+    """One boot: what ran, how it ended, and why it is no success if so."""
+
+    def __init__(self, record):
+        self.record = record
+        self.console = record.boot / "console.log"
+        self.verdict = record.boot / "verdict.log"
+        self.channel = judge.Channel()
+        self.times = {}
+        self.seconds = None
+        self.problem = "incomplete"
+
+    def run(self, limit, memory=None, icount=False, on_event=None):
+        """Boot the packed initramfs; every event is passed on as it comes."""
+        record = self.record
+        accel = ["-accel", "tcg", "-smp", record.cpus]
+        if icount:
+            accel = ["-accel", "tcg,thread=single", "-smp", "1", "-icount",
+                     "shift=0,align=off,sleep=off", *record.icount]
+        command = [
+            *record.qemu, *accel, "-m", memory or record.memory,
+            "-nodefaults", "-display", "none", "-no-reboot",
+            "-kernel", record.kernel / record.image,
+            "-initrd", record.boot / "initramfs",
+            "-append", f"{record.cmdline} {CMDLINE}",
+            "-chardev", f"file,id=console,path={self.console}",
+            "-serial", "chardev:console",
+            "-chardev", f"file,id=verdict,path={self.verdict}",
+            *record.verdict]
+        for log in (self.console, self.verdict):
+            log.write_bytes(b"")
+        start = time.monotonic()
+        with self.verdict.open("rb", buffering=0) as verdict, \
+                (record.boot / "qemu.log").open("wb") as log, \
+                subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                 stdout=log, stderr=log) as qemu:
+            try:
+                self.problem = self._follow(qemu, verdict, start + limit,
+                                            on_event)
+            except ValueError as error:
+                self.problem = str(error)
+            finally:
+                qemu.kill()
+        self.seconds = time.monotonic() - start
+        found = judge.splats(self.console.read_text(errors="replace"))
+        if found:
+            self.problem = found[0]
+
+    def _follow(self, qemu, verdict, deadline, on_event):
+        """Watch until QEMU is gone; returns the problem, if there is one."""
+        started = {}
+        # A file, not a pipe: a pipe that is full makes QEMU drop output.
+        while data := self._next(qemu, verdict, deadline):
+            for kind, name, text in self.channel.feed(data):
+                if kind == "begin":
+                    started[name] = time.monotonic()
+                elif kind == "exit":
+                    self.times[name] = time.monotonic() - started[name]
+                if on_event:
+                    on_event(kind, name, text)
+        where = f" in {self.channel.running}" if self.channel.running else ""
+        if qemu.poll() is None:
+            return f"hangs{where}"
+        if not self.channel.ended:
+            return f"ends early{where}"
+        return f"QEMU exits with {qemu.poll()}" if qemu.poll() else None
+
+    @staticmethod
+    def _next(qemu, verdict, deadline):
+        """The next bytes of the channel; none at QEMU's end or the deadline."""
+        while time.monotonic() < deadline:
+            gone = qemu.poll() is not None
+            data = verdict.read(65536)
+            if data or gone:
+                return data
+            time.sleep(0.02)
+        return b""
+
+    def last_lines(self):
+        """The end of the kernel's messages, and QEMU's where it has any."""
+        return [line for log in (self.console, self.record.boot / "qemu.log")
+                for line in log.read_text(errors="replace").splitlines()[-8:]]

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a boot's console, verdict channel and programs say: passed or not."""
+
+import re
+
+# Any of these in the kernel's messages makes the boot a failure.
+SPLAT = re.compile("|".join((
+    r"WARNING: ", r"\bBUG:", r"kernel BUG at", r"cut here \]",
+    r"Kernel panic", r"\bOops\b", r"Call Trace:", r"Internal error:",
+    r"Unable to handle kernel", r"unable to handle", r"general protection",
+    r"Bad page state", r"KASAN:", r"UBSAN:", r"rcu: INFO:", r"INFO: rcu",
+    r"INFO: task .* blocked for more than", r"INFO: possible recursive",
+    r"INFO: trying to register non-static", r"soft lockup", r"hard LOCKUP",
+    r"corruption", r"Objects remaining in", r"Slab cache still has objects",
+    r"Kernel memory (?:exposure|overwrite) attempt", r"refcount_t:",
+    r"^init: ")))
+
+
+def splats(console):
+    """The lines of a console log that no healthy kernel prints."""
+    return [line.strip() for line in console.splitlines()
+            if SPLAT.search(line)]
+
+
+class Channel:
+    """The verdict channel, as it comes in; incomplete until init says end."""
+
+    def __init__(self):
+        self.ended = False
+        self.running = None
+        self.status = {}
+        self.output = {}
+        self._rest = b""
+
+    def feed(self, data):
+        """Take some bytes; returns the events in them, (kind, name, text)."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [self._line(line) for line in lines]
+
+    def _line(self, line):
+        kind, _, text = line.partition(b" ")
+        words = text.decode(errors="replace").split()
+        if self.ended:
+            pass
+        elif kind in (b"|", b">") and self.running:
+            text += b"\n" if kind == b"|" else b""
+            self.output[self.running] += text
+            return "output", self.running, text
+        elif kind == b"begin" and len(words) == 1 and not self.running:
+            self.running = words[0]
+            self.output[self.running] = b""
+            return "begin", self.running, b""
+        elif kind == b"exit" and len(words) == 2 and words[0] == self.running:
+            self.running = None
+            self.status[words[0]] = int(words[1])
+            return "exit", words[0], b""
+        elif line == b"end" and not self.running:
+            self.ended = True
+            return "end", None, b""
+        raise ValueError(f"verdict channel: unexpected {line!r}")
+
+
+def tap(output, status, level):
+    """Judge a TAP program; returns (passed, what to say about it)."""
+    plan, numbers, bad, skipped = None, [], [], []
+    for line in output.splitlines():
+        if match := re.match(r"1\.\.(\d+)", line):
+            if plan is not None:
+                return False, "two plans"
+            plan = int(match[1])
+        elif match := re.match(r"(not )?ok\b ?(\d*)(.*)", line):
+            numbers.append(int(match[2]) if match[2] else len(numbers) + 1)
+            if match[1]:
+                bad.append(line)
+            elif re.search(r"# *SKIP", match[3], re.I):
+                skipped.append(line)
+    count = f"{len(numbers) - len(skipped)} ok"
+    if skipped:
+        count += f", {len(skipped)} skipped"
+    if bad:
+        return False, f"{len(bad)} not ok: {bad[0]}"
+    if plan is None:
+        return False, f"no plan, exit status {status}"
+    if numbers != list(range(1, plan + 1)):
+        return False, f"planned 1..{plan}, saw {len(numbers)} results"
+    if skipped and level == "guest":
+        return False, f"skipped where it has to work: {skipped[0]}"
+    if len(numbers) == len(skipped):
+        return False, "nothing was tested"
+    if status:
+        return False, f"exit status {status} after {count}"
+    return True, count
+
+
+def listing(output, status, recorded):
+    """Judge a listing against the recorded one."""
+    lines, wanted = output.splitlines(), recorded.splitlines()
+    if status:
+        return False, f"exit status {status}"
+    if missing := [line for line in wanted if line not in lines]:
+        return False, f"{len(missing)} missing: {missing[0]}"
+    if added := [line for line in lines if line not in wanted]:
+        return False, f"{len(added)} not in the base: {added[0]}"
+    if lines != wanted or not lines:
+        return False, "order or number differ from the base's"
+    return True, f"{len(lines)} files"

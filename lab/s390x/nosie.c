@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * For tests only: lets KVM create VMs and vCPUs on an emulated s390x CPU.
+ *
+ * The emulator has neither the SIE instruction, which runs a vCPU, nor PLO,
+ * which KVM asks for its functions when it is loaded. Say that SIE is there,
+ * and answer a PLO of the kernel as a CPU does that lacks the function asked
+ * for. Nothing here makes a vCPU run: the first KVM_RUN of one is fatal.
+ */
+#include <linux/kdebug.h>
+#include <linux/module.h>
+#include <linux/ptrace.h>
+#include <asm/sclp.h>
+
+#define PLO_OPCODE	0xee
+
+static int answer_plo(struct notifier_block *self, unsigned long val, void *data)
+{
+	struct die_args *args = data;
+	struct pt_regs *regs = args->regs;
+	unsigned long ilc = regs->int_code >> 16;
+
+	if (val != DIE_BPT || user_mode(regs) ||
+	    *(u8 *)(regs->psw.addr - ilc) != PLO_OPCODE)
+		return NOTIFY_DONE;
+
+	/* The PSW stands behind the instruction already: condition code 3. */
+	regs->psw.mask |= PSW_MASK_CC;
+	return NOTIFY_STOP;
+}
+
+static struct notifier_block plo_notifier = {
+	.notifier_call = answer_plo,
+};
+
+static int __init nosie_init(void)
+{
+	sclp.has_sief2 = 1;
+	sclp.has_64bscao = 1;
+	sclp.hamax = U64_MAX;
+	return register_die_notifier(&plo_notifier);
+}
+
+/* There is no way back, KVM relies on it from here on: no module_exit(). */
+module_init(nosie_init);
+MODULE_DESCRIPTION("KVM without SIE, for tests that create vCPUs only");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Long steps: said, timed, logged, and skipped when nothing changed."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import records
+
+
+class Failed(Exception):
+    """A step that failed: the line that matters and the log's path."""
+
+
+def main(function):
+    """Run a command of the lab; wrong input is exit 2, a failure exit 1."""
+    try:
+        sys.exit(function())
+    except records.Invalid as error:
+        status, message = 2, error
+    except Failed as error:
+        status, message = 1, error
+    print(f"lab/{Path(sys.argv[0]).name}: {message}", file=sys.stderr)
+    sys.exit(status)
+
+
+def run(what, log, *commands, **options):
+    """Run commands with their output in a log, say what and how long."""
+    print(f"{what} ...", file=sys.stderr)
+    start = time.monotonic()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as output:
+        for command in commands:
+            print("+", *command, file=output, flush=True)
+            done = subprocess.run(command, stdin=subprocess.DEVNULL,
+                                  stdout=output, stderr=subprocess.STDOUT,
+                                  check=False, **options)
+            if done.returncode:
+                raise Failed(f"{what}: {line_that_matters(log)} (log: {log})")
+    print(f"{what}: {time.monotonic() - start:.0f} s", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def alone(folder):
+    """Nobody else works in this folder meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def line_that_matters(log):
+    """The first error of a log, or its last line."""
+    lines = log.read_text(errors="replace").split("\n")
+    error = re.compile(r"error:|undefined reference|\*\*\*|No such file", re.I)
+    found = [line for line in lines if error.search(line)]
+    return (found or [line for line in lines if line] or ["no output"])[
+        0 if found else -1].strip()
+
+
+def install(record):
+    """Have the packages of the lab and of one record installed."""
+    common = [line for line in (records.LAB / "packages").read_text().split("\n")
+              if line and not line.startswith("#")]
+    done = subprocess.run([records.TOP / "scripts" / "install-packages",
+                           *common, *record.packages], check=False)
+    if done.returncode:
+        raise Failed("packages are missing: "
+                     + " ".join(common + record.packages))
+
+
+def source_id(source):
+    """What stands in a source tree, committed or not."""
+    if not (source / "Makefile").is_file():
+        raise records.Invalid(f"no kernel source in {source}: run make tree")
+    if not (source / ".git").exists():
+        return f"unknown, let make look: {time.time_ns()}"
+    git = ["git", "-C", str(source)]
+    index = subprocess.run([*git, "rev-parse", "--path-format=absolute",
+                            "--git-path", "index"], check=True,
+                           capture_output=True, text=True).stdout.strip()
+    with tempfile.NamedTemporaryFile() as copy:
+        copy.write(Path(index).read_bytes())
+        copy.flush()
+        env = {**os.environ, "GIT_INDEX_FILE": copy.name}
+        subprocess.run([*git, "add", "-A"], check=True, env=env)
+        return subprocess.run([*git, "write-tree"], check=True, env=env,
+                              capture_output=True, text=True).stdout
+
+
+class Stamp:
+    """What something was made from; true while that is unchanged."""
+
+    def __init__(self, path, record, *files):
+        compiler = subprocess.run([f"{record.cross_compile}gcc", "--version"],
+                                  check=True, capture_output=True).stdout
+        digest = hashlib.sha256(compiler)
+        digest.update(source_id(record.source).encode())
+        for file in (record.path, *files):
+            digest.update(file.read_bytes())
+        self.path = path
+        self.value = digest.hexdigest()
+
+    def __bool__(self):
+        return self.path.is_file() and self.path.read_text() == self.value
+
+    def drop(self):
+        """Forget it: from here on what was made is half done."""
+        self.path.unlink(missing_ok=True)
+
+    def keep(self):
+        """It is made."""
+        temporary = self.path.with_suffix(".new")
+        temporary.write_text(self.value)
+        temporary.rename(self.path)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The patches in patches/5.10/: how one is written, and the git tree of them.
+
+A patch is a file NNNN-subject.patch:
+
+    subject and message, as in the commit
+    ---
+    New-file: PATH           a file that this patch introduces; it stands in the
+    New-file: PATH           repository at that path, in its final state
+    diff --git ...           edits of files that were there before this patch
+
+An edit of a file that an earlier patch introduced is a diff as well. So the
+introduced version is the final one with the diffs of later patches taken back.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+PATCHES = TOP / "patches" / "5.10"
+TREE = TOP / "build" / "linux"
+# Also the branch and the tag of the tree under build/.
+BRANCH, BASE = "series", "base"
+
+
+class Invalid(Exception):
+    """What is wrong with the input, in one line."""
+
+
+def run(main):
+    """Call main; what is wrong with the input is one line and exit 2."""
+    try:
+        sys.exit(main())
+    except Invalid as problem:
+        print(f"{Path(sys.argv[0]).name}: {problem}", file=sys.stderr)
+        sys.exit(2)
+
+
+def no_arguments(usage):
+    """For a script that takes none."""
+    if len(sys.argv) > 1:
+        raise Invalid(f"takes no argument; {usage}")
+
+
+def git(*args, tree=TREE, index=None, data=None, check=True):
+    """Output of git in the tree, as bytes; index is a file to use instead."""
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull,
+           "GIT_CONFIG_NOSYSTEM": "1"}
+    if index:
+        env["GIT_INDEX_FILE"] = str(index)
+    done = subprocess.run(["git", "-C", str(tree), *map(str, args)], env=env,
+                          input=data, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, check=False)
+    if check and done.returncode:
+        raise Invalid(f"git {args[0]}: {done.stderr.decode().strip()}")
+    return done.stdout if check else done
+
+
+class Patch:
+    """One file of patches/5.10."""
+
+    def __init__(self, name, message, new_files, diff):
+        self.name = name
+        self.message = message
+        self.new_files = new_files
+        self.diff = diff
+
+    @classmethod
+    def read(cls, path):
+        """From its file."""
+        message, rule, rest = path.read_text().partition("\n---\n")
+        lines = re.match(r"(?:New-file: .+\n)*", rest).group(0)
+        diff = rest[len(lines):]
+        if not rule or not message.strip() or (diff and
+                                               not diff.startswith("diff --git ")):
+            raise Invalid(f"{path.relative_to(TOP)}: not a message, ---, "
+                          "New-file lines and a diff")
+        return cls(path.name, message, re.findall(r"New-file: (.+)\n", lines), diff)
+
+    def write(self, folder):
+        """To its file."""
+        files = "".join(f"New-file: {name}\n" for name in self.new_files)
+        (folder / self.name).write_text(f"{self.message}\n---\n{files}{self.diff}")
+
+    def diffs(self):
+        """Pairs of path and diff, one for each file the patch edits."""
+        for part in re.split(r"^(?=diff --git )", self.diff, flags=re.M)[1:]:
+            yield re.match(r"diff --git a/(\S+) b/", part).group(1), part
+
+
+def patches():
+    """All of them, in the order of the series."""
+    found = [Patch.read(path) for path in sorted(PATCHES.glob("*.patch"))]
+    if not found:
+        raise Invalid(f"no patches in {PATCHES.relative_to(TOP)}")
+    return found

@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boots that go wrong, played by a script in QEMU's place."""
+
+import shutil
+import sys
+import tempfile
+import time
+import types
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
+
+import guest  # noqa: E402
+
+# Finds the two files that QEMU is told, and plays a boot to them.
+QEMU = """\
+for arg; do case $arg in
+file,id=console,path=*) console=${arg#*path=} ;;
+file,id=verdict,path=*) verdict=${arg#*path=} ;;
+esac; done
+exec 3>"$verdict" 4>"$console"
+echo booting >&4
+"""
+PASSED = r"printf 'begin a\n| x\nexit a 0\nend\n' >&3; "
+
+
+class Boot(unittest.TestCase):
+    """What is played, and the problem that the boot then has."""
+
+    def setUp(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        self.folder = Path(folder)
+
+    def boot(self, play, limit=20):
+        script = self.folder / "qemu"
+        script.write_text(QEMU + play)
+        boot = guest.Boot(types.SimpleNamespace(
+            qemu=["sh", script], cpus="1", memory="1M", cmdline="", icount=[],
+            verdict=[], kernel=self.folder, boot=self.folder, image="none"))
+        boot.run(limit)
+        return boot
+
+    def test_passed(self):
+        boot = self.boot(PASSED)
+        self.assertIsNone(boot.problem)
+        self.assertEqual(boot.channel.status, {"a": 0})
+
+    def test_no_run_is_incomplete(self):
+        record = types.SimpleNamespace(boot=self.folder)
+        self.assertEqual(guest.Boot(record).problem, "incomplete")
+
+    def test_silent(self):
+        self.assertEqual(self.boot("exit 0").problem, "ends early")
+
+    def test_no_end(self):
+        self.assertEqual(self.boot(PASSED.replace("end", "")).problem,
+                         "verdict channel: unexpected b''")
+        self.assertEqual(self.boot(PASSED.replace(r"\nend\n", r"\n")).problem,
+                         "ends early")
+
+    def test_cut_end(self):
+        self.assertEqual(self.boot(PASSED.replace(r"end\n", "end")).problem,
+                         "ends early")
+
+    def test_dies_in_a_program(self):
+        boot = self.boot(r"printf 'begin a\n| x\n' >&3; kill -9 $$")
+        self.assertEqual(boot.problem, "ends early in a")
+
+    def test_hangs(self):
+        start = time.monotonic()
+        boot = self.boot(r"printf 'begin a\n' >&3; exec sleep 60", limit=1)
+        self.assertEqual(boot.problem, "hangs in a")
+        self.assertLess(time.monotonic() - start, 10)
+
+    def test_talks_for_ever(self):
+        boot = self.boot(r"printf 'begin a\n' >&3; "
+                         "while :; do echo '| x' >&3; done", limit=1)
+        self.assertEqual(boot.problem, "hangs in a")
+
+    def test_crashes_after_the_end(self):
+        self.assertEqual(self.boot(PASSED + "exit 3").problem,
+                         "QEMU exits with 3")
+
+    def test_splat(self):
+        boot = self.boot("echo 'WARNING: CPU: 0 PID: 1 at x' >&4; " + PASSED)
+        self.assertEqual(boot.problem, "WARNING: CPU: 0 PID: 1 at x")
+
+    def test_splat_explains_what_it_did(self):
+        boot = self.boot("echo 'Kernel panic - not syncing: x' >&4; exit 0")
+        self.assertEqual(boot.problem, "Kernel panic - not syncing: x")
+
+    def test_last_lines(self):
+        boot = self.boot("echo deep trouble >&4; echo no such cpu >&2; exit 1")
+        self.assertEqual(boot.last_lines()[-2:],
+                         ["deep trouble", "no such cpu"])
+
+
+if __name__ == "__main__":
+    unittest.main()

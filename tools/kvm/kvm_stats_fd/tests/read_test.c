@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * read.c against files that look like the kernel's, and files that no kernel
+ * should ever make. Needs no KVM.
+ */
+#include <stdbool.h>
+#include <string.h>
+
+#include "kselftest.h"
+#include "read.h"
+
+#define NR_DESC		4
+#define FILE_SIZE	2048
+#define ARRAY_LEN(x)	(sizeof(x) / sizeof((x)[0]))
+#define VALUE(desc, i)	(0xfedcba9876543200ULL + (desc) * 0x100 + (i))
+
+/* What a file is made of: all in __u32, for a case to change any of it. */
+struct image {
+	__u32 name_size;
+	__u32 count;
+	__u32 desc_offset;
+	__u32 data_offset;
+	__u32 file_size;
+	struct {
+		__u32 flags;
+		__u32 exponent;
+		__u32 size;
+		__u32 offset;
+		__u32 bucket_size;
+		char name[64];
+	} desc[NR_DESC];
+};
+
+/* There is a gap after each block, and one in the data. */
+static const struct image good = {
+	48, NR_DESC, 200, 1000, FILE_SIZE, {
+		{ 0x000, 0, 1, 0, 0, "exits" },
+		{ 0x020, -9, 1, 8, 0, "halt_wait_ns" },
+		{ 0x1b9, 3, 1, 24, 0, "unknown" },
+		{ 0x003, 0, 3, 40, 10, "histogram" },
+	}
+};
+
+struct change {
+	const char *what;
+	const char *wrong;	/* NULL: nothing is */
+	size_t field;
+	__u32 value;
+};
+
+#define AT(member)	offsetof(struct image, member)
+
+static const struct change table_changes[] = {
+	{ "blocks with gaps", NULL, AT(count), NR_DESC },
+	{ "data before descriptors", NULL, AT(desc_offset), 1500 },
+	{ "names without alignment", NULL, AT(name_size), 13 },
+	{ "fewer statistics", NULL, AT(count), NR_DESC - 1 },
+	{ "no statistics", "the header has no statistics", AT(count), 0 },
+	{ "a huge count", "the header has impossible sizes",
+	  AT(count), 0xffffffff },
+	{ "a count that only the product makes huge",
+	  "the header has impossible sizes", AT(count), 0x8000 },
+	{ "names of no size", "the header has impossible sizes",
+	  AT(name_size), 0 },
+	{ "names of huge size", "the header has impossible sizes",
+	  AT(name_size), 0xfffffff0 },
+	{ "descriptors in the header", "the header has impossible offsets",
+	  AT(desc_offset), 20 },
+	{ "data in the header", "the header has impossible offsets",
+	  AT(data_offset), 20 },
+	{ "descriptors after the end", "the file ends too early",
+	  AT(desc_offset), 0xffffff00 },
+	{ "a part of a header", "the file ends too early",
+	  AT(file_size), 20 },
+	{ "a part of the descriptors", "the file ends too early",
+	  AT(file_size), 400 },
+	{ "a name without end", "a name is empty or has no end",
+	  AT(name_size), 12 },
+	{ "an empty name", "a name is empty or has no end",
+	  AT(desc[3].name), 0 },
+	{ "a name with blanks", "a name has blanks or control characters",
+	  AT(desc[3].name), 0x20202020 },
+	{ "a statistic without value", "a statistic has no value",
+	  AT(desc[2].size), 0 },
+	{ "a log2 histogram with a bucket too many",
+	  "a log2 histogram has more than 65 buckets",
+	  AT(desc[3]), 0x004 },
+	{ "a value far away", "a value is at an impossible offset",
+	  AT(desc[1].offset), 0xfffffff8 },
+};
+
+static const struct change data_changes[] = {
+	{ "values in the middle of the file", NULL, AT(count), NR_DESC },
+	{ "values up to the end of the file", NULL, AT(data_offset), 1984 },
+	{ "values after the end of the file", "the file ends too early",
+	  AT(data_offset), 1985 },
+	{ "values far after the end of the file", "the file ends too early",
+	  AT(data_offset), 0xffffff00 },
+};
+
+/* Only what lies within the file is written. */
+static void put(char *file, size_t offset, const void *from, size_t size)
+{
+	if (offset < FILE_SIZE && size <= FILE_SIZE - offset)
+		memcpy(file + offset, from, size);
+}
+
+static FILE *make_file(const struct image *image, enum stats_abi abi)
+{
+	struct kvm_stats_header own = {
+		.id = "kvm-1234",
+		.name_size = image->name_size,
+		.count = image->count,
+		.desc_offset = image->desc_offset,
+		.data_offset = image->data_offset,
+	};
+	struct kvm_stats_fd_header other = {
+		.name_size = image->name_size,
+		.num_desc = image->count,
+		.id_offset = sizeof(other),
+		.desc_offset = image->desc_offset,
+		.data_offset = image->data_offset,
+	};
+	FILE *f = tmpfile();
+	char file[FILE_SIZE];
+	unsigned int i, j;
+
+	memset(file, 0xff, sizeof(file));
+	for (i = 0; i < NR_DESC; i++) {
+		struct kvm_stats_desc desc = {
+			.flags = image->desc[i].flags,
+			.exponent = image->desc[i].exponent,
+			.size = image->desc[i].size,
+			.offset = image->desc[i].offset,
+			.bucket_size = image->desc[i].bucket_size,
+		};
+		size_t at = image->desc_offset +
+			    i * (sizeof(desc) + (size_t)image->name_size);
+
+		put(file, at, &desc, sizeof(desc));
+		put(file, at + sizeof(desc), image->desc[i].name,
+		    image->name_size < 64 ? image->name_size : 64);
+		for (j = 0; j < desc.size; j++) {
+			__u64 value = VALUE(i, j);
+
+			put(file, (size_t)image->data_offset + desc.offset +
+			    j * sizeof(value), &value, sizeof(value));
+		}
+	}
+	if (abi == STATS_GETFD)
+		put(file, 0, &own, sizeof(own));
+	else
+		put(file, 0, &other, sizeof(other));
+
+	if (!f || fwrite(file, 1, image->file_size, f) != image->file_size ||
+	    fflush(f))
+		ksft_exit_fail_msg("no temporary file: %s\n", strerror(errno));
+	return f;
+}
+
+/* The table is what the image says. */
+static bool same_table(const struct stats_table *table,
+		       const struct image *image)
+{
+	unsigned int i;
+
+	if (table->count != image->count)
+		return false;
+	for (i = 0; i < table->count; i++) {
+		const struct stats_desc *desc = &table->desc[i];
+		__u32 flags = image->desc[i].flags;
+
+		if (strcmp(desc->name, image->desc[i].name) ||
+		    desc->type != (flags & 0xf) ||
+		    desc->unit != (flags >> 4 & 0xf) ||
+		    desc->base != (flags >> 8 & 0xf) ||
+		    desc->exponent != (__s32)image->desc[i].exponent ||
+		    desc->size != image->desc[i].size ||
+		    desc->offset != image->desc[i].offset ||
+		    desc->bucket_size != image->desc[i].bucket_size)
+			return false;
+	}
+	return true;
+}
+
+static bool same_values(const struct stats_table *table, const void *data)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < table->count; i++) {
+		for (j = 0; j < table->desc[i].size; j++) {
+			if (stats_value(&table->desc[i], data, j) !=
+			    VALUE(i, j))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* One file: the table has to be right, or wrong for the expected reason. */
+static void test(const struct change *change, enum stats_abi abi, bool data)
+{
+	struct image image = good;
+	struct stats_table table;
+	const char *wrong;
+	char values[64];
+	bool ok = true;
+	FILE *f;
+
+	memcpy((char *)&image + change->field, &change->value, sizeof(__u32));
+	if (change->field == offsetof(struct image, desc[3]))
+		image.desc[3].size = 66;
+
+	f = make_file(&image, abi);
+	fseek(f, 7, SEEK_SET);
+	memset(values, 0xee, sizeof(values));
+	wrong = stats_read_table(fileno(f), abi, &table);
+	if (!wrong) {
+		ok = same_table(&table, &image);
+		if (data && ok)
+			ok = table.data_size == sizeof(values);
+		if (data && ok)
+			wrong = stats_read_data(fileno(f), &table, values);
+		if (data && ok && !wrong)
+			ok = same_values(&table, values);
+		stats_free_table(&table);
+	}
+	if (wrong || change->wrong)
+		ok = ok && wrong && change->wrong &&
+		     !strcmp(wrong, change->wrong);
+	/* reading must not move the position that others share */
+	ok = ok && lseek(fileno(f), 0, SEEK_CUR) == 7;
+	fclose(f);
+
+	ksft_test_result(ok, "%s: %s: %s\n",
+			 abi == STATS_GETFD ? "STATS_GETFD" : "GET_STATS_FD",
+			 change->what, wrong ? wrong : "read");
+}
+
+int main(void)
+{
+	enum stats_abi abi;
+	unsigned int i;
+
+	ksft_print_header();
+	ksft_set_plan(2 * (ARRAY_LEN(table_changes) + ARRAY_LEN(data_changes)));
+	for (abi = STATS_GETFD; abi <= GET_STATS_FD; abi++) {
+		for (i = 0; i < ARRAY_LEN(table_changes); i++)
+			test(&table_changes[i], abi, false);
+		for (i = 0; i < ARRAY_LEN(data_changes); i++)
+			test(&data_changes[i], abi, true);
+	}
+	ksft_exit(!ksft_cnt.ksft_fail);
+}

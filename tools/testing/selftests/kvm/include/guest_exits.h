@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A guest that makes a known number of exits, and the statistics they move
+ */
+#ifndef SELFTEST_KVM_GUEST_EXITS_H
+#define SELFTEST_KVM_GUEST_EXITS_H
+
+#include "kvm_util.h"
+
+/*
+ * What one run of a vCPU with guest_exits() adds to a member of the
+ * architecture's struct kvm_vcpu_stat: exactly that, or, where the host has a
+ * hand in it too, at least that.
+ */
+struct guest_exit_stat {
+	const char *name;
+	unsigned int per_run;
+	bool exact;
+};
+
+/* Ends in an entry without a name.  NULL: the guests below cannot run here. */
+const struct guest_exit_stat *guest_exit_stats(void);
+
+/* Guest code: exit to userspace, again and again */
+void guest_exits(void);
+
+/* Guest code: stay in KVM_RUN, until a signal comes */
+void guest_spins(void);
+
+/*
+ * Create a VM and its first vCPU.  More vCPUs, which need not have the same
+ * guest code, come from vm_vcpu_add_default().
+ */
+struct kvm_vm *vm_create_guest(uint32_t vcpuid, void *guest_code);
+
+/* Run a vCPU that has guest_exits() n times */
+void vcpu_run_exits(struct kvm_vm *vm, uint32_t vcpuid, unsigned int n);
+
+#endif /* SELFTEST_KVM_GUEST_EXITS_H */

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A guest that makes a known number of exits, and the statistics they move
+ *
+ * guest_exit() makes one exit that KVM handles itself, then one to userspace:
+ * two kinds, so that their counters cannot be taken for each other.  Between
+ * two calls of KVM_RUN the guest has always done both equally often.  A
+ * counter next to theirs, that must not move, completes the list.
+ */
+#include <linux/compiler.h>
+
+#include "guest_exits.h"
+#include "processor.h"
+
+#if defined(__x86_64__)
+
+#include <linux/kvm_para.h>
+
+#define GUEST_CAN_RUN		true
+#define GUEST_EXIT_REASON	KVM_EXIT_IO
+
+static const struct guest_exit_stat stats[] = {
+	{ "exits", 2, false },
+	{ "hypercalls", 1, true },
+	{ "io_exits", 1, true },
+	{ "mmio_exits", 0, true },
+	{ }
+};
+
+static __always_inline void guest_exit(void)
+{
+	unsigned long nr = KVM_HC_VAPIC_POLL_IRQ;	/* does nothing */
+
+	/* On AMD, KVM turns this into a VMMCALL at the first call. */
+	asm volatile("vmcall" : "+a" (nr) : : "memory");
+	GUEST_SYNC(0);
+}
+
+#elif defined(__aarch64__)
+
+#define GUEST_CAN_RUN		true
+#define GUEST_EXIT_REASON	KVM_EXIT_MMIO
+
+static const struct guest_exit_stat stats[] = {
+	{ "exits", 2, false },
+	{ "hvc_exit_stat", 1, true },
+	{ "mmio_exit_user", 1, true },
+	{ "mmio_exit_kernel", 0, true },
+	{ }
+};
+
+static __always_inline void guest_exit(void)
+{
+	register unsigned long x0 asm("x0") = 0x80000000; /* SMCCC_VERSION */
+
+	asm volatile("hvc #0" : "+r" (x0) : : "x1", "x2", "x3", "memory");
+	GUEST_SYNC(0);
+}
+
+#elif defined(__mips__)
+
+/* VZ guests have other addresses and other exits. */
+#define GUEST_CAN_RUN		kvm_check_cap(KVM_CAP_MIPS_TE)
+#define GUEST_EXIT_REASON	KVM_EXIT_MMIO
+
+static const struct guest_exit_stat stats[] = {
+	{ "cop_unusable_exits", 1, true },
+	{ "addrerr_st_exits", 1, true },
+	{ "addrerr_ld_exits", 0, true },
+	{ }
+};
+
+static __always_inline void guest_exit(void)
+{
+	unsigned long count;
+
+	/* CP0 Count: KVM patches reads of most other registers into loads. */
+	asm volatile("mfc0 %0, $9" : "=r" (count) : : "memory");
+	/* All of KSeg1 is MMIO. */
+	WRITE_ONCE(*(uint32_t *)0xa8000000, 0);
+}
+
+#elif defined(__powerpc__)
+
+/* Not with kvm-hv, whose guests need not exit for a privileged instruction. */
+#define GUEST_CAN_RUN		kvm_check_cap(KVM_CAP_PPC_GET_PVINFO)
+#define GUEST_EXIT_REASON	KVM_EXIT_MMIO
+
+static const struct guest_exit_stat stats[] = {
+	{ "emulated_inst_exits", 1, true },
+	{ "mmio_exits", 1, true },
+	{ "syscall_exits", 0, true },
+	{ }
+};
+
+static __always_inline void guest_exit(void)
+{
+	unsigned long msr;
+
+	asm volatile("mfmsr %0" : "=r" (msr) : : "memory");
+	/* An e500v2 guest has a translation there, too, but no memory. */
+	WRITE_ONCE(*(uint32_t *)0x08000000, 0);
+}
+
+#elif defined(__s390x__)
+
+/* Which statistics these exits move has not been tried on a machine yet. */
+#define GUEST_CAN_RUN		false
+#define GUEST_EXIT_REASON	KVM_EXIT_S390_SIEIC
+
+static const struct guest_exit_stat stats[] = { { } };
+
+static __always_inline void guest_exit(void)
+{
+	GUEST_SYNC(0);
+}
+
+#endif
+
+const struct guest_exit_stat *guest_exit_stats(void)
+{
+	return GUEST_CAN_RUN ? stats : NULL;
+}
+
+void __guest_code guest_exits(void)
+{
+	for (;;)
+		guest_exit();
+}
+
+void __guest_code guest_spins(void)
+{
+	for (;;)
+		asm volatile("" : : : "memory");
+}
+
+struct kvm_vm *vm_create_guest(uint32_t vcpuid, void *guest_code)
+{
+	struct kvm_vm *vm = vm_create_default(vcpuid, 0, guest_code);
+
+#ifndef FLAT_GUEST_VADDR	/* there is no ucall for flat guests */
+	ucall_init(vm, NULL);
+#endif
+	return vm;
+}
+
+void vcpu_run_exits(struct kvm_vm *vm, uint32_t vcpuid, unsigned int n)
+{
+	struct kvm_run *run = vcpu_state(vm, vcpuid);
+
+	while (n--) {
+		vcpu_run(vm, vcpuid);
+		TEST_ASSERT(run->exit_reason == GUEST_EXIT_REASON,
+			    "Unexpected exit_reason: %u (%s)", run->exit_reason,
+			    exit_reason_str(run->exit_reason));
+	}
+}
