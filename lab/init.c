@@ -41,6 +41,8 @@ static FILE *verdict;
 static void die(const char *what)
 {
 	fprintf(stderr, "init: %s: %s\n", what, strerror(errno));
+	/* The panic that follows would overtake it. */
+	tcdrain(STDERR_FILENO);
 	exit(1);
 }
 

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The x86 statistics of KVM, one line per statistic.
+ * <linux/kvm_stats_defs.h>, which includes this file, explains the lines.
+ */
+
+KVM_VM_STAT(mmu_shadow_zapped, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	    "Shadow pages that were zapped")
+KVM_VM_STAT(mmu_pte_write, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	    "Guest writes to a write-protected page table")
+KVM_VM_STAT(mmu_pde_zapped, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	    "Page directory entries zapped because the guest wrote to them")
+KVM_VM_STAT(mmu_flooded, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	    "Shadow pages zapped because the guest kept writing to them")
+KVM_VM_STAT(mmu_recycled, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	    "Shadow pages reclaimed to make room for others")
+KVM_VM_STAT(mmu_cache_miss, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	    "Shadow pages that had to be allocated, none could be reused")
+KVM_VM_STAT(mmu_unsync, INSTANT, NONE, 0, KVM_DEBUGFS,
+	    "Shadow pages that are out of sync with the guest page table")
+KVM_VM_STAT(remote_tlb_flush, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	    "Flushes of the TLBs of all the vCPUs")
+KVM_VM_STAT(lpages, INSTANT, NONE, 0, KVM_DEBUGFS_RO_AS("largepages"),
+	    "Huge pages that are mapped now")
+KVM_VM_STAT(nx_lpage_splits, INSTANT, NONE, 0, KVM_DEBUGFS_RO_AS("nx_largepages_splitted"),
+	    "Huge pages that are split now to keep them from being executable")
+KVM_VM_STAT(max_mmu_page_hash_collisions, PEAK, NONE, 0, KVM_DEBUGFS,
+	    "Longest chain seen in the hash of shadow pages")
+
+KVM_VCPU_STAT(pf_fixed, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Page faults that KVM resolved by mapping the page")
+KVM_VCPU_STAT(pf_guest, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Page faults that were injected into the guest")
+KVM_VCPU_STAT(tlb_flush, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Flushes of the whole guest TLB")
+KVM_VCPU_STAT(invlpg, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "INVLPG instructions that KVM emulated")
+KVM_VCPU_STAT(exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Exits from guest mode")
+KVM_VCPU_STAT(io_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Exits to user space for port I/O")
+KVM_VCPU_STAT(mmio_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Exits to user space for memory-mapped I/O")
+KVM_VCPU_STAT(signal_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Returns to user space for a pending signal")
+KVM_VCPU_STAT(irq_window_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("irq_window"),
+	      "Exits because the guest became ready for an interrupt")
+KVM_VCPU_STAT(nmi_window_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("nmi_window"),
+	      "Exits because the guest became ready for an NMI")
+KVM_VCPU_STAT(l1d_flush, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Flushes of the L1 data cache before guest entry")
+KVM_VCPU_STAT(halt_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Exits because the guest executed HLT")
+KVM_VCPU_STAT(request_irq_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("request_irq"),
+	      "Returns to user space because it asked for the interrupt window")
+KVM_VCPU_STAT(irq_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Exits for an interrupt of the host")
+KVM_VCPU_STAT(host_state_reload, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Reloads of the host state that guest entry had replaced")
+KVM_VCPU_STAT(fpu_reload, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Loads of the guest FPU state before KVM_RUN enters the guest")
+KVM_VCPU_STAT(insn_emulation, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Instructions that KVM emulated")
+KVM_VCPU_STAT(insn_emulation_fail, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Instructions that KVM failed to emulate")
+KVM_VCPU_STAT(hypercalls, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Hypercalls of the guest")
+KVM_VCPU_STAT(irq_injections, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Interrupts injected into the guest")
+KVM_VCPU_STAT(nmi_injections, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "NMIs injected into the guest")
+KVM_VCPU_STAT(req_event, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Guest entries that looked for events to inject")
+KVM_VCPU_STAT(preemption_reported, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Preemptions of the vCPU that were shown to the guest")
+KVM_VCPU_STAT(preemption_other, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Preemptions of the vCPU that were not shown to the guest")

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The statistics of KVM, one line per statistic: this file has those of every
+ * architecture, <asm/kvm_stats_defs.h> those of one. From a line come the
+ * member of struct kvm_vm_stat or struct kvm_vcpu_stat, the descriptor that
+ * user space reads, the file in debugfs and the row in the documentation
+ * (Documentation/virt/kvm/stats.rst).
+ *
+ *   KVM_VM_STAT(member, type, unit, exponent, debugfs, words)
+ *   KVM_VCPU_STAT(member, type, unit, exponent, debugfs, words)
+ *
+ * member:   the member of the structure, an u64, and the name in the ABI;
+ *           fewer than KVM_STATS_NAME_SIZE characters
+ * type:     CUMULATIVE, INSTANT or PEAK, as in KVM_STATS_TYPE_*
+ * unit:     NONE, BYTES, SECONDS, CYCLES or BOOLEAN, as in KVM_STATS_UNIT_*
+ * exponent: the unit is multiplied by 10 to the power of this
+ * debugfs:  KVM_DEBUGFS, a file of the name of the member;
+ *           KVM_DEBUGFS_AS(name), of another name;
+ *           KVM_DEBUGFS_RO_AS(name), the same, and it cannot be cleared;
+ *           KVM_NO_DEBUGFS, none, as for every statistic from now on:
+ *           the files that exist are there for the programs that read them
+ * words:    what it counts, for the documentation
+ *
+ * Define one or both of the macros and include this file, which undefines
+ * them. The order of the lines is the order of the members, and so of the
+ * values. Statistics may be added, moved and removed, names keep their meaning.
+ */
+#ifndef KVM_VM_STAT
+#define KVM_VM_STAT(...)
+#endif
+#ifndef KVM_VCPU_STAT
+#define KVM_VCPU_STAT(...)
+#endif
+
+KVM_VCPU_STAT(halt_successful_poll, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Halts that ended while the host was polling for a wakeup")
+KVM_VCPU_STAT(halt_attempted_poll, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Halts for which the host polled before it scheduled away")
+KVM_VCPU_STAT(halt_poll_invalid, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Polls that an event ended after which the vCPU was not runnable")
+KVM_VCPU_STAT(halt_wakeup, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
+	      "Wakeups of a halted vCPU that had been scheduled away")
+KVM_VCPU_STAT(halt_poll_success_ns, CUMULATIVE, SECONDS, -9, KVM_DEBUGFS,
+	      "Time spent polling in halts that polling ended")
+KVM_VCPU_STAT(halt_poll_fail_ns, CUMULATIVE, SECONDS, -9, KVM_DEBUGFS,
+	      "Time spent polling in halts that polling did not end")
+
+#include <asm/kvm_stats_defs.h>
+
+#undef KVM_VM_STAT
+#undef KVM_VCPU_STAT

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Read the statistics of a VM or a vCPU through their file descriptor, see
+ * Documentation/virt/kvm/stats.rst
+ */
+#ifndef SELFTEST_KVM_STATS_H
+#define SELFTEST_KVM_STATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <linux/kvm.h>
+
+/*
+ * An open statistics file: what its header says, and its descriptors as they
+ * stand in the file, each desc_size bytes long. All offsets and sizes are in
+ * bytes, all numbers in the byte order of the CPU.
+ */
+struct kvm_stats {
+	int fd;
+	char id[sizeof(((struct kvm_stats_header *)0)->id)];
+	uint32_t name_size;
+	uint32_t count;
+	uint32_t desc_offset;
+	uint32_t data_offset;
+	size_t desc_size;
+	char *descs;
+};
+
+/*
+ * Open the statistics of @fd, a VM or vCPU fd, with @request, KVM_STATS_GETFD
+ * or KVM_GET_STATS_FD, and read header and descriptors. Fails the test if that
+ * is not possible.
+ */
+void kvm_stats_open(struct kvm_stats *stats, int fd, unsigned long request);
+
+void kvm_stats_close(struct kvm_stats *stats);
+
+/* The descriptor number @i, of stats->count, in the order of the values */
+const struct kvm_stats_desc *kvm_stats_desc(const struct kvm_stats *stats,
+					    uint32_t i);
+
+/* The descriptor of the statistic @name, NULL if there is none */
+const struct kvm_stats_desc *kvm_stats_find(const struct kvm_stats *stats,
+					    const char *name);
+
+/* Bytes of all values; the file ends behind them */
+size_t kvm_stats_data_size(const struct kvm_stats *stats);
+
+/* The value of the statistic @name now, of its first one if it has several */
+uint64_t kvm_stats_value(const struct kvm_stats *stats, const char *name);
+
+#endif /* SELFTEST_KVM_STATS_H */

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Read the statistics of a VM or a vCPU through their file descriptor
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "kvm_stats.h"
+#include "test_util.h"
+
+static void stats_pread(int fd, void *buf, size_t len, off_t offset)
+{
+	ssize_t r = pread(fd, buf, len, offset);
+
+	TEST_ASSERT(r == (ssize_t)len,
+		    "pread of %zu bytes at %lld of a statistics file returned %zd",
+		    len, (long long)offset, r);
+}
+
+void kvm_stats_open(struct kvm_stats *stats, int fd, unsigned long request)
+{
+	union {
+		struct kvm_stats_header getfd;
+		struct kvm_stats_fd_header fd;
+	} header;
+
+	memset(stats, 0, sizeof(*stats));
+	stats->fd = ioctl(fd, request, 0);
+	TEST_ASSERT(stats->fd >= 0, "No statistics of fd %d, errno: %i", fd, errno);
+
+	if (request == KVM_GET_STATS_FD) {
+		stats_pread(stats->fd, &header.fd, sizeof(header.fd), 0);
+		stats->name_size = header.fd.name_size;
+		stats->count = header.fd.num_desc;
+		stats->desc_offset = header.fd.desc_offset;
+		stats->data_offset = header.fd.data_offset;
+		TEST_ASSERT(stats->name_size <= sizeof(stats->id),
+			    "Id of %u bytes", stats->name_size);
+		stats_pread(stats->fd, stats->id, stats->name_size,
+			    header.fd.id_offset);
+	} else {
+		stats_pread(stats->fd, &header.getfd, sizeof(header.getfd), 0);
+		stats->name_size = header.getfd.name_size;
+		stats->count = header.getfd.count;
+		stats->desc_offset = header.getfd.desc_offset;
+		stats->data_offset = header.getfd.data_offset;
+		memcpy(stats->id, header.getfd.id, sizeof(stats->id));
+	}
+
+	stats->desc_size = sizeof(struct kvm_stats_desc) + stats->name_size;
+	stats->descs = calloc(stats->count, stats->desc_size);
+	TEST_ASSERT(stats->descs, "No memory for %u descriptors", stats->count);
+	stats_pread(stats->fd, stats->descs, stats->count * stats->desc_size,
+		    stats->desc_offset);
+}
+
+void kvm_stats_close(struct kvm_stats *stats)
+{
+	close(stats->fd);
+	free(stats->descs);
+}
+
+const struct kvm_stats_desc *kvm_stats_desc(const struct kvm_stats *stats,
+					    uint32_t i)
+{
+	return (const void *)(stats->descs + i * stats->desc_size);
+}
+
+const struct kvm_stats_desc *kvm_stats_find(const struct kvm_stats *stats,
+					    const char *name)
+{
+	const struct kvm_stats_desc *desc;
+	uint32_t i;
+
+	for (i = 0; i < stats->count; i++) {
+		desc = kvm_stats_desc(stats, i);
+		if (!strncmp(desc->name, name, stats->name_size))
+			return desc;
+	}
+	return NULL;
+}
+
+size_t kvm_stats_data_size(const struct kvm_stats *stats)
+{
+	size_t size = 0;
+	uint32_t i;
+
+	for (i = 0; i < stats->count; i++)
+		size += kvm_stats_desc(stats, i)->size * sizeof(uint64_t);
+	return size;
+}
+
+uint64_t kvm_stats_value(const struct kvm_stats *stats, const char *name)
+{
+	const struct kvm_stats_desc *desc = kvm_stats_find(stats, name);
+	uint64_t value;
+
+	TEST_ASSERT(desc, "No statistic %s", name);
+	stats_pread(stats->fd, &value, sizeof(value),
+		    stats->data_offset + desc->offset);
+	return value;
+}
