@@ -27,6 +27,13 @@ void flat_vcpu_setup(struct kvm_vm *vm, uint32_t vcpuid, vm_vaddr_t pc,
 	regs.msr |= MSR_LE;
 #endif
 	vcpu_regs_set(vm, vcpuid, &regs);
+
+	/* KVM takes e500v2's initial TLB entry for an empty one before this. */
+	if (kvm_check_cap(KVM_CAP_SW_TLB)) {
+		struct kvm_dirty_tlb dirty = { };
+
+		vcpu_ioctl(vm, vcpuid, KVM_DIRTY_TLB, &dirty);
+	}
 }
 
 void vcpu_dump(FILE *stream, struct kvm_vm *vm, uint32_t vcpuid, uint8_t indent)
