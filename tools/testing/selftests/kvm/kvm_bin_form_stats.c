@@ -254,8 +254,8 @@ static const char *desc_error(const struct kvm_stats *stats, uint32_t i,
 	const struct kvm_stats_desc *desc = kvm_stats_desc(stats, i);
 	uint32_t type = desc->flags & KVM_STATS_TYPE_MASK;
 	uint32_t unit = desc->flags & KVM_STATS_UNIT_MASK;
-	bool hist = type == KVM_STATS_TYPE_LINEAR_HIST ||
-		    type == KVM_STATS_TYPE_LOG_HIST;
+	bool linear = type == KVM_STATS_TYPE_LINEAR_HIST;
+	bool hist = linear || type == KVM_STATS_TYPE_LOG_HIST;
 	size_t len = strnlen(desc->name, stats->name_size), pad;
 
 	if (desc->flags & ~(KVM_STATS_TYPE_MASK | KVM_STATS_UNIT_MASK |
@@ -275,7 +275,7 @@ static const char *desc_error(const struct kvm_stats *stats, uint32_t i,
 		return "exponent without a unit";
 	if (hist ? desc->size < 2 : desc->size != 1)
 		return "size does not fit the type";
-	if (!desc->bucket_size == (type == KVM_STATS_TYPE_LINEAR_HIST))
+	if (linear == !desc->bucket_size)
 		return "bucket_size does not fit the type";
 	if (desc->offset != offset)
 		return "values are not dense";

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# What a person types. Each goal is one script; the scripts say more.
+
+# The base kernel: a tree you already have, or Debian's package.
+LINUX_SRC ?=
+# The kernels of the lab to check; see lab/kernels.
+KERNELS ?= $(sort $(basename $(notdir $(wildcard lab/kernels/*.record))))
+export LINUX_SRC
+# What the scripts themselves need; the lab installs what its kernels need.
+NEEDED := git python3 xz-utils
+
+help:
+	@echo 'The KVM statistics file descriptor for Linux 5.10, and the lab that boots it.'
+	@echo
+	@echo '  make demo             see the statistics of a running guest'
+	@echo '  make check            run all tests on all kernels'
+	@echo
+	@echo '  make tree             make the kernel tree build/linux: the base and a commit per patch'
+	@echo '  make import           bring the commits of build/linux back into the repository'
+	@echo '  make series           export the patches for git am into build/series'
+	@echo '  make bench            count the instructions of opening and reading'
+	@echo '  make check-bisect     build every patch on every kernel; takes hours'
+	@echo '  make check-consumers  ask stock QEMU and libvirt for the statistics'
+	@echo '  make record-debugfs   record what the base kernels have in debugfs'
+	@echo '  make clean            remove build/'
+	@echo
+	@echo '  lab/run KERNEL -- PROGRAM ARG...   run a static program on a kernel of the lab'
+	@echo
+	@echo 'LINUX_SRC = $(or $(LINUX_SRC),(none: the package linux-source-5.10))'
+	@echo 'KERNELS   = $(KERNELS)'
+
+demo: tree
+	@lab/demo/run
+
+check: tree
+	@scripts/check $(KERNELS)
+
+tree:
+	@scripts/install-packages $(NEEDED)
+	@scripts/tree
+
+import:
+	@scripts/import
+
+series:
+	@scripts/install-packages $(NEEDED)
+	@scripts/series
+
+bench: tree
+	@scripts/base-tree
+	@lab/bench/run
+
+check-bisect: tree
+	@scripts/check-bisect $(KERNELS)
+
+check-consumers: tree
+	@lab/check-consumers
+
+record-debugfs: tree
+	@scripts/base-tree
+	@for kernel in $(KERNELS); do lab/record-debugfs $$kernel || exit; done
+
+clean:
+	rm -rf build
+
+.PHONY: help demo check tree import series bench check-bisect check-consumers \
+	record-debugfs clean
