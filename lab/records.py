@@ -69,6 +69,8 @@ class Record:
         self.base = base
         self.title = f"{name} (base)" if base else name
         self.fragments = [folder / "common.config", folder / f"{name}.config"]
+        if not base:
+            self.fragments.append(folder / "series.config")
         for fragment in self.fragments:
             if not fragment.is_file():
                 raise Invalid(f"{self.path.name}: no fragment {fragment.name}")

@@ -2,6 +2,8 @@
 #ifndef __KVM_STATS_H
 #define __KVM_STATS_H
 
+#include <linux/bitops.h>
+#include <linux/kernel.h>
 #include <linux/types.h>
 
 struct kvm;
@@ -11,20 +13,45 @@ struct module;
 /* "kvm-PID/vcpu-ID" with two numbers of 32 bits */
 #define KVM_STATS_ID_SIZE	32
 
+/* By the type of a statistic, the u64 or array of them that its member is. */
+#define KVM_STATS_ARRAY_CUMULATIVE
+#define KVM_STATS_ARRAY_INSTANT
+#define KVM_STATS_ARRAY_PEAK
+#define KVM_STATS_ARRAY_LOG_HIST(_buckets)	[_buckets]
+
 /*
  * The counters of a VM and of a vCPU. The structures are flat and made from
  * <linux/kvm_stats_defs.h> alone, so there is no counter that user space could
  * not see.
  */
 struct kvm_vm_stat {
-#define KVM_VM_STAT(_member, ...) u64 _member;
+#define KVM_VM_STAT(_member, _type, ...) u64 _member KVM_STATS_ARRAY_##_type;
 #include <linux/kvm_stats_defs.h>
 };
 
 struct kvm_vcpu_stat {
-#define KVM_VCPU_STAT(_member, ...) u64 _member;
+#define KVM_VCPU_STAT(_member, _type, ...) u64 _member KVM_STATS_ARRAY_##_type;
 #include <linux/kvm_stats_defs.h>
 };
+
+#ifdef CONFIG_KVM_STATS_HISTOGRAMS
+/**
+ * kvm_stats_log_hist_add - count a value in a histogram
+ * @hist: the buckets: the first counts 0, number i counts [2^(i-1), 2^i)
+ * @buckets: how many there are; the last one also counts all larger values
+ * @value: what to count
+ */
+static inline void kvm_stats_log_hist_add(u64 *hist, unsigned int buckets, u64 value)
+{
+	++hist[min_t(unsigned int, fls64(value), buckets - 1)];
+}
+
+#define kvm_stats_hist_add(_vcpu, _member, _value)			\
+	kvm_stats_log_hist_add((_vcpu)->stat._member,			\
+			       ARRAY_SIZE((_vcpu)->stat._member), _value)
+#else
+#define kvm_stats_hist_add(_vcpu, _member, _value)	do { } while (0)
+#endif
 
 enum kvm_stat_kind {
 	KVM_STAT_VM,

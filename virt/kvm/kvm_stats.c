@@ -37,9 +37,15 @@ const struct kvm_stats_debugfs_item debugfs_entries[] = {
 	{ }
 };
 
-#define KVM_STATS_DESC(_struct, _member, _type, _unit, _exponent)		\
+/* The number of buckets is in the size of the member. */
+#define KVM_STATS_FLAGS_CUMULATIVE		KVM_STATS_TYPE_CUMULATIVE
+#define KVM_STATS_FLAGS_INSTANT			KVM_STATS_TYPE_INSTANT
+#define KVM_STATS_FLAGS_PEAK			KVM_STATS_TYPE_PEAK
+#define KVM_STATS_FLAGS_LOG_HIST(_buckets)	KVM_STATS_TYPE_LOG_HIST
+
+#define KVM_STATS_DESC(_struct, _member, _flags, _unit, _exponent)		\
 	{									\
-		.flags = KVM_STATS_TYPE_##_type | KVM_STATS_UNIT_##_unit |	\
+		.flags = (_flags) | KVM_STATS_UNIT_##_unit |			\
 			 KVM_STATS_BASE_POW10,					\
 		.exponent = _exponent,						\
 		/* C takes a name that leaves no room for its NUL. */		\
@@ -51,13 +57,15 @@ const struct kvm_stats_debugfs_item debugfs_entries[] = {
 
 static const struct kvm_stats_desc kvm_vm_stats_desc[] = {
 #define KVM_VM_STAT(_member, _type, _unit, _exponent, ...)			\
-	KVM_STATS_DESC(kvm_vm_stat, _member, _type, _unit, _exponent)
+	KVM_STATS_DESC(kvm_vm_stat, _member, KVM_STATS_FLAGS_##_type, _unit,	\
+		       _exponent)
 #include <linux/kvm_stats_defs.h>
 };
 
 static const struct kvm_stats_desc kvm_vcpu_stats_desc[] = {
 #define KVM_VCPU_STAT(_member, _type, _unit, _exponent, ...)			\
-	KVM_STATS_DESC(kvm_vcpu_stat, _member, _type, _unit, _exponent)
+	KVM_STATS_DESC(kvm_vcpu_stat, _member, KVM_STATS_FLAGS_##_type, _unit,	\
+		       _exponent)
 #include <linux/kvm_stats_defs.h>
 };
 

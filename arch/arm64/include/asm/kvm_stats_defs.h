@@ -5,8 +5,10 @@
  */
 
 KVM_VM_STAT(remote_tlb_flush, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
-	    "Flushes of the TLBs of all the vCPUs")
+	    "Never counted by this kernel")
 
+KVM_VCPU_STAT(halt_wait_ns, CUMULATIVE, SECONDS, -9, KVM_NO_DEBUGFS,
+	      "Time spent scheduled away in halts")
 KVM_VCPU_STAT(hvc_exit_stat, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Exits because the guest executed HVC")
 KVM_VCPU_STAT(wfe_exit_stat, CUMULATIVE, NONE, 0, KVM_DEBUGFS,

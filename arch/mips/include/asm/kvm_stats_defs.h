@@ -7,6 +7,8 @@
 KVM_VM_STAT(remote_tlb_flush, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
 	    "Flushes of the TLBs of all the vCPUs")
 
+KVM_VCPU_STAT(halt_wait_ns, CUMULATIVE, SECONDS, -9, KVM_NO_DEBUGFS,
+	      "Time spent scheduled away in halts")
 KVM_VCPU_STAT(wait_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("wait"),
 	      "WAIT instructions that KVM emulated")
 KVM_VCPU_STAT(cache_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("cache"),

@@ -17,6 +17,8 @@ KVM_VM_STAT(inject_virtio, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 KVM_VM_STAT(remote_tlb_flush, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
 	    "Flushes of the TLBs of all the vCPUs")
 
+KVM_VCPU_STAT(halt_wait_ns, CUMULATIVE, SECONDS, -9, KVM_NO_DEBUGFS,
+	      "Time spent scheduled away in halts")
 KVM_VCPU_STAT(exit_userspace, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("userspace_handled"),
 	      "Calls of KVM_RUN")
 KVM_VCPU_STAT(exit_null, CUMULATIVE, NONE, 0, KVM_DEBUGFS,

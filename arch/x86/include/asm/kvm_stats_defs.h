@@ -27,6 +27,8 @@ KVM_VM_STAT(nx_lpage_splits, INSTANT, NONE, 0, KVM_DEBUGFS_RO_AS("nx_largepages_
 KVM_VM_STAT(max_mmu_page_hash_collisions, PEAK, NONE, 0, KVM_DEBUGFS,
 	    "Longest chain seen in the hash of shadow pages")
 
+KVM_VCPU_STAT(halt_wait_ns, CUMULATIVE, SECONDS, -9, KVM_NO_DEBUGFS,
+	      "Time spent scheduled away in halts")
 KVM_VCPU_STAT(pf_fixed, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Page faults that KVM resolved by mapping the page")
 KVM_VCPU_STAT(pf_guest, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
@@ -71,6 +73,12 @@ KVM_VCPU_STAT(nmi_injections, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "NMIs injected into the guest")
 KVM_VCPU_STAT(req_event, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Guest entries that looked for events to inject")
+KVM_VCPU_STAT(directed_yield_attempted, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
+	      "Directed yields that hypercalls of the guest asked for")
+KVM_VCPU_STAT(directed_yield_successful, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
+	      "Directed yields that gave the CPU to another vCPU")
+KVM_VCPU_STAT(guest_mode, INSTANT, BOOLEAN, 0, KVM_NO_DEBUGFS,
+	      "Whether the vCPU runs a guest of the guest")
 KVM_VCPU_STAT(preemption_reported, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Preemptions of the vCPU that were shown to the guest")
 KVM_VCPU_STAT(preemption_other, CUMULATIVE, NONE, 0, KVM_DEBUGFS,

@@ -799,6 +799,7 @@ static void test_guest(struct kvm_vm *vm, struct stats_file *file,
 
 static volatile bool vcpu_thread_entered, vcpu_thread_left;
 static int vcpu_thread_errno;
+static pthread_t vcpu_pthread;
 
 /* Not with _vcpu_run(), which enters the guest again after a signal. */
 static void *vcpu_thread(void *arg)
@@ -816,24 +817,43 @@ static void on_signal(int sig)
 {
 }
 
-/* A vCPU stays in KVM_RUN while its statistics are opened and read. */
-static void test_running(void)
+/* Let a thread enter KVM_RUN; if a test hangs there, an alarm ends it. */
+static void vcpu_thread_start(struct kvm_vm *vm)
 {
-	struct kvm_vm *vm = vm_create_guest(VCPU_ID, guest_spins);
 	struct sigaction action = { .sa_handler = on_signal };
-	int abi, fd[NABIS][2], vcpu_fd = vcpu_get_fd(vm, VCPU_ID);
-	bool opened = true, read = true;
-	pthread_t thread;
 
 	sigaction(SIGUSR1, &action, NULL);
-	/* If opening waited for the vCPU, it would wait until this ends the test. */
 	alarm(120);
-	TEST_ASSERT(!pthread_create(&thread, NULL, vcpu_thread, vm),
+	vcpu_thread_entered = false;
+	vcpu_thread_left = false;
+	vcpu_thread_errno = 0;
+	TEST_ASSERT(!pthread_create(&vcpu_pthread, NULL, vcpu_thread, vm),
 		    "pthread_create, errno: %i", errno);
 	while (!vcpu_thread_entered)
 		sched_yield();
 	usleep(200000);
+}
 
+static void vcpu_thread_stop(void)
+{
+	/* Again, in case it came before KVM_RUN */
+	while (!vcpu_thread_left) {
+		pthread_kill(vcpu_pthread, SIGUSR1);
+		usleep(10000);
+	}
+	pthread_join(vcpu_pthread, NULL);
+	alarm(0);
+}
+
+/* A vCPU stays in KVM_RUN while its statistics are opened and read. */
+static void test_running(void)
+{
+	struct kvm_vm *vm = vm_create_guest(VCPU_ID, guest_spins);
+	int abi, fd[NABIS][2], vcpu_fd = vcpu_get_fd(vm, VCPU_ID);
+	bool opened = true, read = true;
+
+	/* If opening waited for the vCPU, it would wait until the alarm. */
+	vcpu_thread_start(vm);
 	for (abi = 0; abi < NABIS; abi++) {
 		fd[abi][0] = ioctl(vm_get_fd(vm), abis[abi].request, 0);
 		fd[abi][1] = ioctl(vcpu_fd, abis[abi].request, 0);
@@ -846,15 +866,83 @@ static void test_running(void)
 	ok(read, "read while the vCPU is in KVM_RUN");
 	ok(!vcpu_thread_left, "the vCPU stayed in KVM_RUN");
 
-	pthread_kill(thread, SIGUSR1);
-	pthread_join(thread, NULL);
+	vcpu_thread_stop();
 	ok(vcpu_thread_errno == EINTR, "and left it for a signal: %s",
 	   strerror(vcpu_thread_errno));
-	alarm(0);
 	for (abi = 0; abi < NABIS; abi++) {
 		close(fd[abi][0]);
 		close(fd[abi][1]);
 	}
+	kvm_vm_free(vm);
+}
+
+/* The buckets of a histogram, and their sum */
+static uint64_t read_histogram(const struct kvm_stats *stats, const char *name,
+			       uint64_t *buckets, size_t size)
+{
+	const struct kvm_stats_desc *desc = kvm_stats_find(stats, name);
+	uint64_t sum = 0;
+	int i;
+
+	TEST_ASSERT(desc && desc->size * sizeof(*buckets) == size,
+		    "%s is no histogram of %zu bytes", name, size);
+	TEST_ASSERT(pread(stats->fd, buckets, size,
+			  stats->data_offset + desc->offset) == (ssize_t)size,
+		    "Reading %s failed", name);
+	for (i = 0; i < desc->size; i++)
+		sum += buckets[i];
+	return sum;
+}
+
+/* Bucket 0 is for 0, number i for [2^(i-1), 2^i), the last one for the rest. */
+static int log_bucket(uint64_t value, int last)
+{
+	int i = 0;
+
+	while (value >> i && i < last)
+		i++;
+	return i;
+}
+
+/* One halt, from which a signal wakes the vCPU, and what is counted of it */
+static void test_halt(void)
+{
+	struct kvm_vm *vm = vm_create_guest(VCPU_ID, guest_halts);
+	uint64_t buckets[32], blocking, wait, polls, attempted;
+	struct kvm_stats stats;
+	int i, bucket;
+
+	kvm_stats_open(&stats, vcpu_get_fd(vm, VCPU_ID), KVM_STATS_GETFD);
+	ok(!kvm_stats_value(&stats, "blocking"), "a new vCPU does not block");
+	vcpu_thread_start(vm);
+	for (i = 0; i < 1000 && !kvm_stats_value(&stats, "blocking"); i++)
+		usleep(10000);
+	blocking = kvm_stats_value(&stats, "blocking");
+	ok(blocking == 1, "blocking is %llu when it has halted",
+	   (unsigned long long)blocking);
+	usleep(100000);
+	vcpu_thread_stop();
+	ok(!kvm_stats_value(&stats, "blocking"), "and 0 after a signal");
+
+	wait = kvm_stats_value(&stats, "halt_wait_ns");
+	ok(wait >= 100000000, "halt_wait_ns is %llu after at least 0.1 s",
+	   (unsigned long long)wait);
+	if (!kvm_stats_find(&stats, "halt_wait_hist")) {
+		ksft_test_result_skip("no histograms\n");
+	} else {
+		bucket = log_bucket(wait, ARRAY_SIZE(buckets) - 1);
+		ok(read_histogram(&stats, "halt_wait_hist", buckets,
+				  sizeof(buckets)) == 1 && buckets[bucket] == 1,
+		   "halt_wait_hist has that one time in bucket %d", bucket);
+		polls = read_histogram(&stats, "halt_poll_success_hist", buckets,
+				       sizeof(buckets)) +
+			read_histogram(&stats, "halt_poll_fail_hist", buckets,
+				       sizeof(buckets));
+		attempted = kvm_stats_value(&stats, "halt_attempted_poll");
+		ok(polls == attempted, "%llu polls in the histograms, %llu attempted",
+		   (unsigned long long)polls, (unsigned long long)attempted);
+	}
+	kvm_stats_close(&stats);
 	kvm_vm_free(vm);
 }
 
@@ -932,10 +1020,12 @@ int main(int argc, char *argv[])
 
 	test_lifetime();
 	test_killed_vmm();
-	if (guest_exit_stats())
+	if (guest_exit_stats()) {
 		test_running();
-	else
+		test_halt();
+	} else {
 		ksft_test_result_skip("no vCPU can be in KVM_RUN here\n");
+	}
 
 	ksft_set_plan(ksft_test_num());
 	ksft_exit(!ksft_get_fail_cnt());

@@ -27,6 +27,9 @@ void guest_exits(void);
 /* Guest code: stay in KVM_RUN, until a signal comes */
 void guest_spins(void);
 
+/* Guest code: halt, which waits in KVM_RUN until a signal comes */
+void guest_halts(void);
+
 /*
  * Create a VM and its first vCPU.  More vCPUs, which need not have the same
  * guest code, come from vm_vcpu_add_default().

@@ -36,6 +36,11 @@ static __always_inline void guest_exit(void)
 	GUEST_SYNC(0);
 }
 
+static __always_inline void guest_halt(void)
+{
+	asm volatile("hlt");
+}
+
 #elif defined(__aarch64__)
 
 #define GUEST_CAN_RUN		true
@@ -55,6 +60,11 @@ static __always_inline void guest_exit(void)
 
 	asm volatile("hvc #0" : "+r" (x0) : : "x1", "x2", "x3", "memory");
 	GUEST_SYNC(0);
+}
+
+static __always_inline void guest_halt(void)
+{
+	asm volatile("wfi");
 }
 
 #elif defined(__mips__)
@@ -80,6 +90,11 @@ static __always_inline void guest_exit(void)
 	WRITE_ONCE(*(uint32_t *)0xa8000000, 0);
 }
 
+static __always_inline void guest_halt(void)
+{
+	asm volatile("wait");
+}
+
 #elif defined(__powerpc__)
 
 /* Not with kvm-hv, whose guests need not exit for a privileged instruction. */
@@ -102,6 +117,15 @@ static __always_inline void guest_exit(void)
 	WRITE_ONCE(*(uint32_t *)0x08000000, 0);
 }
 
+static __always_inline void guest_halt(void)
+{
+	unsigned long msr;
+
+	/* Bit 0x40000: on BookE Wait State Enable, on Book3S power management */
+	asm volatile("mfmsr %0; oris %0, %0, 4; mtmsr %0"
+		     : "=r" (msr) : : "memory");
+}
+
 #elif defined(__s390x__)
 
 /* Which statistics these exits move has not been tried on a machine yet. */
@@ -113,6 +137,10 @@ static const struct guest_exit_stat stats[] = { { } };
 static __always_inline void guest_exit(void)
 {
 	GUEST_SYNC(0);
+}
+
+static __always_inline void guest_halt(void)
+{
 }
 
 #endif
@@ -132,6 +160,12 @@ void __guest_code guest_spins(void)
 {
 	for (;;)
 		asm volatile("" : : : "memory");
+}
+
+void __guest_code guest_halts(void)
+{
+	for (;;)
+		guest_halt();
 }
 
 struct kvm_vm *vm_create_guest(uint32_t vcpuid, void *guest_code)

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What opening and reading the statistics cost in the kernel it runs on. It
+ * wants QEMU's -icount, where the time stamp counter counts instructions.
+ *
+ * Prints one figure a line, NAME VALUE: instructions, or what the name says.
+ */
+#include <dirent.h>
+#include <err.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "kvm_stats.h"
+
+/* Page faults and first allocations are over. */
+#define WARM_UP		50
+#define ROUNDS		500
+/* So many that the objects at hand beforehand do not count. */
+#define OPEN_FILES	100000
+#define MAX_DEBUGFS	256
+
+static int vm_fd, vcpu_fd, memfd;
+static struct kvm_stats stats;
+static size_t data_size, file_size;
+static char buf[65536];
+
+static char debugfs_path[MAX_DEBUGFS][256];
+static int debugfs_fd[MAX_DEBUGFS], debugfs_files;
+
+static void no_less(long value, long least, const char *what)
+{
+	if (value < least)
+		err(1, "%s: %ld", what, value);
+}
+
+static void getppid_once(void)
+{
+	syscall(SYS_getppid);
+}
+
+static void memfd_once(void)
+{
+	no_less(pread(memfd, buf, data_size, 0), data_size, "pread memfd");
+}
+
+static void data_once(void)
+{
+	no_less(pread(stats.fd, buf, data_size, stats.data_offset), data_size,
+		"pread data");
+}
+
+static void one_once(void)
+{
+	no_less(pread(stats.fd, buf, 8, stats.data_offset), 8, "pread 8 bytes");
+}
+
+static void file_once(void)
+{
+	no_less(pread(stats.fd, buf, sizeof(buf), 0), file_size, "pread file");
+}
+
+static void open_once(unsigned long request)
+{
+	int fd = ioctl(vcpu_fd, request, 0);
+
+	no_less(fd, 0, "open statistics");
+	close(fd);
+}
+
+static void getfd_once(void)
+{
+	open_once(KVM_STATS_GETFD);
+}
+
+static void get_stats_fd_once(void)
+{
+	open_once(KVM_GET_STATS_FD);
+}
+
+static void debugfs_once(void)
+{
+	int i, fd;
+
+	for (i = 0; i < debugfs_files; i++) {
+		fd = open(debugfs_path[i], O_RDONLY);
+		no_less(fd, 0, debugfs_path[i]);
+		no_less(read(fd, buf, sizeof(buf)), 1, debugfs_path[i]);
+		close(fd);
+	}
+}
+
+static void debugfs_kept_once(void)
+{
+	int i;
+
+	for (i = 0; i < debugfs_files; i++)
+		no_less(pread(debugfs_fd[i], buf, sizeof(buf), 0), 1,
+			debugfs_path[i]);
+}
+
+static void measure(const char *name, void (*once)(void))
+{
+	unsigned long long start;
+	int i;
+
+	for (i = 0; i < WARM_UP; i++)
+		once();
+	start = __rdtsc();
+	for (i = 0; i < ROUNDS; i++)
+		once();
+	printf("%s %.1f\n", name, (double)(__rdtsc() - start) / ROUNDS);
+}
+
+static void find_debugfs(void)
+{
+	char folder[64];
+	struct dirent *entry;
+	DIR *dir;
+
+	snprintf(folder, sizeof(folder), "/sys/kernel/debug/kvm/%d-%d", getpid(),
+		 vm_fd);
+	dir = opendir(folder);
+	if (!dir)
+		err(1, "%s", folder);
+	while ((entry = readdir(dir))) {
+		if (entry->d_type != DT_REG)
+			continue;
+		if (debugfs_files == MAX_DEBUGFS)
+			errx(1, "%s: too many files", folder);
+		snprintf(debugfs_path[debugfs_files++], sizeof(*debugfs_path),
+			 "%s/%s", folder, entry->d_name);
+	}
+	closedir(dir);
+}
+
+/* Bytes in the objects of all slab caches */
+static long slab_bytes(void)
+{
+	FILE *file = fopen("/proc/slabinfo", "r");
+	unsigned long objects, size, sum = 0;
+	char *line = NULL;
+	size_t len = 0;
+
+	if (!file)
+		err(1, "/proc/slabinfo");
+	while (getline(&line, &len, file) > 0)
+		if (sscanf(line, "%*s %lu %*u %lu", &objects, &size) == 2)
+			sum += objects * size;
+	free(line);
+	fclose(file);
+	return sum;
+}
+
+static void measure_memory(const char *name, unsigned long request)
+{
+	static int fds[OPEN_FILES];
+	long before;
+	int i;
+
+	slab_bytes();
+	before = slab_bytes();
+	for (i = 0; i < OPEN_FILES; i++) {
+		fds[i] = ioctl(vcpu_fd, request, 0);
+		no_less(fds[i], 0, "open statistics");
+	}
+	printf("%s %.1f\n", name, (double)(slab_bytes() - before) / OPEN_FILES);
+	for (i = 0; i < OPEN_FILES; i++)
+		close(fds[i]);
+}
+
+int main(void)
+{
+	struct rlimit limit = { OPEN_FILES + 1000, OPEN_FILES + 1000 };
+	int kvm, i;
+
+	kvm = open("/dev/kvm", O_RDWR);
+	no_less(kvm, 0, "/dev/kvm");
+	vm_fd = ioctl(kvm, KVM_CREATE_VM, 0);
+	no_less(vm_fd, 0, "KVM_CREATE_VM");
+	vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, 0);
+	no_less(vcpu_fd, 0, "KVM_CREATE_VCPU");
+	kvm_stats_open(&stats, vcpu_fd, KVM_STATS_GETFD);
+	data_size = kvm_stats_data_size(&stats);
+	file_size = stats.data_offset + data_size;
+	memfd = memfd_create("bench", 0);
+	no_less(write(memfd, buf, data_size), data_size, "write memfd");
+	find_debugfs();
+
+	printf("data_bytes %zu\nfile_bytes %zu\ndebugfs_files %d\n", data_size,
+	       file_size, debugfs_files);
+	measure("getppid", getppid_once);
+	measure("memfd", memfd_once);
+	measure("data", data_once);
+	measure("8_bytes", one_once);
+	measure("file", file_once);
+	measure("KVM_STATS_GETFD", getfd_once);
+	measure("KVM_GET_STATS_FD", get_stats_fd_once);
+	measure("debugfs", debugfs_once);
+	for (i = 0; i < debugfs_files; i++) {
+		debugfs_fd[i] = open(debugfs_path[i], O_RDONLY);
+		no_less(debugfs_fd[i], 0, debugfs_path[i]);
+	}
+
+	/* The table of fds is the process's own: have its full size now. */
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		err(1, "RLIMIT_NOFILE");
+	no_less(dup2(memfd, limit.rlim_cur - 1), 0, "dup2");
+	measure_memory("memory_KVM_STATS_GETFD", KVM_STATS_GETFD);
+	measure_memory("memory_KVM_GET_STATS_FD", KVM_GET_STATS_FD);
+	measure("debugfs_kept", debugfs_kept_once);
+	return 0;
+}

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the checks of the consumers share: results, statistics, the guest."""
+
+import ctypes
+import fcntl
+import os
+import struct
+import sys
+import time
+from collections import namedtuple
+from pathlib import Path
+
+KERNEL = "/lab/bin/bzImage"
+INITRD = "/lab/bin/guest.cpio"
+SERIAL = Path("/tmp/serial")
+CPUS = 2
+
+KVM_GET_STATS_FD = 0xaece
+SYS_PIDFD_GETFD = 438
+
+TYPES = ("cumulative", "instant", "peak", "linear-histogram", "log2-histogram")
+UNITS = (None, "bytes", "seconds", "cycles", "boolean")
+BASES = (10, 2)
+
+Desc = namedtuple("Desc", "name type unit base exponent size offset bucket_size")
+
+
+class Results:
+    """TAP: a line for each result, and what is wrong where something is."""
+
+    def __init__(self):
+        self.count = self.failed = 0
+
+    def add(self, what, problems):
+        """One result; it is good when there are no problems."""
+        self.count += 1
+        self.failed += bool(problems)
+        print(f"{'not ok' if problems else 'ok'} {self.count} {what}")
+        for problem in problems[:10]:
+            print("#", problem)
+        sys.stdout.flush()
+
+    def equal(self, what, got, wanted):
+        """One result: two things are the same."""
+        self.add(what, [] if got == wanted
+                 else [f"got {got!r}", f"not {wanted!r}"])
+
+    def end(self):
+        """The plan; returns the exit status."""
+        print(f"1..{self.count}")
+        return 1 if self.failed else 0
+
+
+def links(pid):
+    """What the descriptors of a process are, by number."""
+    folder = Path(f"/proc/{pid}/fd")
+    return {int(fd.name): os.readlink(fd) for fd in folder.iterdir()}
+
+
+class Stats:
+    """The statistics of a VM or vCPU of another process."""
+
+    def __init__(self, pid, link):
+        """link is what /proc shows of the VM's or vCPU's descriptor."""
+        theirs = next(fd for fd, other in links(pid).items() if other == link)
+        pidfd = os.pidfd_open(pid)
+        mine = ctypes.CDLL(None, use_errno=True).syscall(
+            SYS_PIDFD_GETFD, pidfd, theirs, 0)
+        if mine < 0:
+            raise OSError(ctypes.get_errno(), f"pidfd_getfd of {link}")
+        self.fd = fcntl.ioctl(mine, KVM_GET_STATS_FD)
+        os.close(mine)
+        os.close(pidfd)
+        _, name_size, count, _, start, self.start = struct.unpack(
+            "=6I", os.pread(self.fd, 24, 0))
+        size = 16 + name_size
+        self.descs = {}
+        for at in range(start, start + count * size, size):
+            flags, exponent, values, offset, bucket_size, name = struct.unpack(
+                f"=IhHII{name_size}s", os.pread(self.fd, size, at))
+            name = name.partition(b"\0")[0].decode()
+            self.descs[name] = Desc(
+                name, TYPES[flags & 15], UNITS[flags >> 4 & 15],
+                BASES[flags >> 8 & 15], exponent, values, offset, bucket_size)
+
+    def read(self):
+        """All values now: a list for each name."""
+        size = max(desc.offset + 8 * desc.size for desc in self.descs.values())
+        data = os.pread(self.fd, size, self.start)
+        return {desc.name: list(struct.unpack_from(f"={desc.size}Q", data,
+                                                   desc.offset))
+                for desc in self.descs.values()}
+
+
+def compare(descs, before, shown, after, exact):
+    """
+    What is wrong with the shown values, which were taken between two reads.
+
+    What only grows lies between the two. exact is for a guest that is stopped:
+    nothing moves.
+    """
+    problems = [f"{name} is missing" for name in descs.keys() - shown.keys()]
+    problems += [f"{name} is too much" for name in shown.keys() - descs.keys()]
+    for name in descs.keys() & shown.keys():
+        values = list(zip(before[name], shown[name], after[name]))
+        if exact:
+            fits = before[name] == shown[name] == after[name]
+        else:
+            fits = len(shown[name]) == descs[name].size and (
+                descs[name].type == "instant"
+                or all(low <= value <= high for low, value, high in values))
+        if not fits:
+            problems.append(f"{name}: {shown[name]} is not between "
+                            f"{before[name]} and {after[name]}")
+    return problems
+
+
+def wait_for(what, condition, limit=120):
+    """Wait until it is so; it has to be in time."""
+    deadline = time.monotonic() + limit
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {limit} s")
+        time.sleep(0.1)
+
+
+def wait_for_guest():
+    """Until the guest says that it runs, on all its CPUs."""
+    wait_for("guest", lambda: SERIAL.exists() and
+             f"guest runs on {CPUS} CPUs" in SERIAL.read_text(errors="replace"))
+
+
+def poll_longer():
+    """Let VMs to come poll long enough for the guest's sleep to end in it."""
+    Path("/sys/module/kvm/parameters/halt_poll_ns").write_text("10000000")
