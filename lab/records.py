@@ -69,15 +69,15 @@ class Record:
         self.base = base
         self.title = f"{name} (base)" if base else name
         self.fragments = [folder / "common.config", folder / f"{name}.config"]
-        if not base:
+        # LAB_SOURCE names another tree, as check-bisect does.
+        source = BUILD / ("linux-base" if base else "linux")
+        self.source = Path(os.environ.get("LAB_SOURCE", source)).resolve()
+        suffix = self.source.name.replace("linux", "", 1)
+        if not suffix:
             self.fragments.append(folder / "series.config")
         for fragment in self.fragments:
             if not fragment.is_file():
                 raise Invalid(f"{self.path.name}: no fragment {fragment.name}")
-
-        suffix = "-base" if base else ""
-        source = os.environ.get("LAB_SOURCE", BUILD / f"linux{suffix}")
-        self.source = Path(source).resolve()
         self.kernel = BUILD / f"kernels{suffix}" / name
         self.userland = BUILD / f"userland{suffix}" / name
         self.boot = BUILD / f"lab{suffix}" / name
