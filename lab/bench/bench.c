@@ -5,6 +5,7 @@
  *
  * Prints one figure a line, NAME VALUE: instructions, or what the name says.
  */
+#define _GNU_SOURCE
 #include <dirent.h>
 #include <err.h>
 #include <fcntl.h>
@@ -20,9 +21,8 @@
 
 #include "kvm_stats.h"
 
-/* Page faults and first allocations are over. */
-#define WARM_UP		50
-#define ROUNDS		500
+/* Some timer ticks long, so that these are in every figure alike. */
+#define INSTRUCTIONS	20000000
 /* So many that the objects at hand beforehand do not count. */
 #define OPEN_FILES	100000
 #define MAX_DEBUGFS	256
@@ -32,8 +32,8 @@ static struct kvm_stats stats;
 static size_t data_size, file_size;
 static char buf[65536];
 
-static char debugfs_path[MAX_DEBUGFS][256];
-static int debugfs_fd[MAX_DEBUGFS], debugfs_files;
+static char debugfs_path[MAX_DEBUGFS][320];
+static int debugfs_files;
 
 static void no_less(long value, long least, const char *what)
 {
@@ -97,26 +97,23 @@ static void debugfs_once(void)
 	}
 }
 
-static void debugfs_kept_once(void)
-{
-	int i;
-
-	for (i = 0; i < debugfs_files; i++)
-		no_less(pread(debugfs_fd[i], buf, sizeof(buf), 0), 1,
-			debugfs_path[i]);
-}
-
 static void measure(const char *name, void (*once)(void))
 {
-	unsigned long long start;
-	int i;
+	unsigned long long start, spent;
+	unsigned long rounds;
+	int pass;
 
-	for (i = 0; i < WARM_UP; i++)
-		once();
-	start = __rdtsc();
-	for (i = 0; i < ROUNDS; i++)
-		once();
-	printf("%s %.1f\n", name, (double)(__rdtsc() - start) / ROUNDS);
+	/* The first pass is the warm-up: page faults, slabs that grow. */
+	for (pass = 0; pass < 2; pass++) {
+		rounds = 0;
+		start = __rdtsc();
+		do {
+			once();
+			rounds++;
+			spent = __rdtsc() - start;
+		} while (spent < INSTRUCTIONS);
+	}
+	printf("%s %.1f\n", name, (double)spent / rounds);
 }
 
 static void find_debugfs(void)
@@ -141,6 +138,18 @@ static void find_debugfs(void)
 	closedir(dir);
 }
 
+/* Can a file of debugfs that is kept open be read a second time? */
+static void print_debugfs_again(void)
+{
+	int fd = open(debugfs_path[0], O_RDONLY);
+
+	no_less(fd, 0, debugfs_path[0]);
+	no_less(read(fd, buf, sizeof(buf)), 1, debugfs_path[0]);
+	printf("debugfs_again %d\n", pread(fd, buf, sizeof(buf), 0) > 0 ||
+	       (!lseek(fd, 0, SEEK_SET) && read(fd, buf, sizeof(buf)) > 0));
+	close(fd);
+}
+
 /* Bytes in the objects of all slab caches */
 static long slab_bytes(void)
 {
@@ -159,12 +168,27 @@ static long slab_bytes(void)
 	return sum;
 }
 
+/* A struct file with what its slab cache aligns it to */
+static void print_file_object(void)
+{
+	static const char path[] = "/sys/kernel/slab/filp/slab_size";
+	FILE *file = fopen(path, "r");
+	int size;
+
+	if (!file || fscanf(file, "%d", &size) != 1)
+		err(1, "%s", path);
+	printf("file_object %d\n", size);
+	fclose(file);
+}
+
 static void measure_memory(const char *name, unsigned long request)
 {
 	static int fds[OPEN_FILES];
 	long before;
 	int i;
 
+	/* Files closed before are freed after an RCU grace period. */
+	sleep(1);
 	slab_bytes();
 	before = slab_bytes();
 	for (i = 0; i < OPEN_FILES; i++) {
@@ -179,7 +203,7 @@ static void measure_memory(const char *name, unsigned long request)
 int main(void)
 {
 	struct rlimit limit = { OPEN_FILES + 1000, OPEN_FILES + 1000 };
-	int kvm, i;
+	int kvm;
 
 	kvm = open("/dev/kvm", O_RDWR);
 	no_less(kvm, 0, "/dev/kvm");
@@ -191,6 +215,7 @@ int main(void)
 	data_size = kvm_stats_data_size(&stats);
 	file_size = stats.data_offset + data_size;
 	memfd = memfd_create("bench", 0);
+	no_less(memfd, 0, "memfd_create");
 	no_less(write(memfd, buf, data_size), data_size, "write memfd");
 	find_debugfs();
 
@@ -204,10 +229,8 @@ int main(void)
 	measure("KVM_STATS_GETFD", getfd_once);
 	measure("KVM_GET_STATS_FD", get_stats_fd_once);
 	measure("debugfs", debugfs_once);
-	for (i = 0; i < debugfs_files; i++) {
-		debugfs_fd[i] = open(debugfs_path[i], O_RDONLY);
-		no_less(debugfs_fd[i], 0, debugfs_path[i]);
-	}
+	print_debugfs_again();
+	print_file_object();
 
 	/* The table of fds is the process's own: have its full size now. */
 	if (setrlimit(RLIMIT_NOFILE, &limit))
@@ -215,6 +238,5 @@ int main(void)
 	no_less(dup2(memfd, limit.rlim_cur - 1), 0, "dup2");
 	measure_memory("memory_KVM_STATS_GETFD", KVM_STATS_GETFD);
 	measure_memory("memory_KVM_GET_STATS_FD", KVM_GET_STATS_FD);
-	measure("debugfs_kept", debugfs_kept_once);
 	return 0;
 }
