@@ -13,7 +13,9 @@ WORDS = ("arch", "cross_compile", "image", "cpus", "memory", "cmdline",
          "node", "extmod", "level", "reason")
 LISTS = ("packages", "cflags", "ldflags", "qemu", "verdict", "icount",
          "modules")
-LEVELS = ("guest", "vcpu", "build")
+# What the kernel is expected to do: run guests; create VMs and vCPUs; the same
+# without the selftest, which has no library for the architecture; be compiled.
+LEVELS = ("guest", "vcpu", "own-tests", "build")
 
 
 class Invalid(Exception):

@@ -61,7 +61,7 @@ class Parser(unittest.TestCase):
         self.assertIn("level 'most' is none of", self.complaint(text))
 
     def test_reason_and_level_disagree(self):
-        for level in ("vcpu", "build"):
+        for level in ("vcpu", "own-tests", "build"):
             text = self.good.replace("= guest", f"= {level}")
             self.assertIn("reason", self.complaint(text))
         self.assertIn("reason", self.complaint(

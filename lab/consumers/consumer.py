@@ -126,8 +126,12 @@ def wait_for(what, condition, limit=120):
 
 def wait_for_guest():
     """Until the guest says that it runs, on all its CPUs."""
-    wait_for("guest", lambda: SERIAL.exists() and
-             f"guest runs on {CPUS} CPUs" in SERIAL.read_text(errors="replace"))
+    def text():
+        return SERIAL.read_text(errors="replace") if SERIAL.exists() else ""
+    try:
+        wait_for("guest", lambda: f"guest runs on {CPUS} CPUs" in text())
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}; it said: ...{text()[-400:]}") from error
 
 
 def poll_longer():
