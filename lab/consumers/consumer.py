@@ -12,6 +12,9 @@ from pathlib import Path
 
 KERNEL = "/lab/bin/bzImage"
 INITRD = "/lab/bin/guest.cpio"
+# A kernel built as a guest of KVM leaves that check out by itself: it fails on an
+# emulated and busy host, where few ticks come while the guest waits for them.
+CMDLINE = "console=ttyS0 no_timer_check"
 SERIAL = Path("/tmp/serial")
 CPUS = 2
 
@@ -131,7 +134,7 @@ def wait_for_guest():
     try:
         wait_for("guest", lambda: f"guest runs on {CPUS} CPUs" in text())
     except TimeoutError as error:
-        raise TimeoutError(f"{error}; it said: ...{text()[-400:]}") from error
+        raise TimeoutError(f"{error}; it said: ...{text()[-400:]}") from None
 
 
 def poll_longer():

@@ -11,7 +11,7 @@
 #include <linux/fs.h>
 #include <linux/kvm_host.h>
 #include <linux/seq_file.h>
-#include <linux/uio.h>
+#include <linux/uaccess.h>
 
 #define KVM_DEBUGFS		.mode = 0644
 #define KVM_DEBUGFS_AS(_name)	.mode = 0644, .debugfs_name = _name
@@ -89,7 +89,7 @@ static_assert(sizeof(struct kvm_vcpu_stat) == sizeof(struct kvm_vcpu_stats_size)
 /**
  * struct kvm_stats_segment - a part of a statistics file
  * @start: bytes from the start of the file
- * @len: bytes
+ * @end: bytes from the start of the file to the byte behind it
  * @data: where the bytes are, NULL if they are in the object
  * @offset: bytes from the start of the object, if they are there
  *
@@ -98,7 +98,7 @@ static_assert(sizeof(struct kvm_vcpu_stat) == sizeof(struct kvm_vcpu_stats_size)
  */
 struct kvm_stats_segment {
 	size_t start;
-	size_t len;
+	size_t end;
 	const void *data;
 	size_t offset;
 };
@@ -122,43 +122,86 @@ static const struct kvm_stats_file *kvm_stats_file(const struct file *file)
 
 static size_t kvm_stats_size(const struct kvm_stats_file *stats_file)
 {
-	const struct kvm_stats_segment *last =
-		&stats_file->segment[KVM_STATS_SEGMENTS - 1];
-
-	return last->start + last->len;
+	return stats_file->segment[KVM_STATS_SEGMENTS - 1].end;
 }
 
 /*
  * The counters change while they are copied, and no lock would keep a vCPU from
  * counting: every value is live, between values nothing is promised.
+ *
+ * This is no read_iter: for as few bytes as these an iterator costs more than
+ * the copy.
  */
-static ssize_t kvm_stats_read_iter(struct kiocb *iocb, struct iov_iter *to)
+static ssize_t kvm_stats_read(struct file *file, char __user *buf, size_t len,
+			      loff_t *ppos)
 {
-	const struct kvm_stats_file *stats_file = kvm_stats_file(iocb->ki_filp);
+	const struct kvm_stats_file *stats_file = kvm_stats_file(file);
 	const struct kvm_stats_segment *seg = stats_file->segment;
-	const void *object = iocb->ki_filp->private_data;
-	loff_t pos = iocb->ki_pos;
+	const size_t size = kvm_stats_size(stats_file);
+	size_t pos, end, n, left = 0;
 	ssize_t copied;
 
-	for (; seg < stats_file->segment + KVM_STATS_SEGMENTS; seg++) {
-		const void *data = seg->data ?: object + seg->offset;
-		const loff_t end = seg->start + seg->len;
+	if (*ppos >= size)
+		return 0;
+	pos = *ppos;
+	end = pos + min(len, size - pos);
 
-		if (pos < seg->start)
-			pos += iov_iter_zero(seg->start - pos, to);
-		if (pos >= seg->start && pos < end)
-			pos += copy_to_iter(data + (pos - seg->start),
-					    end - pos, to);
-		/* Either the reader has all it wants, or its memory faulted. */
-		if (pos < end)
-			break;
+	while (pos < end && !left) {
+		if (pos >= seg->end) {
+			seg++;
+			continue;
+		}
+		if (pos < seg->start) {
+			n = min(end, seg->start) - pos;
+			left = clear_user(buf, n);
+		} else {
+			const void *data = seg->data ?: file->private_data + seg->offset;
+
+			n = min(end, seg->end) - pos;
+			left = copy_to_user(buf, data + (pos - seg->start), n);
+		}
+		buf += n - left;
+		pos += n - left;
 	}
 
-	copied = pos - iocb->ki_pos;
-	if (!copied && iov_iter_count(to) && pos < kvm_stats_size(stats_file))
-		return -EFAULT;
-	iocb->ki_pos = pos;
-	return copied;
+	copied = pos - *ppos;
+	*ppos = pos;
+	return !copied && left ? -EFAULT : copied;
+}
+
+/*
+ * All the values at once is what a reader asks for again and again. That needs
+ * no look at the segments, and a copy of constant size no hardened usercopy
+ * check, which would cost more than the copy.
+ */
+static __always_inline ssize_t
+kvm_stats_read_values(struct file *file, char __user *buf, size_t len,
+		      loff_t *ppos, const void *values, const size_t size)
+{
+	if (*ppos + size == kvm_stats_size(kvm_stats_file(file)) &&
+	    len >= size && !copy_to_user(buf, values, size)) {
+		*ppos += size;
+		return size;
+	}
+	return kvm_stats_read(file, buf, len, ppos);
+}
+
+static ssize_t kvm_vm_stats_read(struct file *file, char __user *buf,
+				 size_t len, loff_t *ppos)
+{
+	struct kvm *kvm = file->private_data;
+
+	return kvm_stats_read_values(file, buf, len, ppos, &kvm->stat,
+				     sizeof(kvm->stat));
+}
+
+static ssize_t kvm_vcpu_stats_read(struct file *file, char __user *buf,
+				   size_t len, loff_t *ppos)
+{
+	struct kvm_vcpu *vcpu = file->private_data;
+
+	return kvm_stats_read_values(file, buf, len, ppos, &vcpu->stat,
+				     sizeof(vcpu->stat));
 }
 
 static loff_t kvm_stats_llseek(struct file *file, loff_t offset, int whence)
@@ -203,12 +246,12 @@ static void kvm_vcpu_stats_show_fdinfo(struct seq_file *m, struct file *file)
 #endif
 
 #define KVM_STATS_CONST(_start, _len, _data)					\
-	{ .start = _start, .len = _len, .data = _data }
+	{ .start = _start, .end = (_start) + (_len), .data = _data }
 
 #define KVM_STATS_LIVE(_start, _object, _member)				\
 	{									\
 		.start = _start,						\
-		.len = sizeof_field(struct _object, _member),			\
+		.end = (_start) + sizeof_field(struct _object, _member),	\
 		.offset = offsetof(struct _object, _member),			\
 	}
 
@@ -216,7 +259,7 @@ static void kvm_vcpu_stats_show_fdinfo(struct seq_file *m, struct file *file)
 #define KVM_STATS_FILE(_kind, _object, _desc_offset, _first, _second)		\
 	{									\
 		.fops = {							\
-			.read_iter = kvm_stats_read_iter,			\
+			.read = kvm_##_kind##_stats_read,			\
 			.llseek = kvm_stats_llseek,				\
 			.release = kvm_##_kind##_stats_release,			\
 			.show_fdinfo = kvm_##_kind##_stats_show_fdinfo,		\
@@ -338,7 +381,7 @@ static int kvm_stats_getfd(const char *name, struct kvm_stats_file *stats_file,
 long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 		     unsigned int ioctl, unsigned long arg)
 {
-	char name[sizeof("kvm-vcpu-stats:") + 10];
+	char name[] = "kvm-vcpu-stats:0123456789";
 	int abi;
 
 	switch (ioctl) {
@@ -358,7 +401,9 @@ long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 		return kvm_stats_getfd("kvm-vm-stats", &kvm_vm_stats_files[abi],
 				       kvm, kvm);
 
-	snprintf(name, sizeof(name), "kvm-vcpu-stats:%d", vcpu->vcpu_id);
+	/* "kvm-PID/vcpu-ID" has the number; to print it takes long. */
+	strscpy(name + strlen("kvm-vcpu-stats:"),
+		strrchr(vcpu->stats_id, '-') + 1, sizeof("0123456789"));
 	return kvm_stats_getfd(name, &kvm_vcpu_stats_files[abi], vcpu, kvm);
 }
 
