@@ -12,8 +12,8 @@ from pathlib import Path
 
 KERNEL = "/lab/bin/bzImage"
 INITRD = "/lab/bin/guest.cpio"
-# A kernel built as a guest of KVM leaves that check out by itself: it fails on an
-# emulated and busy host, where few ticks come while the guest waits for them.
+# A kernel built as a guest of KVM leaves that check out by itself: on a host
+# that is emulated and busy, too few ticks come while it waits for them.
 CMDLINE = "console=ttyS0 no_timer_check"
 SERIAL = Path("/tmp/serial")
 CPUS = 2
