@@ -20,6 +20,7 @@ help:
 	@echo '  make series           export the patches for git am into build/series'
 	@echo '  make bench            count the instructions of opening and reading'
 	@echo '  make check-bisect     build every patch on every kernel; takes hours'
+	@echo '  make check-warnings   compile KVM with W=1 and sparse on every kernel'
 	@echo '  make check-consumers  ask stock QEMU and libvirt for the statistics'
 	@echo '  make record-debugfs   record what the base kernels have in debugfs'
 	@echo '  make clean            remove build/'
@@ -53,6 +54,9 @@ bench: tree
 check-bisect: tree
 	@scripts/check-bisect $(KERNELS)
 
+check-warnings: tree
+	@lab/check-warnings $(KERNELS)
+
 check-consumers: tree
 	@lab/check-consumers
 
@@ -63,5 +67,5 @@ record-debugfs: tree
 clean:
 	rm -rf build
 
-.PHONY: help demo check tree import series bench check-bisect check-consumers \
-	record-debugfs clean
+.PHONY: help demo check tree import series bench check-bisect check-warnings \
+	check-consumers record-debugfs clean
