@@ -722,14 +722,19 @@ static long module_references(void)
 static void test_lifetime(void)
 {
 	struct stats_file *file = calloc(2, sizeof(*file));
-	long before = module_references(), held;
+	long before = module_references(), with_vm, held;
 	struct kvm_vm *vm;
 	int abi, kind;
 
 	for (abi = 0; abi < NABIS; abi++) {
 		vm = vm_create_guest(VCPU_ID, guest_exits);
+		with_vm = module_references();
 		stats_file_open(&file[0], vm_get_fd(vm), "VM", abi);
 		stats_file_open(&file[1], vcpu_get_fd(vm, VCPU_ID), "vCPU", abi);
+		held = module_references();
+		ok(held < 0 || held == with_vm + 2,
+		   "%s: each file takes a reference of the module (%ld, %ld without)",
+		   abis[abi].name, held, with_vm);
 		kvm_vm_free(vm);
 
 		for (kind = 0; kind < 2; kind++) {
