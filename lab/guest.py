@@ -19,7 +19,8 @@ def pack(record, tests, programs=(), overlay=None):
     shutil.rmtree(root, ignore_errors=True)
     if overlay:
         shutil.copytree(overlay, root, symlinks=True)
-    shutil.copytree(record.userland / "bin", root / "lab" / "bin")
+    shutil.copytree(record.userland / "bin", root / "lab" / "bin",
+                    dirs_exist_ok=True)
     shutil.copy(record.userland / "init", root)
     for program in programs:
         shutil.copy(program, root / "lab" / "bin")

@@ -9,8 +9,9 @@ LAB = TOP / "lab"
 KERNELS = LAB / "kernels"
 BUILD = TOP / "build"
 
-WORDS = ("arch", "cross_compile", "image", "cpus", "memory", "cmdline",
-         "node", "extmod", "level", "reason")
+# kselftest is the folder of the selftests' library for the architecture.
+WORDS = ("arch", "cross_compile", "kselftest", "image", "cpus", "memory",
+         "cmdline", "node", "extmod", "level", "reason")
 LISTS = ("packages", "cflags", "ldflags", "qemu", "verdict", "icount",
          "modules")
 # What the kernel is expected to do: run guests; create VMs and vCPUs; the same
@@ -49,6 +50,9 @@ def parse(path):
     if values["level"] not in LEVELS:
         raise Invalid(f"{path.name}: level '{values['level']}' is none of "
                       + " ".join(LEVELS))
+    if (values["level"] == "own-tests") == bool(values["kselftest"]):
+        raise Invalid(f"{path.name}: level own-tests has no kselftest, the "
+                      "others have one")
     if (values["level"] == "guest") == bool(values["reason"]):
         raise Invalid(f"{path.name}: a level below guest has a reason, "
                       "level guest has none")

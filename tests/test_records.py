@@ -61,11 +61,17 @@ class Parser(unittest.TestCase):
         self.assertIn("level 'most' is none of", self.complaint(text))
 
     def test_reason_and_level_disagree(self):
-        for level in ("vcpu", "own-tests", "build"):
+        for level in ("vcpu", "build"):
             text = self.good.replace("= guest", f"= {level}")
             self.assertIn("reason", self.complaint(text))
         self.assertIn("reason", self.complaint(
             self.good.replace("reason        =", "reason = why")))
+
+    def test_kselftest_and_level_disagree(self):
+        for change in (("= guest", "= own-tests"),
+                       ("kselftest     = x86_64", "kselftest =")):
+            self.assertIn("kselftest",
+                          self.complaint(self.good.replace(*change)))
 
 
 class Commands(unittest.TestCase):

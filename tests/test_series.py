@@ -165,7 +165,7 @@ class Series(unittest.TestCase):
                        "check-roundtrip", "check-docs", "check-numbers"):
             status, said = self.run_script(script, "nonsense")
             self.assertEqual((status, len(said.splitlines())), (2, 1), script)
-        for script in ("check", "install-packages", "fetch-package"):
+        for script in ("check", "install-packages", "fetch-package", "apt-suites"):
             status, said = self.run_script(script)
             self.assertEqual((status, len(said.splitlines())), (2, 1), script)
         for script in ("import", "series"):
