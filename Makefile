@@ -55,6 +55,7 @@ check-bisect: tree
 	@scripts/check-bisect $(KERNELS)
 
 check-warnings: tree
+	@scripts/base-tree
 	@lab/check-warnings $(KERNELS)
 
 check-consumers: tree
