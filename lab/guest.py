@@ -90,7 +90,9 @@ class Boot:
         self.seconds = time.monotonic() - start
         found = judge.splats(self.console.read_text(errors="replace"))
         if found:
-            self.problem = found[0]
+            # "cut here" says less than the line below it.
+            self.problem = next((line for line in found
+                                 if "cut here" not in line), found[0])
 
     def _follow(self, qemu, verdict, deadline, on_event):
         """Watch until QEMU is gone; returns the problem, if there is one."""

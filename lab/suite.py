@@ -85,8 +85,9 @@ def run(record):
         guest.pack(record, [(name, *argv) for name, argv in tests.items()])
         boot = guest.Boot(record)
         boot.run(limit=600, on_event=verdict)
-        for name in tests.keys() - boot.channel.status.keys():
-            say(name, False, "has no verdict")
+        for name in tests:
+            if name not in boot.channel.status:
+                say(name, False, "has no verdict")
         text = f"{boot.seconds:.1f} s in all"
         if boot.problem:
             text = "\n    ".join([f"{boot.problem} (console: {boot.console})",

@@ -88,6 +88,12 @@ class Boot(unittest.TestCase):
         boot = self.boot("echo 'WARNING: CPU: 0 PID: 1 at x' >&4; " + PASSED)
         self.assertEqual(boot.problem, "WARNING: CPU: 0 PID: 1 at x")
 
+    def test_splat_with_a_cut(self):
+        cut = "echo '---[ cut here ]---' >&4; "
+        self.assertIn("cut here", self.boot(cut + PASSED).problem)
+        self.assertEqual(self.boot(cut + "echo WARNING: x >&4; " + PASSED).problem,
+                         "WARNING: x")
+
     def test_splat_explains_what_it_did(self):
         boot = self.boot("echo 'Kernel panic - not syncing: x' >&4; exit 0")
         self.assertEqual(boot.problem, "Kernel panic - not syncing: x")
