@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,12 +33,21 @@
 #include "kvm_util.h"
 #include "test_util.h"
 
+/* tools/arch/x86/include/asm/unistd_64.h, which comes first, has not all. */
+#ifndef __NR_io_uring_setup
+#define __NR_io_uring_setup	425
+#define __NR_io_uring_enter	426
+#endif
+
 #define VCPU_ID		0
 #define OTHER_VCPU_ID	1
 
 /* More than any file here has; a read never touches what lies behind */
 #define BUF_SIZE	65536
 #define POISON		0xa5
+
+/* A user without capabilities */
+#define NOBODY		65534
 
 #define ok(condition, fmt, ...) \
 	ksft_test_result(condition, fmt "\n", ##__VA_ARGS__)
@@ -394,6 +405,66 @@ static void test_vectors(struct stats_file *file)
 	   "%s: readv does too and moves the position to the end", file->label);
 }
 
+/* One read through an io_uring that is made for it; returns as pread() does. */
+static ssize_t io_uring_pread(int ring, const struct io_uring_params *params,
+			      int fd, void *data, size_t len, off_t offset)
+{
+	const size_t sq_size = params->sq_off.array + sizeof(__u32);
+	const size_t cq_size = params->cq_off.cqes +
+			       params->cq_entries * sizeof(struct io_uring_cqe);
+	struct iovec iov = { data, len };
+	struct io_uring_sqe *sqe;
+	char *sq, *cq;
+	ssize_t r;
+
+	sq = mmap(NULL, sq_size, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
+		  IORING_OFF_SQ_RING);
+	cq = mmap(NULL, cq_size, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
+		  IORING_OFF_CQ_RING);
+	sqe = mmap(NULL, sizeof(*sqe), PROT_READ | PROT_WRITE, MAP_SHARED, ring,
+		   IORING_OFF_SQES);
+	TEST_ASSERT(sq != MAP_FAILED && cq != MAP_FAILED && sqe != MAP_FAILED,
+		    "mmap of an io_uring, errno: %i", errno);
+
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->opcode = IORING_OP_READV;
+	sqe->fd = fd;
+	sqe->off = offset;
+	sqe->addr = (uintptr_t)&iov;
+	sqe->len = 1;
+	*(__u32 *)(sq + params->sq_off.array) = 0;
+	__atomic_store_n((__u32 *)(sq + params->sq_off.tail), 1, __ATOMIC_RELEASE);
+	TEST_ASSERT(syscall(__NR_io_uring_enter, ring, 1, 1,
+			    IORING_ENTER_GETEVENTS, NULL, 0) == 1,
+		    "io_uring_enter, errno: %i", errno);
+	TEST_ASSERT(__atomic_load_n((__u32 *)(cq + params->cq_off.tail),
+				    __ATOMIC_ACQUIRE) == 1,
+		    "io_uring_enter without a result");
+	r = ((struct io_uring_cqe *)(cq + params->cq_off.cqes))->res;
+
+	munmap(sqe, sizeof(*sqe));
+	munmap(cq, cq_size);
+	munmap(sq, sq_size);
+	return r;
+}
+
+static void test_io_uring(struct stats_file *file)
+{
+	struct io_uring_params params = { 0 };
+	int ring = syscall(__NR_io_uring_setup, 1, &params);
+
+	if (ring < 0) {
+		ksft_test_result_skip("%s: no io_uring\n", file->label);
+		return;
+	}
+	memset(buf, POISON, sizeof(buf));
+	ok(io_uring_pread(ring, &params, file->stats.fd, buf, sizeof(buf) - 16, 0) ==
+	   (ssize_t)file->size && matches(file, buf, 0, file->size) &&
+	   poisoned(buf + file->size, 16),
+	   "%s: io_uring reads the whole file", file->label);
+	close(ring);
+}
+
 static void test_seek(struct stats_file *file)
 {
 	off_t size = file->size, pos = 0;
@@ -636,6 +707,44 @@ static bool child_is_refused(void *arg)
 
 	return ioctl(foreign->fd, KVM_CHECK_EXTENSION, KVM_CAP_STATS_BINARY_FD) == -1 &&
 	       errno == EIO;
+}
+
+static bool child_has_no_file(void *arg)
+{
+	const struct foreign *foreign = arg;
+	int next = dup(foreign->fd);
+
+	close(next);
+	return !setresuid(NOBODY, NOBODY, NOBODY) &&
+	       ioctl(foreign->fd, abis[foreign->abi].request, 0) == -1 &&
+	       errno == ENFILE && dup(foreign->fd) == next;
+}
+
+/*
+ * Only root has files beyond the limit of the system. The child looks whether
+ * the fd is free again; whether the VM still is held shows when it is freed.
+ */
+static void test_no_files(int fd, const char *scope)
+{
+	struct foreign foreign = { .fd = fd };
+	FILE *file_max = fopen("/proc/sys/fs/file-max", "r+");
+	char old[32];
+
+	if (!file_max) {
+		ksft_test_result_skip("%s: not root\n", scope);
+		return;
+	}
+	TEST_ASSERT(fgets(old, sizeof(old), file_max), "file-max is empty");
+	rewind(file_max);
+	TEST_ASSERT(fputs("0\n", file_max) >= 0 && !fflush(file_max),
+		    "file-max, errno: %i", errno);
+	for (foreign.abi = 0; foreign.abi < NABIS; foreign.abi++)
+		ok(child_says(child_has_no_file, &foreign),
+		   "%s %s without a free file: ENFILE", scope,
+		   abis[foreign.abi].name);
+	rewind(file_max);
+	TEST_ASSERT(fputs(old, file_max) >= 0 && !fclose(file_max),
+		    "file-max, errno: %i", errno);
 }
 
 /* A child has another mm than the one that made the VM. */
@@ -987,6 +1096,7 @@ static void test_file(struct stats_file *file, int fd, int abi,
 	test_descriptors(file);
 	test_every_offset(file);
 	test_vectors(file);
+	test_io_uring(file);
 	test_seek(file);
 	test_limits(file);
 	test_faults(file);
@@ -1023,6 +1133,8 @@ int main(int argc, char *argv[])
 	test_argument(vcpu_fd, "vCPU");
 	test_no_fds(vm_fd, "VM");
 	test_no_fds(vcpu_fd, "vCPU");
+	test_no_files(vm_fd, "VM");
+	test_no_files(vcpu_fd, "vCPU");
 
 	for (abi = 0; abi < NABIS; abi++) {
 		stats_file_open(&file[abi], vm_fd, "VM", abi);
