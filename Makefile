@@ -4,7 +4,10 @@
 # The base kernel: a tree you already have, or Debian's package.
 LINUX_SRC ?=
 # The kernels of the lab to check; see lab/kernels.
-KERNELS ?= $(sort $(basename $(notdir $(wildcard lab/kernels/*.record))))
+ALL_KERNELS := $(sort $(basename $(notdir $(wildcard lab/kernels/*.record))))
+KERNELS ?= $(ALL_KERNELS)
+UNKNOWN := $(filter-out $(ALL_KERNELS),$(KERNELS))
+$(if $(UNKNOWN),$(error no kernel '$(UNKNOWN)', there are: $(ALL_KERNELS)))
 export LINUX_SRC
 # What the scripts themselves need; the lab installs what its kernels need.
 NEEDED := git python3 xz-utils

@@ -9,9 +9,23 @@ LAB = TOP / "lab"
 KERNELS = LAB / "kernels"
 BUILD = TOP / "build"
 
-# kselftest is the folder of the selftests' library for the architecture.
+# The keys of a record, all of them in each, and what they say:
+#   arch, cross_compile    as kbuild takes them
+#   kselftest              folder of the selftests' library for it; may be empty
+#   image                  what QEMU boots, in the folder of the build
+#   cpus, memory, cmdline  of the emulated machine
+#   node                   device of the verdict channel in the guest
+#   extmod                 folder of the lab with a module that only it builds
+#   level, reason          what the kernel is expected to do, why not more
 WORDS = ("arch", "cross_compile", "kselftest", "image", "cpus", "memory",
          "cmdline", "node", "extmod", "level", "reason")
+# Lists of words:
+#   packages               Debian's, of the toolchain and the emulator
+#   cflags, ldflags        what the programs need besides
+#   qemu                   the emulator, its machine and CPU
+#   verdict                what gives that machine the verdict channel
+#   icount                 what it takes besides to count instructions
+#   modules                in the order in which they are loaded
 LISTS = ("packages", "cflags", "ldflags", "qemu", "verdict", "icount",
          "modules")
 # What the kernel is expected to do: run guests; create VMs and vCPUs; the same

@@ -91,6 +91,13 @@ class Commands(unittest.TestCase):
                 self.assertEqual(text.count("\n"), 1, text)
                 self.assertIn("no kernel 'vax', there are: arm64", text)
 
+    def test_unknown_kernel_of_make(self):
+        done = subprocess.run(["make", "-nC", TOP, "check", "KERNELS=mips vax"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no kernel 'vax', there are: arm64", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1)
+
     def test_unknown_option(self):
         for command in ("build", "userland", "run", "record-debugfs", "check"):
             with self.subTest(command=command):
