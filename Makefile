@@ -22,7 +22,7 @@ help:
 	@echo '  make import           bring the commits of build/linux back into the repository'
 	@echo '  make series           export the patches for git am into build/series'
 	@echo '  make bench            count the instructions of opening and reading'
-	@echo '  make check-bisect     build every patch on every kernel; takes hours'
+	@echo '  make check-bisect     build every patch on every kernel; takes an hour'
 	@echo '  make check-warnings   compile KVM with W=1 and sparse on every kernel'
 	@echo '  make check-consumers  ask stock QEMU and libvirt for the statistics'
 	@echo '  make record-debugfs   record what the base kernels have in debugfs'
