@@ -405,66 +405,6 @@ static void test_vectors(struct stats_file *file)
 	   "%s: readv does too and moves the position to the end", file->label);
 }
 
-/* One read through an io_uring that is made for it; returns as pread() does. */
-static ssize_t io_uring_pread(int ring, const struct io_uring_params *params,
-			      int fd, void *data, size_t len, off_t offset)
-{
-	const size_t sq_size = params->sq_off.array + sizeof(__u32);
-	const size_t cq_size = params->cq_off.cqes +
-			       params->cq_entries * sizeof(struct io_uring_cqe);
-	struct iovec iov = { data, len };
-	struct io_uring_sqe *sqe;
-	char *sq, *cq;
-	ssize_t r;
-
-	sq = mmap(NULL, sq_size, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
-		  IORING_OFF_SQ_RING);
-	cq = mmap(NULL, cq_size, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
-		  IORING_OFF_CQ_RING);
-	sqe = mmap(NULL, sizeof(*sqe), PROT_READ | PROT_WRITE, MAP_SHARED, ring,
-		   IORING_OFF_SQES);
-	TEST_ASSERT(sq != MAP_FAILED && cq != MAP_FAILED && sqe != MAP_FAILED,
-		    "mmap of an io_uring, errno: %i", errno);
-
-	memset(sqe, 0, sizeof(*sqe));
-	sqe->opcode = IORING_OP_READV;
-	sqe->fd = fd;
-	sqe->off = offset;
-	sqe->addr = (uintptr_t)&iov;
-	sqe->len = 1;
-	*(__u32 *)(sq + params->sq_off.array) = 0;
-	__atomic_store_n((__u32 *)(sq + params->sq_off.tail), 1, __ATOMIC_RELEASE);
-	TEST_ASSERT(syscall(__NR_io_uring_enter, ring, 1, 1,
-			    IORING_ENTER_GETEVENTS, NULL, 0) == 1,
-		    "io_uring_enter, errno: %i", errno);
-	TEST_ASSERT(__atomic_load_n((__u32 *)(cq + params->cq_off.tail),
-				    __ATOMIC_ACQUIRE) == 1,
-		    "io_uring_enter without a result");
-	r = ((struct io_uring_cqe *)(cq + params->cq_off.cqes))->res;
-
-	munmap(sqe, sizeof(*sqe));
-	munmap(cq, cq_size);
-	munmap(sq, sq_size);
-	return r;
-}
-
-static void test_io_uring(struct stats_file *file)
-{
-	struct io_uring_params params = { 0 };
-	int ring = syscall(__NR_io_uring_setup, 1, &params);
-
-	if (ring < 0) {
-		ksft_test_result_skip("%s: no io_uring\n", file->label);
-		return;
-	}
-	memset(buf, POISON, sizeof(buf));
-	ok(io_uring_pread(ring, &params, file->stats.fd, buf, sizeof(buf) - 16, 0) ==
-	   (ssize_t)file->size && matches(file, buf, 0, file->size) &&
-	   poisoned(buf + file->size, 16),
-	   "%s: io_uring reads the whole file", file->label);
-	close(ring);
-}
-
 static void test_seek(struct stats_file *file)
 {
 	off_t size = file->size, pos = 0;
@@ -647,6 +587,72 @@ static bool child_says(bool (*promise)(void *arg), void *arg)
 static bool child_reads(void *arg)
 {
 	return reads(arg);
+}
+
+/* One read through an io_uring that is made for it; returns as pread() does. */
+static ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset)
+{
+	struct io_uring_params params = { 0 };
+	struct iovec iov = { data, len };
+	struct io_uring_sqe *sqe;
+	size_t sq_size, cq_size;
+	char *sq, *cq;
+	int ring;
+
+	ring = syscall(__NR_io_uring_setup, 1, &params);
+	TEST_ASSERT(ring >= 0, "io_uring_setup, errno: %i", errno);
+	sq_size = params.sq_off.array + sizeof(__u32);
+	cq_size = params.cq_off.cqes +
+		  params.cq_entries * sizeof(struct io_uring_cqe);
+	sq = mmap(NULL, sq_size, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
+		  IORING_OFF_SQ_RING);
+	cq = mmap(NULL, cq_size, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
+		  IORING_OFF_CQ_RING);
+	sqe = mmap(NULL, sizeof(*sqe), PROT_READ | PROT_WRITE, MAP_SHARED, ring,
+		   IORING_OFF_SQES);
+	TEST_ASSERT(sq != MAP_FAILED && cq != MAP_FAILED && sqe != MAP_FAILED,
+		    "mmap of an io_uring, errno: %i", errno);
+
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->opcode = IORING_OP_READV;
+	sqe->fd = fd;
+	sqe->off = offset;
+	sqe->addr = (uintptr_t)&iov;
+	sqe->len = 1;
+	*(__u32 *)(sq + params.sq_off.array) = 0;
+	__atomic_store_n((__u32 *)(sq + params.sq_off.tail), 1, __ATOMIC_RELEASE);
+	TEST_ASSERT(syscall(__NR_io_uring_enter, ring, 1, 1,
+			    IORING_ENTER_GETEVENTS, NULL, 0) == 1,
+		    "io_uring_enter, errno: %i", errno);
+	TEST_ASSERT(__atomic_load_n((__u32 *)(cq + params.cq_off.tail),
+				    __ATOMIC_ACQUIRE) == 1,
+		    "io_uring_enter without a result");
+	return ((struct io_uring_cqe *)(cq + params.cq_off.cqes))->res;
+}
+
+static bool child_reads_io_uring(void *arg)
+{
+	struct stats_file *file = arg;
+
+	memset(buf, POISON, sizeof(buf));
+	return io_uring_pread(file->stats.fd, buf, sizeof(buf) - 16, 0) ==
+	       (ssize_t)file->size &&
+	       matches(file, buf, 0, file->size) && poisoned(buf + file->size, 16);
+}
+
+/*
+ * In a child, which ends with its io_uring: to tear that down is work for the
+ * task. Waiting for a child is interrupted by such work, and Linux 5.10 on
+ * powerpc then does not restore all registers to begin the call anew.
+ */
+static void test_io_uring(struct stats_file *file)
+{
+	if (syscall(__NR_io_uring_setup, 1, NULL) == -1 && errno != EFAULT) {
+		ksft_test_result_skip("%s: no io_uring\n", file->label);
+		return;
+	}
+	ok(child_says(child_reads_io_uring, file),
+	   "%s: io_uring reads the whole file", file->label);
 }
 
 struct passed {
