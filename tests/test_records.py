@@ -61,8 +61,10 @@ class Parser(unittest.TestCase):
         self.assertIn("level 'most' is none of", self.complaint(text))
 
     def test_reason_and_level_disagree(self):
-        for level in ("vcpu", "build"):
-            text = self.good.replace("= guest", f"= {level}")
+        without = self.good.replace("kselftest     = x86_64", "kselftest =")
+        for level, good in (("vcpu", self.good), ("own-tests", without),
+                            ("build", self.good)):
+            text = good.replace("= guest", f"= {level}")
             self.assertIn("reason", self.complaint(text))
         self.assertIn("reason", self.complaint(
             self.good.replace("reason        =", "reason = why")))
