@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * libkvmstats: the statistics of all VMs and vCPUs of a host.
+ *
+ *	struct kvmstats *k;
+ *	struct kvmstats_vm *vm;
+ *
+ *	if (kvmstats_open(&k, NULL))
+ *		...				no source works: kvmstats_probe() says why
+ *	for (;; sleep(1)) {
+ *		kvmstats_sample(k);
+ *		for (vm = kvmstats_first(k); vm; vm = vm->next)
+ *			...			vm->who.name, vm->sum.exits
+ *	}
+ *
+ * The library prints nothing, never ends the program, starts no thread, sets no
+ * signal handler. A struct kvmstats must not be used by two threads at a time;
+ * several of them may. Functions that return an int return 0, or a negative
+ * errno. It never talks to a VMM, so a VMM that hangs does not make it wait, and
+ * no file that it keeps holds a VM: on kernels whose statistics files do hold
+ * it, they are closed as soon as its process has ended or closed the VM.
+ *
+ * What this header declares is not yet a stable ABI: the version of the shared
+ * library changes with it.
+ */
+#ifndef KVMSTATS_H
+#define KVMSTATS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Statistics of a VM, and those of each of its vCPUs */
+enum kvmstats_scope {
+	KVMSTATS_VM,
+	KVMSTATS_VCPU,
+	KVMSTATS_SCOPES,
+};
+
+/*
+ * Type, unit and base of a statistic have the numbers of the kernel's ABI
+ * (Documentation/virt/kvm/api.rst, KVM_GET_STATS_FD; flags of struct
+ * kvm_stats_desc, shifted to bit 0). Numbers that are not listed here, of later
+ * kernels, can occur: 0 to 15.
+ */
+enum kvmstats_type {
+	KVMSTATS_CUMULATIVE,	/* only grows, but can be set to 0 by debugfs */
+	KVMSTATS_INSTANT,	/* rises and falls */
+	KVMSTATS_PEAK,		/* the largest so far */
+	KVMSTATS_LINEAR_HIST,	/* bucket i counts from i * bucket_size on */
+	KVMSTATS_LOG_HIST,	/* bucket i counts [2^(i-1), 2^i), bucket 0 zeros */
+};
+
+enum kvmstats_unit {
+	KVMSTATS_NONE,
+	KVMSTATS_BYTES,
+	KVMSTATS_SECONDS,
+	KVMSTATS_CYCLES,
+	KVMSTATS_BOOLEAN,
+};
+
+enum kvmstats_base {
+	KVMSTATS_POW10,
+	KVMSTATS_POW2,
+};
+
+struct kvmstats_desc {
+	const char *name;	/* printable ASCII without blanks */
+	unsigned int type;
+	unsigned int unit;	/* of the value times base to the exponent */
+	unsigned int base;
+	int exponent;
+	unsigned int size;	/* number of u64 values, at least 1 */
+	uint32_t offset;	/* of the first, from the start of the values, bytes */
+	uint32_t bucket_size;	/* of a linear histogram */
+};
+
+/* All statistics of one scope, in the order of the kernel */
+struct kvmstats_table {
+	unsigned int count;
+	const struct kvmstats_desc *desc;
+	size_t data_size;	/* of all values, bytes */
+};
+
+/* NULL: there is none of this name. */
+const struct kvmstats_desc *kvmstats_find(const struct kvmstats_table *table,
+					  const char *name);
+
+/* Value number i, less than desc->size, out of values in the kernel's layout. */
+uint64_t kvmstats_value(const struct kvmstats_desc *desc, const void *values,
+			unsigned int i);
+
+/* Whose VM it is: strings from /proc, "" for what is not known, never NULL. */
+struct kvmstats_who {
+	char name[128];		/* of the VM; of the process if it has none */
+	char uuid[37];		/* lower case */
+	char vmm[32];		/* qemu, firecracker, cloud-hypervisor, crosvm,
+				 * kvmtool, or the name of the process */
+	char machine[128];	/* of systemd-machined, or number of Proxmox */
+	char pod[37];		/* uid of the Kubernetes pod */
+	char container[65];	/* id of the container */
+	char cgroup[256];	/* path in the hierarchy of cgroup v2, or of the
+				 * memory controller where v1 is used */
+};
+
+/*
+ * What happened between the last two samples. For a VM, sums over its vCPUs
+ * (tlb_flushes: and the VM's own).
+ */
+struct kvmstats_activity {
+	/* Time, in nanoseconds; valid only if has_time. What is missing to the
+	 * elapsed time of each vCPU: blocked in the VMM. */
+	bool has_time;		/* has at least one vCPU with known time */
+	uint64_t elapsed;	/* of the vCPUs with known time, sum */
+	uint64_t run;		/* on a CPU, without polling */
+	uint64_t ready;		/* waited for a CPU (steal time of the guest) */
+	uint64_t halt;		/* slept in a halt, an unfinished one too */
+	uint64_t poll;		/* polled for the end of a halt */
+	/* Events, numbers. false in has_*: the kernel has no such statistic. */
+	bool has_exits, has_io, has_interrupts, has_tlb_flushes;
+	uint64_t exits;
+	uint64_t io;		/* port and memory-mapped I/O */
+	uint64_t interrupts;	/* injected */
+	uint64_t tlb_flushes;
+};
+
+struct kvmstats_vcpu {
+	uint32_t id;
+	pid_t tid;		/* thread that runs it, 0: not known, or has none */
+	bool fresh;		/* first seen at the last sample: has no rates */
+	const void *values;	/* table KVMSTATS_VCPU */
+	const void *before;	/* of the sample before; undefined if fresh */
+	struct kvmstats_activity last;
+};
+
+/*
+ * A VM. Pointers are valid until the next kvmstats_sample(), those of a VM that
+ * stays remain the same.
+ */
+struct kvmstats_vm {
+	struct kvmstats_vm *next;	/* by process, then number */
+	uint64_t number;	/* of the kernel, unique while it runs; 0: it has none */
+	pid_t pid;		/* thread group that created or holds it */
+	unsigned int nth;	/* 1, 2, ... of the VMs of a process; 0: its only one */
+	struct kvmstats_who who;
+	bool fresh;		/* first seen at the last sample: has no rates */
+	bool ended;		/* these are its last values; gone at the next sample */
+	uint64_t time;		/* of the values: CLOCK_MONOTONIC, nanoseconds */
+	uint64_t elapsed;	/* since the sample before, nanoseconds; 0 if fresh */
+	const void *values;	/* table KVMSTATS_VM; NULL: the source has none */
+	const void *before;	/* of the sample before; undefined if fresh */
+	unsigned int vcpus;
+	struct kvmstats_vcpu *vcpu;		/* in order of id */
+	/* Over all vCPUs, in the layout of table KVMSTATS_VCPU: sums, of PEAK the
+	 * largest; and how much cumulative ones and histograms grew. */
+	const void *vcpu_sum;
+	const void *vcpu_growth;
+	struct kvmstats_activity sum;
+};
+
+/* All zeros, or NULL instead of it, is the default. */
+struct kvmstats_options {
+	const char *source;	/* use this one only; NULL: the first that works */
+	const char *proc;	/* where the host's procfs is; NULL: /proc */
+};
+
+struct kvmstats;
+
+/*
+ * Open the first source that works, in the order of kvmstats_probe(). Raises the
+ * soft limit of open files (RLIMIT_NOFILE) to the hard limit if the source needs
+ * many. -ENODEV: no source works; -EINVAL: there is no source of this name;
+ * -ENOMEM.
+ */
+int kvmstats_open(struct kvmstats **k, const struct kvmstats_options *options);
+void kvmstats_close(struct kvmstats *k);
+
+/* The name of the source in use: "next", "bpf" or "files". */
+const char *kvmstats_source(const struct kvmstats *k);
+
+/*
+ * Find VMs that came, drop those that have ended, read all values. An error
+ * leaves what was read before: -EIO, a file has other than what its header
+ * promises; -EPERM, -ENOMEM...; kvmstats_problem() has the words. What cannot be
+ * read of one VM does not keep the others from being read: see
+ * kvmstats_unread().
+ */
+int kvmstats_sample(struct kvmstats *k);
+const char *kvmstats_problem(const struct kvmstats *k);	/* "" after success */
+
+/*
+ * How many processes or VMs the last sample had to leave out, and why the first
+ * of them: "" if none. Valid until the next sample.
+ */
+unsigned int kvmstats_unread(const struct kvmstats *k, const char **why);
+
+struct kvmstats_vm *kvmstats_first(const struct kvmstats *k);
+
+/* NULL before the first VM or vCPU was seen. Valid until kvmstats_close(). */
+const struct kvmstats_table *kvmstats_table(const struct kvmstats *k,
+					    enum kvmstats_scope scope);
+
+/* Per second, in thousandths; growth over elapsed nanoseconds, 0 if elapsed is. */
+uint64_t kvmstats_rate(uint64_t growth, uint64_t elapsed);
+
+/* part of elapsed in tenths of a per cent */
+unsigned int kvmstats_permille(uint64_t part, uint64_t elapsed);
+
+/* A source on this host: does it work, if not why, and what would help. */
+struct kvmstats_probe {
+	const char *name;	/* "next", "bpf", "files" */
+	const char *what;	/* one line */
+	bool works;
+	char why[256];		/* why not; or what it can see, "" if all */
+	char help[256];		/* what to do about it; "" if nothing */
+};
+
+/* Try source number i, 0 is the first; -ENOENT: there are no more. */
+int kvmstats_probe(unsigned int i, const struct kvmstats_options *options,
+		   struct kvmstats_probe *probe);
+
+/*
+ * The tables of this kernel, without any VM: from one with a vCPU that is made
+ * for it and closed again. Free each with kvmstats_free_table(). -ENOSYS: the
+ * kernel has no statistics files; else what open() and ioctl() of /dev/kvm gave.
+ * why, of size bytes, gets the words.
+ */
+int kvmstats_describe(struct kvmstats_table **vm, struct kvmstats_table **vcpu,
+		      char *why, size_t size);
+void kvmstats_free_table(struct kvmstats_table *table);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KVMSTATS_H */

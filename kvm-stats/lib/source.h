@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a source of statistics is, and what the core of the library gives it.
+ * Nothing here is public.
+ */
+#ifndef KVMSTATS_SOURCE_H
+#define KVMSTATS_SOURCE_H
+
+#include "kvmstats.h"
+
+struct core_vm;
+struct core_vcpu;
+
+struct source_ops {
+	const char *name;	/* as in kvmstats_options.source */
+	const char *what;	/* one line for people */
+
+	/*
+	 * Get ready; *state is the source's own. 0, or a negative errno with
+	 * p->why and p->help filled in (both of p->why's size); they may be
+	 * filled on success too, p->works is set by the caller.
+	 */
+	int (*open)(struct kvmstats *k, void **state, struct kvmstats_probe *p);
+
+	/*
+	 * Report everything there is now: core_vm() for each VM, core_vcpu() for
+	 * each vCPU, with its values. What is not reported has gone. A negative
+	 * errno, with core_problem(), means that nothing can be said at all; what
+	 * fails for one VM is core_unread().
+	 */
+	int (*sample)(struct kvmstats *k, void *state);
+
+	/* state can be partly made: after an open() that failed it is not called. */
+	void (*close)(struct kvmstats *k, void *state);
+};
+
+/* All sources in the order in which they are tried; ends with NULL. */
+extern const struct source_ops *const kvmstats_sources[];
+
+/*
+ * The statistics of a scope, from now on and for good; the core takes the table
+ * over and frees it. Before the first core_vm() resp. core_vcpu() of that scope;
+ * the second call for a scope is -EEXIST (and frees the table).
+ */
+int core_set_table(struct kvmstats *k, enum kvmstats_scope scope,
+		   struct kvmstats_table *table);
+
+/*
+ * This VM is there. key: what tells it from all others, the same each time (its
+ * number, the address of its struct kvm...). pid: in the PID namespace of
+ * kvmstats_options.proc. NULL: no memory.
+ */
+struct core_vm *core_vm(struct kvmstats *k, uint64_t key, pid_t pid);
+
+/*
+ * This vCPU of it is there. tid: the thread that runs it, 0: unknown. NULL: no
+ * memory.
+ */
+struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
+			    pid_t tid);
+
+/*
+ * Where its values of this sample go: table->data_size bytes, to be filled in
+ * full. NULL for a VM if there is no table KVMSTATS_VM.
+ */
+void *core_vm_values(struct core_vm *vm);
+void *core_vcpu_values(struct core_vcpu *vcpu);
+
+void core_vm_number(struct core_vm *vm, uint64_t number);
+
+/* The VM has ended; the values of this sample are its last. */
+void core_vm_ended(struct core_vm *vm);
+
+/*
+ * The thread's times since it began, if the source has them: on a CPU and
+ * waiting for one (/proc/PID/task/TID/schedstat), nanoseconds. Otherwise the
+ * core reads that file for every vCPU with a tid.
+ */
+void core_vcpu_times(struct core_vcpu *vcpu, uint64_t run, uint64_t ready);
+
+/* The clock of this sample; only for recordings. */
+void core_set_time(struct kvmstats *k, uint64_t nanoseconds);
+
+/* Words for kvmstats_problem(), and for kvmstats_unread(). Return error. */
+int core_problem(struct kvmstats *k, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void core_unread(struct kvmstats *k, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The host's procfs, an O_PATH descriptor for openat() */
+int core_proc(const struct kvmstats *k);
+
+/* RLIMIT_NOFILE: the soft limit becomes the hard one, once. */
+void core_raise_files(void);
+
+/*
+ * A table made by hand: count descriptors with copies of the names; computes
+ * data_size. NULL: no memory.
+ */
+struct kvmstats_table *table_make(const struct kvmstats_desc *desc,
+				  unsigned int count);
+
+#endif /* KVMSTATS_SOURCE_H */
