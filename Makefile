@@ -18,9 +18,9 @@ help:
 	@echo '  make demo             see the statistics of a running guest'
 	@echo '  make check            run all tests on all kernels'
 	@echo
-	@echo '  make tree             make the kernel tree build/linux: the base and a commit per patch'
+	@echo '  make tree             make the kernel tree build/linux: a commit per patch, a branch per series'
 	@echo '  make import           bring the commits of build/linux back into the repository'
-	@echo '  make series           export the patches for git am into build/series'
+	@echo '  make series           export each series for git am into build/series'
 	@echo '  make bench            count the instructions of opening and reading'
 	@echo '  make check-bisect     build every patch on every kernel; takes an hour'
 	@echo '  make check-warnings   compile KVM with W=1 and sparse on every kernel'

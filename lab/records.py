@@ -93,8 +93,6 @@ class Record:
         source = BUILD / ("linux-base" if base else "linux")
         self.source = Path(os.environ.get("LAB_SOURCE", source)).resolve()
         suffix = self.source.name.replace("linux", "", 1)
-        if not suffix:
-            self.fragments.append(folder / "series.config")
         for fragment in self.fragments:
             if not fragment.is_file():
                 raise Invalid(f"{self.path.name}: no fragment {fragment.name}")

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The patches in patches/5.10/: how one is written, and the git tree of them.
+"""The series in patches/5.10/: how a patch is written, and the git tree of them.
 
-A patch is a file NNNN-subject.patch:
+The file `series` lists the series, one name per line, each on top of the one
+before. Each is a folder of that name with its cover-letter (a subject, an empty
+line, the text) and its patches NNNN-subject.patch, numbered from 1:
 
     subject and message, as in the commit
     ---
-    New-file: PATH           a file that this patch introduces; it stands in the
+    New-file: PATH           a file that this patch introduces; it is in the
     New-file: PATH           repository at that path, in its final state
     diff --git ...           edits of files that were there before this patch
 
 An edit of a file that an earlier patch introduced is a diff as well. So the
 introduced version is the final one with the diffs of later patches taken back.
+
+In the git tree each series ends in a branch of its name.
 """
 
 import os
@@ -22,8 +26,9 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 PATCHES = TOP / "patches" / "5.10"
 TREE = TOP / "build" / "linux"
-# Also the branch and the tag of the tree under build/.
-BRANCH, BASE = "series", "base"
+LIST = (PATCHES / "series").relative_to(TOP)
+# The tag of the base kernel in the tree.
+BASE = "base"
 
 
 class Invalid(Exception):
@@ -60,7 +65,7 @@ def git(*args, tree=TREE, index=None, data=None, check=True):
 
 
 class Patch:
-    """One file of patches/5.10."""
+    """One file of a series."""
 
     def __init__(self, name, message, new_files, diff):
         self.name = name
@@ -91,9 +96,49 @@ class Patch:
             yield re.match(r"diff --git a/(\S+) b/", part).group(1), part
 
 
-def patches():
-    """All of them, in the order of the series."""
-    found = [Patch.read(path) for path in sorted(PATCHES.glob("*.patch"))]
+class Series:
+    """One folder of patches/5.10."""
+
+    def __init__(self, name):
+        self.name = name
+        self.folder = PATCHES / name
+        if not self.folder.is_dir():
+            raise Invalid(f"{LIST}: no folder {name}")
+        self.cover_letter = self.folder / "cover-letter"
+        if not self.cover_letter.is_file():
+            raise Invalid(f"{self.folder.relative_to(TOP)} has no cover-letter")
+        self.patches = [Patch.read(path)
+                        for path in sorted(self.folder.glob("*.patch"))]
+        if not self.patches:
+            raise Invalid(f"{self.folder.relative_to(TOP)} has no patches")
+        for number, patch in enumerate(self.patches, 1):
+            if not patch.name.startswith(f"{number:04}-"):
+                raise Invalid(f"{name}/{patch.name}: its number is not {number:04}")
+
+
+def names():
+    """Those of the series, in their order."""
+    found = (TOP / LIST).read_text().split() if (TOP / LIST).is_file() else []
     if not found:
-        raise Invalid(f"no patches in {PATCHES.relative_to(TOP)}")
+        raise Invalid(f"{LIST} lists no series")
+    for name in found:
+        if found.count(name) > 1:
+            raise Invalid(f"{LIST}: {name} is listed twice")
+    for folder in sorted(PATCHES.iterdir()):
+        if folder.is_dir() and folder.name not in found:
+            raise Invalid(f"{LIST} does not list the folder {folder.name}")
+    return found
+
+
+def all_series():
+    """All of them, in their order; a patch is in one of them, once."""
+    found = [Series(name) for name in names()]
+    seen = {}
+    for series in found:
+        for patch in series.patches:
+            where = f"{series.name}/{patch.name}"
+            for key in (patch.message.splitlines()[0], patch.name[5:]):
+                other = seen.setdefault(key, where)
+                if other != where:
+                    raise Invalid(f"{other} and {where} are the same patch: {key}")
     return found

@@ -46,6 +46,16 @@ diff --git a/virt/new.c b/virt/new.c
 """
 
 
+def edit(subject, number):
+    """A patch that changes one line of virt/old.c."""
+    lines = [f" line {n}\n" for n in range(number - 3, number + 4)]
+    lines[3:4] = [f"-line {number}\n", f"+line {number} changed\n"]
+    return (f"{subject}\n\nBecause.\n---\ndiff --git a/virt/old.c b/virt/old.c\n"
+            "--- a/virt/old.c\n+++ b/virt/old.c\n"
+            f"@@ -{number - 3},7 +{number - 3},7 @@ line {number - 4}\n"
+            + "".join(lines))
+
+
 class Series(unittest.TestCase):
     """Each test has a repository and a base kernel of its own."""
 
@@ -54,7 +64,11 @@ class Series(unittest.TestCase):
         self.addCleanup(work.cleanup)
         self.repo = Path(work.name) / "repo"
         self.patches = self.repo / "patches/5.10"
-        self.patches.mkdir(parents=True)
+        for name in ("first", "second"):
+            (self.patches / name).mkdir(parents=True)
+            (self.patches / name / "cover-letter").write_text(
+                f"The {name} series\n\nWhat it is for.\n")
+        (self.patches / "series").write_text("first\nsecond\n")
         shutil.copytree(TOP / "scripts", self.repo / "scripts")
         (self.repo / "virt").mkdir()
         (self.repo / "virt/new.c").write_text("one\nzwei\n")
@@ -63,20 +77,31 @@ class Series(unittest.TestCase):
         (self.base / "Makefile").write_text(MAKEFILE)
         (self.base / ".gitignore").write_text("*.o\n")
         (self.base / "virt/old.c").write_text(LINES)
-        self.write(1, "Change-a-line", EDIT)
-        self.write(2, "Change-the-new-file", LATER)
+        self.write("first/0001-KVM-stats-Change-a-line", EDIT)
+        self.write("second/0001-KVM-stats-Change-another-line",
+                   edit("KVM: stats: Change another line", 22))
+        self.write("second/0002-KVM-stats-Change-the-new-file", LATER)
 
-    def write(self, number, subject, text):
-        """A patch of the series."""
-        name = f"{number:04}-KVM-stats-{subject}.patch"
-        (self.patches / name).write_text(text)
+    def write(self, name, text):
+        """A patch of a series."""
+        (self.patches / f"{name}.patch").write_text(text)
+
+    def files(self):
+        """All that is in patches/5.10, by path."""
+        return {path.relative_to(self.patches): path.read_text()
+                for path in self.patches.rglob("*") if path.is_file()}
 
     def run_script(self, name, *args):
         """Its exit status and all it said."""
         done = subprocess.run([self.repo / "scripts" / name, *args], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               check=False,
-                              env={**os.environ, "LINUX_SRC": str(self.base)})
+                              env={**os.environ, "LINUX_SRC": str(self.base),
+                                   "GIT_CONFIG_COUNT": "2",
+                                   "GIT_CONFIG_KEY_0": "user.name",
+                                   "GIT_CONFIG_VALUE_0": "a",
+                                   "GIT_CONFIG_KEY_1": "user.email",
+                                   "GIT_CONFIG_VALUE_1": "a@b"})
         return done.returncode, done.stdout
 
     def show(self, revision, path):
@@ -85,38 +110,85 @@ class Series(unittest.TestCase):
                                f"{revision}:{path}"], text=True, check=True,
                               stdout=subprocess.PIPE).stdout
 
+    def git(self, *args):
+        """git in the made tree, as somebody; what it said."""
+        return subprocess.run(["git", "-C", self.repo / "build/linux",
+                               "-c", "user.name=a", "-c", "user.email=a@b", *args],
+                              text=True, check=True, stdout=subprocess.PIPE).stdout
+
     def test_tree(self):
-        """A commit per patch; the introduced version is the one before edits."""
+        """A commit per patch, a branch per series; the introduced version of a
+        file is the one before edits."""
         status, said = self.run_script("tree")
         self.assertEqual(status, 0, said)
-        self.assertIn("line twelve", self.show("series~1", "virt/old.c"))
-        self.assertEqual(self.show("series~1", "virt/new.c"), "one\ntwo\n")
-        self.assertEqual(self.show("series", "virt/new.c"), "one\nzwei\n")
+        self.assertIn("3 patches of 2 series", said)
+        self.assertIn("line twelve", self.show("first", "virt/old.c"))
+        self.assertIn("line 22", self.show("first", "virt/old.c"))
+        self.assertEqual(self.show("first", "virt/new.c"), "one\ntwo\n")
+        self.assertEqual(self.show("second", "virt/new.c"), "one\nzwei\n")
+        self.assertEqual(self.git("rev-parse", "second~2"),
+                         self.git("rev-parse", "first"))
+        self.assertEqual(self.git("symbolic-ref", "HEAD"), "refs/heads/second\n")
 
     def test_back(self):
         """What comes back is what was there."""
         self.run_script("tree")
-        before = {path.name: path.read_text() for path in self.patches.iterdir()}
+        before = self.files()
         status, said = self.run_script("import")
         self.assertEqual(status, 0, said)
-        self.assertEqual(before, {path.name: path.read_text()
-                                  for path in self.patches.iterdir()})
+        self.assertEqual(before, self.files())
+
+    def test_one_more_series(self):
+        """An entry of the list is all a further series takes."""
+        (self.patches / "third").mkdir()
+        (self.patches / "third/cover-letter").write_text("The third\n\nText.\n")
+        self.write("third/0001-KVM-Change-a-third", edit("KVM: Change a third", 5))
+        (self.patches / "series").write_text("first\nsecond\nthird\n")
+        self.assertEqual(self.run_script("tree")[0], 0)
+        self.assertIn("line 5 changed", self.show("third", "virt/old.c"))
+
+    def test_export(self):
+        """Each series is a folder of mails that git am takes in their order."""
+        status, said = self.run_script("series", str(self.repo / "out"))
+        self.assertEqual(status, 0, said)
+        self.assertEqual(sorted(str(path.relative_to(self.repo / "out")) for path
+                                in (self.repo / "out").rglob("*.patch")),
+                         ["first/0000-cover-letter.patch",
+                          "first/0001-KVM-stats-Change-a-line.patch",
+                          "second/0000-cover-letter.patch",
+                          "second/0001-KVM-stats-Change-another-line.patch",
+                          "second/0002-KVM-stats-Change-the-new-file.patch"])
+        letter = (self.repo / "out/second/0000-cover-letter.patch").read_text()
+        self.assertIn("Subject: [PATCH 0/2] The second series\n", letter)
+        self.assertIn("\nWhat it is for.\n", letter)
+        self.git("checkout", "-q", "base")
+        for name in ("first", "second"):
+            self.git("am", "-q", *sorted((self.repo / "out" / name).glob("*[a-z].patch"))[1:])
+        self.assertEqual(self.git("diff", "HEAD", "second"), "")
 
     def test_work_in_the_tree(self):
         """A commit made there is a patch here, its new file stands here."""
         self.run_script("tree")
         tree = self.repo / "build/linux"
         (tree / "virt/more.c").write_text("more\n")
-        subprocess.run(["git", "-C", tree, "add", "-A"], check=True)
-        subprocess.run(["git", "-C", tree, "-c", "user.name=a", "-c",
-                        "user.email=a@b", "commit", "-qm",
-                        "KVM: stats: Add more"], check=True)
+        self.git("add", "-A")
+        self.git("commit", "-qm", "KVM: stats: Add foo_bar()")
         status, said = self.run_script("import")
         self.assertEqual(status, 0, said)
         self.assertEqual((self.repo / "virt/more.c").read_text(), "more\n")
-        added = self.patches / "0003-KVM-stats-Add-more.patch"
+        name = self.git("format-patch", "-1", "-o", self.repo / "out").strip()
+        added = self.patches / "second" / Path(name).name.replace("0001", "0003")
         self.assertEqual(added.read_text(),
-                         "KVM: stats: Add more\n---\nNew-file: virt/more.c\n")
+                         "KVM: stats: Add foo_bar()\n---\nNew-file: virt/more.c\n")
+
+    def test_branch_left_behind(self):
+        """A rebase that moved the last branch alone is named."""
+        self.run_script("tree")
+        self.git("checkout", "-q", "first")
+        self.git("commit", "-q", "--amend", "-m", "KVM: stats: Change one line")
+        status, said = self.run_script("import")
+        self.assertEqual((status, len(said.splitlines())), (2, 1), said)
+        self.assertIn("second is not on top of first", said)
 
     def test_uncommitted(self):
         """Work that is not committed is neither lost nor brought back."""
@@ -134,6 +206,7 @@ class Series(unittest.TestCase):
         for word in words:
             self.assertIn(word, said.splitlines()[-1])
         self.assertFalse((self.repo / "build/linux/virt/new.c").exists())
+        return said.splitlines()
 
     def test_does_not_apply(self):
         """Patch, file and hunk are named; zero fuzz."""
@@ -148,8 +221,36 @@ class Series(unittest.TestCase):
 
     def test_not_a_patch(self):
         """A patch without the rule between message and diff."""
-        self.write(3, "Nothing", "KVM: stats: Nothing\n")
+        self.write("second/0003-KVM-stats-Nothing", "KVM: stats: Nothing\n")
         self.refuses("0003-KVM-stats-Nothing.patch")
+
+    def test_bad_series(self):
+        """What does not fit together in patches/5.10, each in one line."""
+        entry = (self.patches / "series")
+        for wrong, words in (
+                (lambda: entry.unlink(), ("patches/5.10/series",)),
+                (lambda: entry.write_text("first\nsecond\nthird\n"), ("third",)),
+                (lambda: entry.write_text("first\n"), ("second",)),
+                (lambda: entry.write_text("first\nsecond\nfirst\n"), ("twice",)),
+                (lambda: (self.patches / "first/cover-letter").unlink(),
+                 ("first", "cover-letter")),
+                (lambda: self.write("second/0003-Another", EDIT),
+                 ("first/0001-KVM-stats-Change-a-line.patch",
+                  "second/0003-Another.patch")),
+                (lambda: self.write("second/0003-KVM-stats-Change-a-line",
+                                    EDIT.replace("a line", "one line")),
+                 ("first/0001", "second/0003")),
+                (lambda: self.write("second/0002-Another", EDIT.replace("a", "b", 1)),
+                 ("second/0002-KVM",)),
+                (lambda: (self.patches / "first/0001-KVM-stats-Change-a-line.patch")
+                 .unlink(), ("first has no patches",))):
+            before = self.files()
+            wrong()
+            self.assertEqual(len(self.refuses(*words)), 1)
+            shutil.rmtree(self.patches)
+            for path, text in before.items():
+                (self.patches / path).parent.mkdir(parents=True, exist_ok=True)
+                (self.patches / path).write_text(text)
 
     def test_other_kernel(self):
         """Another base than 5.10."""
@@ -158,6 +259,15 @@ class Series(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn("5.11.7", said)
         self.assertFalse((self.repo / "build/base").exists())
+
+    def test_no_kernel_tree(self):
+        """LINUX_SRC of something else is one line, of every script."""
+        for base in (self.repo, self.base / "virt", self.repo / "missing"):
+            self.base = base
+            for script in ("fetch-base", "tree", "series"):
+                status, said = self.run_script(script)
+                self.assertEqual((status, len(said.splitlines())), (2, 1), said)
+                self.assertIn(f"LINUX_SRC={base} is no kernel tree", said)
 
     def test_arguments(self):
         """What does not belong there: one line and exit status 2."""

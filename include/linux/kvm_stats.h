@@ -34,7 +34,6 @@ struct kvm_vcpu_stat {
 #include <linux/kvm_stats_defs.h>
 };
 
-#ifdef CONFIG_KVM_STATS_HISTOGRAMS
 /**
  * kvm_stats_log_hist_add - count a value in a histogram
  * @hist: the buckets: the first counts 0, number i counts [2^(i-1), 2^i)
@@ -49,9 +48,6 @@ static inline void kvm_stats_log_hist_add(u64 *hist, unsigned int buckets, u64 v
 #define kvm_stats_hist_add(_vcpu, _member, _value)			\
 	kvm_stats_log_hist_add((_vcpu)->stat._member,			\
 			       ARRAY_SIZE((_vcpu)->stat._member), _value)
-#else
-#define kvm_stats_hist_add(_vcpu, _member, _value)	do { } while (0)
-#endif
 
 enum kvm_stat_kind {
 	KVM_STAT_VM,

@@ -9,9 +9,8 @@
  *   KVM_VM_STAT(member, type, unit, exponent, debugfs, words)
  *   KVM_VCPU_STAT(member, type, unit, exponent, debugfs, words)
  *
- * member:   the member of the structure, an u64 or an array of them, and the
- *           name in the ABI;
- *           fewer than KVM_STATS_NAME_SIZE characters
+ * member:   the member of the structure, a u64 or an array of them, and the
+ *           name in the ABI; fewer than KVM_STATS_NAME_SIZE characters
  * type:     CUMULATIVE, INSTANT or PEAK, as in KVM_STATS_TYPE_*, or
  *           LOG_HIST(n), a histogram with n buckets that double; to be updated
  *           with kvm_stats_hist_add()
@@ -53,7 +52,6 @@ KVM_VCPU_STAT(halt_poll_fail_ns, CUMULATIVE, SECONDS, -9, KVM_DEBUGFS,
 KVM_VCPU_STAT(blocking, INSTANT, BOOLEAN, 0, KVM_NO_DEBUGFS,
 	      "Whether the vCPU is in a halt, except with kvm-hv")
 
-#ifdef CONFIG_KVM_STATS_HISTOGRAMS
 /* 32 buckets: the last one begins at 2^30 ns, about a second. */
 KVM_VCPU_STAT(halt_poll_success_hist, LOG_HIST(32), SECONDS, -9, KVM_NO_DEBUGFS,
 	      "Times spent polling in halts that polling ended")
@@ -61,7 +59,6 @@ KVM_VCPU_STAT(halt_poll_fail_hist, LOG_HIST(32), SECONDS, -9, KVM_NO_DEBUGFS,
 	      "Times spent polling in halts that polling did not end")
 KVM_VCPU_STAT(halt_wait_hist, LOG_HIST(32), SECONDS, -9, KVM_NO_DEBUGFS,
 	      "Times spent scheduled away in halts")
-#endif
 
 #include <asm/kvm_stats_defs.h>
 

@@ -20,11 +20,8 @@
 #define KVM_STATS_READ_H
 
 #include <stddef.h>
-#include <linux/kvm.h>
 
-#ifndef KVM_STATS_GETFD
-#error "<linux/kvm.h> is older than this tool: run 'make headers_install' in the kernel tree"
-#endif
+#include "abi.h"
 
 /* The header follows the ioctl that opened the file. */
 enum stats_abi {

@@ -107,14 +107,14 @@ static void put(char *file, size_t offset, const void *from, size_t size)
 
 static FILE *make_file(const struct image *image, enum stats_abi abi)
 {
-	struct kvm_stats_header own = {
+	struct kvm_stats_getfd_header own = {
 		.id = "kvm-1234",
 		.name_size = image->name_size,
 		.count = image->count,
 		.desc_offset = image->desc_offset,
 		.data_offset = image->data_offset,
 	};
-	struct kvm_stats_fd_header other = {
+	struct kvm_stats_header other = {
 		.name_size = image->name_size,
 		.num_desc = image->count,
 		.id_offset = sizeof(other),

@@ -54,9 +54,9 @@ static const char *read_block(int fd, void *buf, size_t size, off_t offset)
 }
 
 static const char *read_header(int fd, enum stats_abi abi,
-			       struct kvm_stats_header *header)
+			       struct kvm_stats_getfd_header *header)
 {
-	struct kvm_stats_fd_header other;
+	struct kvm_stats_header other;
 	const char *wrong;
 	size_t size;
 
@@ -123,7 +123,7 @@ static const char *parse_desc(const char *raw, __u32 name_size,
 const char *stats_read_table(int fd, enum stats_abi abi,
 			     struct stats_table *table)
 {
-	struct kvm_stats_header header;
+	struct kvm_stats_getfd_header header;
 	const char *wrong;
 	size_t stride;
 	unsigned int i;
