@@ -281,25 +281,25 @@ static void kvm_vcpu_stats_show_fdinfo(struct seq_file *m, struct file *file)
 	{									\
 		.name_size = KVM_STATS_NAME_SIZE,				\
 		.count = ARRAY_SIZE(_desc),					\
-		.desc_offset = sizeof(struct kvm_stats_header),			\
-		.data_offset = sizeof(struct kvm_stats_header) + sizeof(_desc),	\
+		.desc_offset = sizeof(struct kvm_stats_getfd_header),			\
+		.data_offset = sizeof(struct kvm_stats_getfd_header) + sizeof(_desc),	\
 	}
 
-static const struct kvm_stats_header kvm_vm_stats_header =
+static const struct kvm_stats_getfd_header kvm_vm_stats_header =
 	KVM_STATS_HEADER(kvm_vm_stats_desc);
-static const struct kvm_stats_header kvm_vcpu_stats_header =
+static const struct kvm_stats_getfd_header kvm_vcpu_stats_header =
 	KVM_STATS_HEADER(kvm_vcpu_stats_desc);
 
 #define KVM_STATS_GETFD_FILE(_kind, _object)					\
-	KVM_STATS_FILE(_kind, _object, sizeof(struct kvm_stats_header),		\
-		KVM_STATS_LIVE(offsetof(struct kvm_stats_header, id),		\
+	KVM_STATS_FILE(_kind, _object, sizeof(struct kvm_stats_getfd_header),		\
+		KVM_STATS_LIVE(offsetof(struct kvm_stats_getfd_header, id),		\
 			       _object, stats_id),				\
-		KVM_STATS_CONST(offsetof(struct kvm_stats_header, name_size),	\
-			sizeof(struct kvm_stats_header) -			\
-				offsetof(struct kvm_stats_header, name_size),	\
+		KVM_STATS_CONST(offsetof(struct kvm_stats_getfd_header, name_size),	\
+			sizeof(struct kvm_stats_getfd_header) -			\
+				offsetof(struct kvm_stats_getfd_header, name_size),	\
 			&kvm_##_kind##_stats_header.name_size))
 
-#define KVM_STATS_FD_ID_OFFSET		sizeof(struct kvm_stats_fd_header)
+#define KVM_STATS_FD_ID_OFFSET		sizeof(struct kvm_stats_header)
 #define KVM_STATS_FD_DESC_OFFSET	(KVM_STATS_FD_ID_OFFSET + KVM_STATS_NAME_SIZE)
 
 #define KVM_STATS_FD_HEADER(_desc)						\
@@ -311,14 +311,14 @@ static const struct kvm_stats_header kvm_vcpu_stats_header =
 		.data_offset = KVM_STATS_FD_DESC_OFFSET + sizeof(_desc),	\
 	}
 
-static const struct kvm_stats_fd_header kvm_vm_stats_fd_header =
+static const struct kvm_stats_header kvm_vm_stats_fd_header =
 	KVM_STATS_FD_HEADER(kvm_vm_stats_desc);
-static const struct kvm_stats_fd_header kvm_vcpu_stats_fd_header =
+static const struct kvm_stats_header kvm_vcpu_stats_fd_header =
 	KVM_STATS_FD_HEADER(kvm_vcpu_stats_desc);
 
 #define KVM_GET_STATS_FD_FILE(_kind, _object)					\
 	KVM_STATS_FILE(_kind, _object, KVM_STATS_FD_DESC_OFFSET,		\
-		KVM_STATS_CONST(0, sizeof(struct kvm_stats_fd_header),		\
+		KVM_STATS_CONST(0, sizeof(struct kvm_stats_header),		\
 				&kvm_##_kind##_stats_fd_header),		\
 		KVM_STATS_LIVE(KVM_STATS_FD_ID_OFFSET, _object, stats_id))
 

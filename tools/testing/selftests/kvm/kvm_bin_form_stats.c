@@ -60,11 +60,11 @@ static const struct {
 	size_t first_block;	/* bytes before the descriptors */
 } abis[] = {
 	{ "KVM_STATS_GETFD", KVM_STATS_GETFD, KVM_CAP_STATS_BINARY_FD,
-	  offsetof(struct kvm_stats_header, id),
-	  sizeof(struct kvm_stats_header) },
+	  offsetof(struct kvm_stats_getfd_header, id),
+	  sizeof(struct kvm_stats_getfd_header) },
 	{ "KVM_GET_STATS_FD", KVM_GET_STATS_FD, KVM_CAP_BINARY_STATS_FD,
-	  sizeof(struct kvm_stats_fd_header),
-	  sizeof(struct kvm_stats_fd_header) + KVM_STATS_NAME_SIZE },
+	  sizeof(struct kvm_stats_header),
+	  sizeof(struct kvm_stats_header) + KVM_STATS_NAME_SIZE },
 };
 
 #define NABIS	ARRAY_SIZE(abis)
@@ -278,7 +278,7 @@ static void test_header(const struct stats_file *file, int abi, const char *id)
 	   "%s: the file has %zu bytes, as the descriptors say",
 	   file->label, file->size);
 	if (abis[abi].request == KVM_GET_STATS_FD) {
-		const struct kvm_stats_fd_header *header = (void *)file->reference;
+		const struct kvm_stats_header *header = (void *)file->reference;
 
 		ok(!header->flags, "%s: flags is 0", file->label);
 		ok(header->id_offset == abis[abi].id_offset, "%s: id_offset is %u",

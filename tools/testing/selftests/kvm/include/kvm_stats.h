@@ -18,7 +18,7 @@
  */
 struct kvm_stats {
 	int fd;
-	char id[sizeof(((struct kvm_stats_header *)0)->id)];
+	char id[sizeof(((struct kvm_stats_getfd_header *)0)->id)];
 	uint32_t name_size;
 	uint32_t count;
 	uint32_t desc_offset;

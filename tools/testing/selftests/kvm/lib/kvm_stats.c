@@ -22,8 +22,8 @@ static void stats_pread(int fd, void *buf, size_t len, off_t offset)
 void kvm_stats_open(struct kvm_stats *stats, int fd, unsigned long request)
 {
 	union {
-		struct kvm_stats_header getfd;
-		struct kvm_stats_fd_header fd;
+		struct kvm_stats_getfd_header getfd;
+		struct kvm_stats_header fd;
 	} header;
 
 	memset(stats, 0, sizeof(*stats));
