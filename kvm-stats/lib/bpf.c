@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The source "bpf": on every kernel from 5.8 on that has type information,
+ * without the help of any VMM.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <linux/capability.h>
+
+#include "bpf_check.h"
+#include "bpf_iterator.h"
+#include "bpf_layout.h"
+#include "file.h"
+#include "own_vm.h"
+#include "source.h"
+
+#define say(text, ...) snprintf(text, sizeof(text), __VA_ARGS__)
+
+/* Whether a file's text has this in it; a file that cannot be read has not. */
+static bool file_has(const char *path, const char *text)
+{
+	char line[4096];
+	FILE *file = fopen(path, "re");
+	bool found = false;
+
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = strstr(line, text);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* Its inode has the same number in every kernel (PROC_PID_INIT_INO). */
+static bool in_first_pid_namespace(void)
+{
+	char link[32] = "";
+
+	return readlink("/proc/self/ns/pid", link, sizeof(link) - 1) < 0 ||
+	       !strcmp(link, "pid:[4026531836]");
+}
+
+/* The effective capabilities. */
+static unsigned long long capabilities(void)
+{
+	unsigned long long mask = 0;
+	char line[256];
+	FILE *file = fopen("/proc/self/status", "re");
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "CapEff: %llx", &mask) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return mask;
+}
+
+static void explain_permission(struct kvmstats_probe *p)
+{
+	unsigned long long mask = capabilities();
+	bool admin = mask & 1ULL << CAP_SYS_ADMIN;
+	bool bpf = admin || mask & 1ULL << CAP_BPF;
+	bool perfmon = admin || mask & 1ULL << CAP_PERFMON;
+	struct rlimit limit = { 0 };
+
+	if (!bpf || !perfmon) {
+		say(p->why, "permission denied: no %s%s%s", bpf ? "" : "CAP_BPF",
+		    bpf || perfmon ? "" : ", no ", perfmon ? "" : "CAP_PERFMON");
+		say(p->help, "run it as root, or with CAP_BPF and CAP_PERFMON");
+		return;
+	}
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	say(p->why, "permission denied, with CAP_BPF and CAP_PERFMON");
+	if (!file_has("/proc/self/uid_map", "4294967295"))
+		say(p->help, "run it outside of this user namespace: its capabilities do not count");
+	else
+		say(p->help, "before Linux 5.11 RLIMIT_MEMLOCK counts, here %llu KiB: raise it",
+		    (unsigned long long)limit.rlim_cur / 1024);
+}
+
+/* Why the kernel does not take the program. */
+static void explain_load(int error, struct kvmstats_probe *p)
+{
+	/* The level in brackets is the one in force. */
+	if (file_has("/sys/kernel/security/lockdown", "[confidentiality]")) {
+		say(p->why, "the kernel is locked down: confidentiality keeps BPF from reading its memory");
+		say(p->help, "boot with lockdown=integrity, which does not");
+		return;
+	}
+	switch (-error) {
+	case EPERM:
+	case EACCES:
+		explain_permission(p);
+		break;
+	case ENOSYS:
+		say(p->why, "this kernel has no BPF");
+		say(p->help, "use one with CONFIG_BPF_SYSCALL");
+		break;
+	case ESRCH:
+		say(p->help, "use Linux 5.8 or later, with CONFIG_BPF_EVENTS");
+		break;
+	case EINVAL:
+		if (access("/sys/kernel/security/lockdown", F_OK))
+			say(p->help, "mount securityfs at /sys/kernel/security to see whether the kernel is locked down");
+		break;
+	}
+}
+
+static void explain_own_vm(int error, struct kvmstats_probe *p)
+{
+	char why[sizeof(p->why)];
+
+	strcpy(why, p->why);
+	say(p->why, "cannot check it with a VM of its own: %.200s", why);
+	switch (-error) {
+	case EACCES:
+		say(p->help, "let the user open /dev/kvm, by the group kvm");
+		break;
+	case ENOENT:
+	case ENODEV:
+		say(p->help, "load kvm_amd, kvm_intel or what this machine has; VMs without it have no statistics");
+		break;
+	}
+}
+
+/* The descriptors of a statistics file, which have to agree with the types. */
+static struct kvmstats_table *describe(const char *kind, int fd,
+				       const struct kvmstats_table *members,
+				       __u32 size, struct kvmstats_probe *p)
+{
+	struct kvmstats_table *table = NULL;
+	struct file_layout layout;
+	const char *wrong;
+
+	wrong = file_read_layout(fd, &layout) ?: file_read_table(fd, &layout, &table);
+	if (wrong) {
+		say(p->why, "the statistics file of a %s of its own: %s", kind, wrong);
+		return NULL;
+	}
+	if (!bpf_check_types(kind, table, members, size, p->why, sizeof(p->why)))
+		return table;
+	kvmstats_free_table(table);
+	return NULL;
+}
+
+/* The kernel's descriptors, or where it has none what its types say. */
+static int set_tables(struct kvmstats *k, struct bpf_kvm_types *types,
+		      const struct own_vm *own, struct kvmstats_probe *p)
+{
+	struct kvmstats_table *vm, *vcpu;
+
+	if (own->vm_stats < 0 || own->vcpu_stats < 0) {
+		vm = types->vm;
+		vcpu = types->vcpu;
+		types->vm = types->vcpu = NULL;
+	} else {
+		vm = describe("VM", own->vm_stats, types->vm,
+			      types->layout.vm_stat_size, p);
+		if (!vm)
+			return -EPROTO;
+		vcpu = describe("vCPU", own->vcpu_stats, types->vcpu,
+				types->layout.vcpu_stat_size, p);
+		if (!vcpu) {
+			kvmstats_free_table(vm);
+			return -EPROTO;
+		}
+	}
+	return core_set_table(k, KVMSTATS_VM, vm) ?:
+	       core_set_table(k, KVMSTATS_VCPU, vcpu);
+}
+
+static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
+{
+	struct bpf_iterator *iterator = NULL;
+	struct bpf_kvm_types types;
+	struct own_vm own;
+	int error;
+
+	error = bpf_types_find(&types, p->why, sizeof(p->why));
+	if (error) {
+		say(p->help, "use a kernel with CONFIG_DEBUG_INFO_BTF, with KVM loaded");
+		return error;
+	}
+	error = own_vm_open(&own, p->why, sizeof(p->why));
+	if (error) {
+		explain_own_vm(error, p);
+		goto no_vm;
+	}
+	error = bpf_iterator_open(&iterator, &types.layout, p->why, sizeof(p->why));
+	if (error) {
+		explain_load(error, p);
+		goto no_iterator;
+	}
+	error = bpf_check_values(iterator, &types, &own, p->why, sizeof(p->why)) ?:
+		set_tables(k, &types, &own, p);
+	if (error) {
+		bpf_iterator_close(iterator);
+		goto no_iterator;
+	}
+	if (!in_first_pid_namespace())
+		say(p->why, "sees the VMs of its PID namespace only");
+	*state = iterator;
+no_iterator:
+	own_vm_close(&own);
+no_vm:
+	bpf_types_free(&types);
+	return error;
+}
+
+static int bpf_sample(struct kvmstats *k, void *state)
+{
+	const struct bpf_record **records;
+	struct core_vm *vm = NULL;
+	__u64 of = 0;
+	int i, n;
+
+	n = bpf_iterator_read(state, &records);
+	if (n < 0)
+		return core_problem(k, n, "BPF iterator: %s", strerror(-n));
+	for (i = 0; i < n; i++) {
+		const struct bpf_record *record = records[i];
+		struct core_vcpu *vcpu;
+
+		/* An address is used again, by other processes too. */
+		if (of != record->vm)
+			vm = core_vm(k, record->vm + record->started * 0x9e3779b97f4a7c15,
+				     record->pid);
+		if (!vm)
+			return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
+		of = record->vm;
+		if (record->vcpu_id < 0) {
+			memcpy(core_vm_values(vm), bpf_values(record), record->size);
+			continue;
+		}
+		/* There may be no file of the VM itself, and so no values. */
+		vcpu = core_vcpu(k, vm, record->vcpu_id, record->tid);
+		if (!vcpu)
+			return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
+		memcpy(core_vcpu_values(vcpu), bpf_values(record), record->size);
+	}
+	return 0;
+}
+
+static void bpf_close(struct kvmstats *k, void *state)
+{
+	bpf_iterator_close(state);
+}
+
+const struct source_ops source_bpf = {
+	.name = "bpf",
+	.what = "a BPF program that looks at the open files of all processes",
+	.open = bpf_open,
+	.sample = bpf_sample,
+	.close = bpf_close,
+};

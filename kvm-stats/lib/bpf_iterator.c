@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "bpf_iterator.h"
+#include "iterator.skel.h"
+
+/* What the kernel's side collects for one read(). */
+#define CHUNK (32 * 1024)
+
+struct bpf_iterator {
+	struct iterator *program;
+	struct bpf_link *link;
+	char *data;
+	size_t room;
+	const struct bpf_record **records;
+	size_t records_room;
+};
+
+/* libbpf's first complaint says most; a library does not print. */
+static __thread char complaint[128];
+
+static int keep_complaint(enum libbpf_print_level level, const char *format,
+			  va_list args)
+{
+	if (level == LIBBPF_WARN && !*complaint) {
+		vsnprintf(complaint, sizeof(complaint), format, args);
+		complaint[strcspn(complaint, "\n")] = '\0';
+	}
+	return 0;
+}
+
+int bpf_iterator_open(struct bpf_iterator **opened,
+		      const struct bpf_layout *layout, char *why, size_t size)
+{
+	libbpf_print_fn_t print = libbpf_set_print(keep_complaint);
+	struct bpf_iterator *iterator = calloc(1, sizeof(*iterator));
+	const char *what = "allocating";
+	int error = -ENOMEM;
+
+	*complaint = '\0';
+	if (!iterator)
+		goto fail;
+	what = "opening the BPF program";
+	iterator->program = iterator__open();
+	if (!iterator->program) {
+		error = -errno;
+		goto fail;
+	}
+	memcpy((void *)&iterator->program->rodata->layout, layout, sizeof(*layout));
+	what = "loading the BPF program";
+	error = iterator__load(iterator->program);
+	if (error)
+		goto fail;
+	what = "attaching the BPF program";
+	iterator->link = bpf_program__attach_iter(iterator->program->progs.kvm_files, NULL);
+	if (!iterator->link) {
+		error = -errno;
+		goto fail;
+	}
+	*opened = iterator;
+	libbpf_set_print(print);
+	return 0;
+
+fail:
+	snprintf(why, size, "%s: %s%s%s%s", what, strerror(-error),
+		 *complaint ? " (" : "", complaint, *complaint ? ")" : "");
+	libbpf_set_print(print);
+	bpf_iterator_close(iterator);
+	return error;
+}
+
+void bpf_iterator_close(struct bpf_iterator *iterator)
+{
+	if (!iterator)
+		return;
+	bpf_link__destroy(iterator->link);
+	iterator__destroy(iterator->program);
+	free(iterator->records);
+	free(iterator->data);
+	free(iterator);
+}
+
+/* Returns the number of bytes, or a negative errno. */
+static ssize_t read_all(struct bpf_iterator *iterator)
+{
+	int fd = bpf_iter_create(bpf_link__fd(iterator->link));
+	ssize_t len, total = 0;
+
+	if (fd < 0)
+		return -errno;
+	do {
+		if (iterator->room < (size_t)total + CHUNK) {
+			size_t room = 2 * iterator->room + CHUNK;
+			char *more = realloc(iterator->data, room);
+
+			if (!more) {
+				total = -ENOMEM;
+				break;
+			}
+			iterator->data = more;
+			iterator->room = room;
+		}
+		len = read(fd, iterator->data + total, iterator->room - total);
+		if (len > 0)
+			total += len;
+		else if (len < 0 && errno != EAGAIN && errno != EINTR)
+			total = -errno;
+	} while (len && total >= 0);
+	close(fd);
+	return total;
+}
+
+static int compare(__s64 a, __s64 b)
+{
+	return (a > b) - (a < b);
+}
+
+/* By VM, itself first; of the same object the owner's file, the lowest one, first. */
+static int compare_records(const void *x, const void *y)
+{
+	const struct bpf_record *a = *(const struct bpf_record **)x;
+	const struct bpf_record *b = *(const struct bpf_record **)y;
+
+	return compare(a->vm, b->vm) ?: compare(a->vcpu_id, b->vcpu_id) ?:
+	       compare(a->object, b->object) ?: compare(b->owner, a->owner) ?:
+	       compare(a->pid, b->pid) ?: compare(a->fd, b->fd);
+}
+
+int bpf_iterator_read(struct bpf_iterator *iterator,
+		      const struct bpf_record ***records)
+{
+	ssize_t at, len = read_all(iterator);
+	size_t i, n = 0, kept = 0;
+
+	if (len < 0)
+		return len;
+	for (at = 0; at < len; at += sizeof(**iterator->records) + iterator->records[n++]->size) {
+		if (n == iterator->records_room) {
+			size_t room = 2 * n + 64;
+			void *more = realloc(iterator->records, room * sizeof(*iterator->records));
+
+			if (!more)
+				return -ENOMEM;
+			iterator->records = more;
+			iterator->records_room = room;
+		}
+		iterator->records[n] = (void *)(iterator->data + at);
+	}
+	qsort(iterator->records, n, sizeof(*iterator->records), compare_records);
+	for (i = 0; i < n; i++)
+		if (!kept || iterator->records[kept - 1]->object != iterator->records[i]->object)
+			iterator->records[kept++] = iterator->records[i];
+	*records = iterator->records;
+	return kept;
+}

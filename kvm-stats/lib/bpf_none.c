@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What is there instead of the source "bpf" where it could not be built. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "source.h"
+
+static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
+{
+	snprintf(p->why, sizeof(p->why), "this program was built without it");
+	snprintf(p->help, sizeof(p->help), "build it where clang, bpftool and libbpf are");
+	return -EOPNOTSUPP;
+}
+
+const struct source_ops source_bpf = {
+	.name = "bpf",
+	.what = "a BPF program that looks at the open files of all processes",
+	.open = bpf_open,
+};

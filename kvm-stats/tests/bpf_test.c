@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The BPF source refuses to copy what the kernel's descriptors do not describe:
+ * each number that it has from the kernel's type information is made wrong in
+ * turn. Needs /dev/kvm and CAP_BPF, CAP_PERFMON; prints TAP.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bpf_check.h"
+#include "file.h"
+
+static int count, failed;
+static char why[256];
+
+/* A result; reason is what the refusal has to say, NULL: nothing is refused. */
+static void expect(const char *what, int error, const char *reason)
+{
+	bool good = reason ? error < 0 && strstr(why, reason) : !error;
+
+	count++;
+	failed += !good;
+	printf("%sok %d %s: %s\n", good ? "" : "not ", count, what,
+	       error ? why : "no refusal");
+}
+
+static int check_layout(const struct bpf_kvm_types *types,
+			const struct bpf_layout *layout, const struct own_vm *own)
+{
+	struct bpf_kvm_types changed = *types;
+	struct bpf_iterator *iterator;
+	int error;
+
+	changed.layout = *layout;
+	error = bpf_iterator_open(&iterator, layout, why, sizeof(why));
+	if (error)
+		return error;
+	error = bpf_check_values(iterator, &changed, own, why, sizeof(why));
+	bpf_iterator_close(iterator);
+	return error;
+}
+
+static void test_offsets(const struct bpf_kvm_types *types, const struct own_vm *own)
+{
+	static const struct {
+		const char *what;
+		size_t at;
+		const char *reason;	/* where there are statistics files, */
+		const char *otherwise;	/* and where not, if that is another */
+	} fields[] = {
+#define FIELD(name) .what = "offset of " #name, .at = offsetof(struct bpf_layout, name)
+		{ FIELD(vm_mm), .reason = "whose a VM is" },
+		/* Nothing tells other than by a file. */
+		{ FIELD(vm_stat), .reason = " of a VM, its file says",
+		  .otherwise = "" },
+		{ FIELD(vcpu_kvm), .reason = "which VM" },
+		{ FIELD(vcpu_id), .reason = "sees vCPU" },
+		{ FIELD(vcpu_pid), .reason = "sees thread" },
+		{ FIELD(vcpu_stat), .reason = " of a vCPU, its file says",
+		  .otherwise = "vCPU that halted" },
+	};
+	const bool files = own->vm_stats >= 0;
+	static const int shifts[] = { -8, 8, 64 };
+	struct bpf_layout layout;
+	char what[64];
+	size_t i, j;
+
+	for (i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+		const char *reason = fields[i].reason;
+
+		if (!files && fields[i].otherwise)
+			reason = fields[i].otherwise;
+		for (j = 0; *reason && j < sizeof(shifts) / sizeof(*shifts); j++) {
+			layout = types->layout;
+			*(__u32 *)((char *)&layout + fields[i].at) += shifts[j];
+			snprintf(what, sizeof(what), "%s %+d", fields[i].what, shifts[j]);
+			expect(what, check_layout(types, &layout, own), reason);
+		}
+	}
+}
+
+static void test_table(const char *kind, int fd, const struct kvmstats_table *members,
+		       __u32 size)
+{
+	struct kvmstats_table *table = NULL;
+	struct file_layout layout;
+	struct kvmstats_desc *last;
+	struct kvmstats_desc right;
+
+	if (file_read_layout(fd, &layout) || file_read_table(fd, &layout, &table)) {
+		printf("not ok %d the descriptors of a %s\n", ++count, kind);
+		failed++;
+		return;
+	}
+#define CHECK(what, size, reason) expect(what, bpf_check_types(kind, table, members, \
+	size, why, sizeof(why)), reason)
+	CHECK("descriptors as they are", size, NULL);
+	CHECK("type information of a smaller structure", size - 8, "bytes by");
+	CHECK("type information of a larger structure", size + 8, "bytes by");
+
+	last = (struct kvmstats_desc *)&table->desc[table->count - 1];
+	right = *last;
+	last->offset -= 8;
+	CHECK("another offset", size, "by its type information");
+	*last = right;
+	last->size++;
+	CHECK("another number of values", size, "by its type information");
+	*last = right;
+	last->name = "nosuch";
+	CHECK("an unknown statistic", size, "no statistic nosuch");
+	*last = right;
+	kvmstats_free_table(table);
+}
+
+int main(void)
+{
+	struct bpf_kvm_types types;
+	struct own_vm own;
+
+	if (bpf_types_find(&types, why, sizeof(why)) ||
+	    own_vm_open(&own, why, sizeof(why))) {
+		printf("Bail out! %s\n", why);
+		return 1;
+	}
+	expect("all as the kernel says", check_layout(&types, &types.layout, &own), NULL);
+	test_offsets(&types, &own);
+	if (own.vm_stats >= 0) {
+		test_table("VM", own.vm_stats, types.vm, types.layout.vm_stat_size);
+		test_table("vCPU", own.vcpu_stats, types.vcpu,
+			   types.layout.vcpu_stat_size);
+	}
+	own_vm_close(&own);
+	bpf_types_free(&types);
+	printf("1..%d\n", count);
+	return failed ? 1 : 0;
+}
