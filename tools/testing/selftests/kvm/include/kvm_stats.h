@@ -13,7 +13,7 @@
 
 /*
  * An open statistics file: what its header says, and its descriptors as they
- * stand in the file, each desc_size bytes long. All offsets and sizes are in
+ * are in the file, each desc_size bytes long. All offsets and sizes are in
  * bytes, all numbers in the byte order of the CPU.
  */
 struct kvm_stats {
@@ -28,12 +28,19 @@ struct kvm_stats {
 };
 
 /*
- * Open the statistics of @fd, a VM or vCPU fd, with @request, KVM_STATS_GETFD
- * or KVM_GET_STATS_FD, and read header and descriptors. Fails the test if that
- * is not possible.
+ * Open the statistics of @fd, a VM or vCPU fd, with KVM_STATS_GETFD and read
+ * header and descriptors. @scope is the argument of the ioctl. Fails the test
+ * if that is not possible.
  */
-void kvm_stats_open(struct kvm_stats *stats, int fd, unsigned long request);
+void kvm_stats_open_getfd(struct kvm_stats *stats, int fd, unsigned long scope);
 
+/* The same with KVM_GET_STATS_FD */
+void kvm_stats_open_stats_fd(struct kvm_stats *stats, int fd);
+
+/* The same for @stats_fd, which KVM_STATS_GETFD opened */
+void kvm_stats_take_getfd(struct kvm_stats *stats, int stats_fd);
+
+/* Close the file and free the memory of the descriptors. */
 void kvm_stats_close(struct kvm_stats *stats);
 
 /* The descriptor number @i, of stats->count, in the order of the values */
@@ -44,7 +51,7 @@ const struct kvm_stats_desc *kvm_stats_desc(const struct kvm_stats *stats,
 const struct kvm_stats_desc *kvm_stats_find(const struct kvm_stats *stats,
 					    const char *name);
 
-/* Bytes of all values; the file ends behind them */
+/* Bytes of the values that the descriptors describe; the file ends behind them */
 size_t kvm_stats_data_size(const struct kvm_stats *stats);
 
 /* The value of the statistic @name now, of its first one if it has several */

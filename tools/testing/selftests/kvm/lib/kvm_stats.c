@@ -19,41 +19,54 @@ static void stats_pread(int fd, void *buf, size_t len, off_t offset)
 		    len, (long long)offset, r);
 }
 
-void kvm_stats_open(struct kvm_stats *stats, int fd, unsigned long request)
+static void read_descriptors(struct kvm_stats *stats)
 {
-	union {
-		struct kvm_stats_getfd_header getfd;
-		struct kvm_stats_header fd;
-	} header;
-
-	memset(stats, 0, sizeof(*stats));
-	stats->fd = ioctl(fd, request, 0);
-	TEST_ASSERT(stats->fd >= 0, "No statistics of fd %d, errno: %i", fd, errno);
-
-	if (request == KVM_GET_STATS_FD) {
-		stats_pread(stats->fd, &header.fd, sizeof(header.fd), 0);
-		stats->name_size = header.fd.name_size;
-		stats->count = header.fd.num_desc;
-		stats->desc_offset = header.fd.desc_offset;
-		stats->data_offset = header.fd.data_offset;
-		TEST_ASSERT(stats->name_size <= sizeof(stats->id),
-			    "Id of %u bytes", stats->name_size);
-		stats_pread(stats->fd, stats->id, stats->name_size,
-			    header.fd.id_offset);
-	} else {
-		stats_pread(stats->fd, &header.getfd, sizeof(header.getfd), 0);
-		stats->name_size = header.getfd.name_size;
-		stats->count = header.getfd.count;
-		stats->desc_offset = header.getfd.desc_offset;
-		stats->data_offset = header.getfd.data_offset;
-		memcpy(stats->id, header.getfd.id, sizeof(stats->id));
-	}
-
 	stats->desc_size = sizeof(struct kvm_stats_desc) + stats->name_size;
 	stats->descs = calloc(stats->count, stats->desc_size);
 	TEST_ASSERT(stats->descs, "No memory for %u descriptors", stats->count);
 	stats_pread(stats->fd, stats->descs, stats->count * stats->desc_size,
 		    stats->desc_offset);
+}
+
+void kvm_stats_take_getfd(struct kvm_stats *stats, int stats_fd)
+{
+	struct kvm_stats_getfd_header header;
+
+	stats_pread(stats_fd, &header, sizeof(header), 0);
+	stats->fd = stats_fd;
+	memcpy(stats->id, header.id, sizeof(stats->id));
+	stats->name_size = header.name_size;
+	stats->count = header.count;
+	stats->desc_offset = header.desc_offset;
+	stats->data_offset = header.data_offset;
+	read_descriptors(stats);
+}
+
+void kvm_stats_open_getfd(struct kvm_stats *stats, int fd, unsigned long scope)
+{
+	int stats_fd = ioctl(fd, KVM_STATS_GETFD, scope);
+
+	TEST_ASSERT(stats_fd >= 0, "No statistics of fd %d, scope %lu, errno: %i",
+		    fd, scope, errno);
+	kvm_stats_take_getfd(stats, stats_fd);
+}
+
+void kvm_stats_open_stats_fd(struct kvm_stats *stats, int fd)
+{
+	struct kvm_stats_header header;
+
+	memset(stats, 0, sizeof(*stats));
+	stats->fd = ioctl(fd, KVM_GET_STATS_FD, 0);
+	TEST_ASSERT(stats->fd >= 0, "No statistics of fd %d, errno: %i", fd, errno);
+	stats_pread(stats->fd, &header, sizeof(header), 0);
+	TEST_ASSERT(header.name_size <= sizeof(stats->id), "Id of %u bytes",
+		    header.name_size);
+	stats_pread(stats->fd, stats->id, header.name_size, header.id_offset);
+	stats->name_size = header.name_size;
+	stats->count = header.num_desc;
+	stats->desc_offset = header.desc_offset;
+	stats->data_offset = header.data_offset;
+	read_descriptors(stats);
 }
 
 void kvm_stats_close(struct kvm_stats *stats)

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the tests of the statistics files share
+ */
+#ifndef SELFTEST_KVM_STATS_TEST_H
+#define SELFTEST_KVM_STATS_TEST_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "kselftest.h"
+#include "kvm_stats.h"
+#include "kvm_util.h"
+
+/* One line of TAP: what is promised, and with which figures it came back */
+#define ok(condition, fmt, ...) \
+	ksft_test_result(condition, fmt "\n", ##__VA_ARGS__)
+
+/* A user without capabilities */
+#define NOBODY		65534
+
+/* What is in memory before a read */
+#define POISON		0xa5
+
+/* Whether none of the @len bytes at @p was written since it was poisoned */
+bool poisoned(const char *p, size_t len);
+
+/*
+ * One of the two ABIs: @request opens a file, @cap says that it is there. The
+ * file begins with a header of @header_size bytes, at @id_offset is the id.
+ */
+struct stats_abi {
+	const char *name;
+	unsigned long request;
+	long cap;
+	size_t header_size;
+	size_t id_offset;
+};
+
+extern const struct stats_abi abi_getfd;
+extern const struct stats_abi abi_stats_fd;
+
+/* An open statistics file and its @size bytes as they were when it was opened */
+struct stats_file {
+	char label[32];
+	const struct stats_abi *abi;
+	unsigned long scope;
+	struct kvm_stats stats;
+	size_t size;
+	char *reference;
+};
+
+/*
+ * Open the file of @fd, a VM or vCPU fd that the results call @of, through
+ * @abi. @scope is the argument of the ioctl.
+ */
+void stats_file_open(struct stats_file *file, const struct stats_abi *abi,
+		     int fd, unsigned long scope, const char *of);
+
+/* The same for @stats_fd, an open file of abi_getfd */
+void stats_file_take(struct stats_file *file, int stats_fd, const char *of);
+
+void stats_file_close(struct stats_file *file);
+
+/*
+ * Whether bytes are those of the file at an offset. Counters of a VM may move
+ * while no vCPU runs, as fork() and mprotect() flush TLBs; then they have to be
+ * those that the file has now. Nothing before the values may ever change.
+ */
+bool stats_file_matches(struct stats_file *file, const char *bytes,
+			size_t offset, size_t len);
+
+/* Whether a read of the whole file gives what it has */
+bool stats_file_reads(struct stats_file *file);
+
+/* Whether the file has exactly the bytes that it had when it was opened */
+bool stats_file_unchanged(const struct stats_file *file);
+
+/* The number of the VM from the fdinfo of a statistics file, 0 if none is there */
+uint64_t stats_vm_number(int stats_fd);
+
+/* Whether @promise holds in a child, which says it with its exit status */
+bool child_says(bool (*promise)(void *arg), void *arg);
+
+/* Pass an fd over a socket. */
+void send_fd(int sock, int fd);
+int receive_fd(int sock);
+
+/*
+ * The number of the next fd. One that is reserved and has no file is in no
+ * list of open fds, but shows here.
+ */
+int next_fd(void);
+
+/*
+ * The directory in debugfs of the VM that process @pid has as @vm_fd, -1 for
+ * any. It is there as long as the VM exists. @path may be NULL.
+ */
+bool debugfs_dir(pid_t pid, int vm_fd, char *path, size_t size);
+
+/* Whether debugfs is there, so that its absence of a VM says something */
+bool debugfs_has_kvm(void);
+
+/*
+ * Whether the VM goes away: that is when the last close() has been worked off,
+ * so it is waited for, 10 s at most.
+ */
+bool vm_goes_away(pid_t pid, int vm_fd);
+
+/* References of all modules that may implement KVM; -1 if none is a module */
+long module_references(void);
+
+/* A thread that is in KVM_RUN until a signal comes, and errno after that */
+struct vcpu_thread {
+	pthread_t thread;
+	int vcpu_fd;
+	pid_t tid;
+	bool entered;
+	bool left;		/* for READ_ONCE() */
+	int run_errno;
+};
+
+/*
+ * Let a thread enter KVM_RUN on @vcpu_fd; returns when it had the time to. If
+ * a test hangs there, an alarm ends the program after 2 minutes.
+ */
+void vcpu_thread_start(struct vcpu_thread *thread, int vcpu_fd);
+
+/* Have it leave KVM_RUN with a signal, and wait for its end. */
+void vcpu_thread_stop(struct vcpu_thread *thread);
+
+#endif /* SELFTEST_KVM_STATS_TEST_H */

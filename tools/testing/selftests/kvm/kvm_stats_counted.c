@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Test what the statistics count
+ *
+ * A guest that exits a known number of times moves the counters by that, as
+ * debugfs shows too; a guest that halts moves those of a halt. And counting is
+ * all: a vCPU that is in KVM_RUN is not disturbed by who opens its statistics.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <linux/compiler.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest_exits.h"
+#include "kselftest.h"
+#include "kvm_stats.h"
+#include "kvm_util.h"
+#include "stats_test.h"
+#include "test_util.h"
+
+#define VCPU_ID		0
+#define OTHER_VCPU_ID	1
+
+#define NSEC_PER_MSEC	1000000L
+
+/*
+ * In a file of debugfs that has the name of a statistic stands its value, for
+ * vCPUs the sum of all.
+ */
+static void test_debugfs(const struct stats_file *file,
+			 const struct stats_file *other, const char *when)
+{
+	char dir[NAME_MAX + 32], path[NAME_MAX + 96], text[32];
+	unsigned int same = 0, different = 0;
+	uint32_t i;
+
+	if (!debugfs_has_kvm()) {
+		ksft_test_result_skip("%s: no debugfs\n", file->label);
+		return;
+	}
+	TEST_ASSERT(debugfs_dir(getpid(), -1, dir, sizeof(dir)),
+		    "The VM has no directory in debugfs");
+	for (i = 0; i < file->stats.count; i++) {
+		const char *name = kvm_stats_desc(&file->stats, i)->name;
+		uint64_t value;
+		FILE *f;
+
+		snprintf(path, sizeof(path), "%s/%s", dir, name);
+		f = fopen(path, "r");
+		if (!f)
+			continue;
+		TEST_ASSERT(fgets(text, sizeof(text), f), "%s is empty", path);
+		fclose(f);
+		value = kvm_stats_value(&file->stats, name);
+		if (other)
+			value += kvm_stats_value(&other->stats, name);
+		if (value == strtoull(text, NULL, 10)) {
+			same++;
+			continue;
+		}
+		ksft_print_msg("%s is %llu, but in debugfs %s", name,
+			       (unsigned long long)value, text);
+		different++;
+	}
+	/* Not all files have the name of the statistic, a VM may have none. */
+	ok(!different && (same || !other),
+	   "%s: %u values are those of debugfs %s", file->label, same, when);
+}
+
+/* N exits move the counters of the vCPU that made them by what they have to. */
+static void test_guest(struct kvm_vm *vm, struct stats_file *file,
+		       const struct stats_file *other)
+{
+	const struct guest_exit_stat *stat = guest_exit_stats();
+	const unsigned int n = 100;
+	uint64_t before[16], moved, want;
+	int i;
+
+	for (i = 0; stat[i].name; i++)
+		before[i] = kvm_stats_value(&file->stats, stat[i].name);
+	vcpu_run_exits(vm, VCPU_ID, n);
+	for (i = 0; stat[i].name; i++) {
+		moved = kvm_stats_value(&file->stats, stat[i].name) - before[i];
+		want = (uint64_t)n * stat[i].per_run;
+		ok(stat[i].exact ? moved == want : moved >= want,
+		   "%s: %u exits moved %s by %llu, expected %s%llu", file->label,
+		   n, stat[i].name, (unsigned long long)moved,
+		   stat[i].exact ? "" : "at least ", (unsigned long long)want);
+	}
+	ok(stats_file_unchanged(other), "%s: and nothing of another vCPU", file->label);
+}
+
+/* Everything that a vCPU counted that is no time, added up */
+static uint64_t counted(const struct kvm_stats *stats)
+{
+	uint64_t sum = 0;
+	uint32_t i;
+
+	for (i = 0; i < stats->count; i++) {
+		const struct kvm_stats_desc *desc = kvm_stats_desc(stats, i);
+
+		if (desc->flags == (KVM_STATS_TYPE_CUMULATIVE | KVM_STATS_UNIT_NONE))
+			sum += kvm_stats_value(stats, desc->name);
+	}
+	return sum;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return timespec_to_ns(now);
+}
+
+/* A vCPU stays in KVM_RUN while its statistics are opened and read. */
+static void test_running(void)
+{
+	struct kvm_vm *vm = vm_create_guest(VCPU_ID, guest_spins);
+	int vm_fd = vm_get_fd(vm), vcpu_fd = vcpu_get_fd(vm, VCPU_ID);
+	uint64_t before, opening, otherwise, bound;
+	const unsigned int opens = 10000;
+	struct vcpu_thread thread;
+	struct kvm_stats stats;
+	unsigned int i, failed = 0;
+	int64_t start, end;
+	char byte;
+
+	/* If opening waited for the vCPU, it would wait until the alarm. */
+	vcpu_thread_start(&thread, vcpu_fd);
+	kvm_stats_open_getfd(&stats, vcpu_fd, 0);
+
+	before = counted(&stats);
+	start = now_ns();
+	for (i = 0; i < opens; i++) {
+		int fd = ioctl(i % 2 ? vm_fd : vcpu_fd,
+			       i % 4 < 2 ? KVM_STATS_GETFD : KVM_GET_STATS_FD, 0);
+
+		failed += pread(fd, &byte, 1, 0) != 1 || close(fd);
+	}
+	end = now_ns();
+	opening = counted(&stats) - before;
+
+	/* The host's timer interrupts the guest too: see how often. */
+	before = counted(&stats);
+	while (now_ns() < end + (end - start))
+		close(eventfd(0, 0));
+	otherwise = counted(&stats) - before;
+
+	ok(!failed, "opened and read %u times while the vCPU is in KVM_RUN", opens);
+	bound = 2 * otherwise + opens / 10;
+	ok(opening < bound,
+	   "it counted %llu meanwhile, %llu in as much time without, less than %llu",
+	   (unsigned long long)opening, (unsigned long long)otherwise,
+	   (unsigned long long)bound);
+	ok(!READ_ONCE(thread.left), "the vCPU stayed in KVM_RUN");
+
+	vcpu_thread_stop(&thread);
+	ok(thread.run_errno == EINTR, "and left it for a signal: %s",
+	   strerror(thread.run_errno));
+	kvm_stats_close(&stats);
+	kvm_vm_free(vm);
+}
+
+/* A histogram of times in ns, as it is in the file, and bounds of their sum */
+struct histogram {
+	uint64_t buckets[32];
+	uint64_t count;
+	uint64_t least_ns;
+	uint64_t most_ns;
+};
+
+/* Bucket 0 is for 0, number i for [2^(i-1), 2^i), the last one for the rest. */
+static void read_histogram(const struct kvm_stats *stats, const char *name,
+			   struct histogram *hist)
+{
+	const struct kvm_stats_desc *desc = kvm_stats_find(stats, name);
+	const int last = ARRAY_SIZE(hist->buckets) - 1;
+	int i;
+
+	memset(hist, 0, sizeof(*hist));
+	TEST_ASSERT(desc && desc->size == ARRAY_SIZE(hist->buckets),
+		    "%s is no histogram of %d buckets", name, last + 1);
+	TEST_ASSERT(pread(stats->fd, hist->buckets, sizeof(hist->buckets),
+			  stats->data_offset + desc->offset) ==
+		    sizeof(hist->buckets), "Reading %s failed", name);
+	for (i = 0; i <= last; i++) {
+		uint64_t n = hist->buckets[i];
+
+		hist->count += n;
+		if (i)
+			hist->least_ns += n << (i - 1);
+		if (i == last && n)
+			hist->most_ns = UINT64_MAX;
+		else if (i != last)
+			hist->most_ns += n * ((1ULL << i) - 1);
+	}
+}
+
+static bool histogram_fits(const struct histogram *hist, uint64_t ns)
+{
+	return ns >= hist->least_ns && ns <= hist->most_ns;
+}
+
+/* One halt, from which a signal wakes the vCPU, and what is counted of it */
+static void test_halt(unsigned int ms)
+{
+	struct kvm_vm *vm = vm_create_guest(VCPU_ID, guest_halts);
+	struct vcpu_thread thread;
+	struct histogram waits;
+	struct kvm_stats stats;
+	uint64_t blocking, wait;
+	int i;
+
+	kvm_stats_open_getfd(&stats, vcpu_get_fd(vm, VCPU_ID), 0);
+	ok(!kvm_stats_value(&stats, "blocking"), "a new vCPU does not block");
+	vcpu_thread_start(&thread, vcpu_get_fd(vm, VCPU_ID));
+	for (i = 0; i < 1000 && !kvm_stats_value(&stats, "blocking"); i++)
+		usleep(10000);
+	blocking = kvm_stats_value(&stats, "blocking");
+	ok(blocking == 1, "blocking is %llu when it has halted",
+	   (unsigned long long)blocking);
+	usleep(ms * 1000);
+	vcpu_thread_stop(&thread);
+	ok(!kvm_stats_value(&stats, "blocking"), "and 0 after a signal");
+
+	wait = kvm_stats_value(&stats, "halt_wait_ns");
+	ok(wait >= (uint64_t)ms * NSEC_PER_MSEC,
+	   "halt_wait_ns is %llu after at least %u ms", (unsigned long long)wait, ms);
+	read_histogram(&stats, "halt_wait_hist", &waits);
+	ok(waits.count == 1 && histogram_fits(&waits, wait),
+	   "halt_wait_hist has one halt, of %llu to %llu ns",
+	   (unsigned long long)waits.least_ns, (unsigned long long)waits.most_ns);
+	kvm_stats_close(&stats);
+	kvm_vm_free(vm);
+}
+
+static void on_alarm(int sig)
+{
+}
+
+/*
+ * Halts that end so soon that the host polls for longer and longer: the first
+ * ones end after the polling, later ones while it polls.
+ */
+static void test_polling(void)
+{
+	struct kvm_enable_cap max_poll = {
+		.cap = KVM_CAP_HALT_POLL,
+		.args[0] = 10 * NSEC_PER_MSEC,
+	};
+	/* Should it come before KVM_RUN, it comes again. */
+	const struct itimerspec soon = {
+		.it_value.tv_nsec = 50000,
+		.it_interval.tv_nsec = 10 * NSEC_PER_MSEC,
+	}, never = { };
+	struct sigaction action = { .sa_handler = on_alarm };
+	struct sigevent event = {
+		.sigev_notify = SIGEV_SIGNAL,
+		.sigev_signo = SIGUSR2,
+	};
+	struct kvm_vm *vm = vm_create_guest(VCPU_ID, guest_halts);
+	uint64_t attempted = 0, successful = 0, success_ns, fail_ns;
+	struct histogram success, fail;
+	struct kvm_stats stats;
+	unsigned int halts;
+	timer_t timer;
+
+	vm_enable_cap(vm, &max_poll);
+	kvm_stats_open_getfd(&stats, vcpu_get_fd(vm, VCPU_ID), 0);
+	sigaction(SIGUSR2, &action, NULL);
+	TEST_ASSERT(!timer_create(CLOCK_MONOTONIC, &event, &timer),
+		    "timer_create, errno: %i", errno);
+	for (halts = 0; halts < 20 || (halts < 2000 &&
+				       (!successful || successful == attempted)); halts++) {
+		timer_settime(timer, 0, &soon, NULL);
+		TEST_ASSERT(ioctl(vcpu_get_fd(vm, VCPU_ID), KVM_RUN, NULL) == -1 &&
+			    errno == EINTR, "KVM_RUN, errno: %i", errno);
+		timer_settime(timer, 0, &never, NULL);
+		attempted = kvm_stats_value(&stats, "halt_attempted_poll");
+		successful = kvm_stats_value(&stats, "halt_successful_poll");
+	}
+	timer_delete(timer);
+	ok(successful && successful < attempted,
+	   "%u short halts: polled in %llu, with success in %llu", halts,
+	   (unsigned long long)attempted, (unsigned long long)successful);
+
+	read_histogram(&stats, "halt_poll_success_hist", &success);
+	read_histogram(&stats, "halt_poll_fail_hist", &fail);
+	ok(success.count + fail.count == attempted && success.count >= successful,
+	   "the histograms have %llu polls with success and %llu without",
+	   (unsigned long long)success.count, (unsigned long long)fail.count);
+	success_ns = kvm_stats_value(&stats, "halt_poll_success_ns");
+	ok(histogram_fits(&success, success_ns),
+	   "those with success took %llu ns, the histogram says %llu to %llu",
+	   (unsigned long long)success_ns, (unsigned long long)success.least_ns,
+	   (unsigned long long)success.most_ns);
+	fail_ns = kvm_stats_value(&stats, "halt_poll_fail_ns");
+	ok(histogram_fits(&fail, fail_ns),
+	   "those without took %llu ns, the histogram says %llu to %llu",
+	   (unsigned long long)fail_ns, (unsigned long long)fail.least_ns,
+	   (unsigned long long)fail.most_ns);
+	kvm_stats_close(&stats);
+	kvm_vm_free(vm);
+}
+
+int main(int argc, char *argv[])
+{
+	struct stats_file of_vm, of_vcpu, of_other;
+	struct kvm_vm *vm;
+
+	setbuf(stdout, NULL);
+	ksft_print_header();
+	if (kvm_check_cap(KVM_CAP_STATS_BINARY_FD) == 0) {
+		print_skip("KVM_CAP_STATS_BINARY_FD is not available");
+		exit(KSFT_SKIP);
+	}
+
+	vm = vm_create_guest(VCPU_ID, guest_exits);
+	vm_vcpu_add_default(vm, OTHER_VCPU_ID, guest_exits);
+	stats_file_open(&of_vm, &abi_getfd, vm_get_fd(vm), 0, "VM");
+	stats_file_open(&of_vcpu, &abi_getfd, vcpu_get_fd(vm, VCPU_ID), 0, "vCPU");
+	stats_file_open(&of_other, &abi_getfd, vcpu_get_fd(vm, OTHER_VCPU_ID), 0,
+			"other vCPU");
+
+	test_debugfs(&of_vm, NULL, "before the guest runs");
+	if (guest_exit_stats()) {
+		test_guest(vm, &of_vcpu, &of_other);
+		test_debugfs(&of_vm, NULL, "after it");
+		test_debugfs(&of_vcpu, &of_other, "after it");
+	}
+	stats_file_close(&of_vm);
+	stats_file_close(&of_vcpu);
+	stats_file_close(&of_other);
+	kvm_vm_free(vm);
+
+	if (guest_exit_stats()) {
+		test_running();
+		test_halt(100);
+		/* More than 2^31 ns, which has no bucket of its own */
+		test_halt(2200);
+		test_polling();
+	} else {
+		ksft_test_result_skip("no guest can run here\n");
+	}
+
+	ksft_set_plan(ksft_test_num());
+	ksft_exit(!ksft_get_fail_cnt());
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Count torn values: reads that saw half of a write
+ *
+ *	kvm_stats_torn [-s SECONDS]
+ *
+ * The kernel copies statistics to user space while vCPUs write them. Whether a
+ * u64 can be torn depends on the CPU's way of copying, and on where the buffer
+ * is. So do here what happens there, as fast as possible: one thread writes
+ * words of eight equal bytes to the pages of a file, another reads the file, and
+ * counts the words that have different bytes. It needs no KVM for that. Then
+ * the same with the statistics of a running vCPU, where a torn value shows as
+ * one that went down and came back, if they are there and a guest can run.
+ *
+ * What is promised is that nothing is torn on a 64-bit host if buffer and offset
+ * are multiples of 8. The rest are figures, and so is that on an emulated CPU.
+ */
+#define _GNU_SOURCE
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+#include <errno.h>
+#include <linux/compiler.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest_exits.h"
+#include "kselftest.h"
+#include "kvm_stats.h"
+#include "kvm_util.h"
+#include "stats_test.h"
+#include "test_util.h"
+
+#define VCPU_ID		0
+
+/* As many as a vCPU has values on x86 */
+#define WORDS		131
+
+static const double default_seconds = 1;
+
+/*
+ * Whether the CPU copies aligned words whole. QEMU's emulation of an x86 CPU
+ * does not: its REP MOVSB, with which the kernel copies, moves bytes.
+ */
+static bool copies_whole_words(void)
+{
+#ifdef __x86_64__
+	unsigned int eax, name[3] = { 0 };
+
+	__cpuid(0x40000000, eax, name[0], name[1], name[2]);
+	if (!memcmp(name, "TCGTCGTCGTCG", sizeof(name)))
+		return false;
+#endif
+	return sizeof(long) == sizeof(uint64_t);
+}
+
+static bool stop;
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static void *write_words(void *arg)
+{
+	uint64_t *words = arg;
+	uint8_t byte = 0;
+	int i;
+
+	while (!READ_ONCE(stop)) {
+		for (i = 0; i < WORDS; i++)
+			WRITE_ONCE(words[i], byte * 0x0101010101010101ULL);
+		byte++;
+	}
+	return NULL;
+}
+
+/* Read words to @shift bytes behind a multiple of 8; returns how many are torn. */
+static unsigned long read_words(int fd, int shift, double seconds,
+				unsigned long *total)
+{
+	static char buf[(WORDS + 1) * sizeof(uint64_t)] __aligned(8);
+	const ssize_t size = WORDS * sizeof(uint64_t);
+	double end = now() + seconds;
+	unsigned long torn = 0;
+	uint64_t word;
+	int i;
+
+	*total = 0;
+	while (now() < end) {
+		TEST_ASSERT(pread(fd, buf + shift, size, 0) == size,
+			    "pread, errno: %i", errno);
+		for (i = 0; i < WORDS; i++) {
+			memcpy(&word, buf + shift + i * sizeof(word), sizeof(word));
+			torn += word != (word & 0xff) * 0x0101010101010101ULL;
+		}
+		*total += WORDS;
+	}
+	return torn;
+}
+
+static void test_copy(double seconds)
+{
+	const size_t size = WORDS * sizeof(uint64_t);
+	unsigned long torn, total;
+	pthread_t writer;
+	void *words;
+	int fd, shift;
+
+	fd = memfd_create("kvm_stats_torn", 0);
+	TEST_ASSERT(fd >= 0 && !ftruncate(fd, size), "memfd, errno: %i", errno);
+	words = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	TEST_ASSERT(words != MAP_FAILED, "mmap, errno: %i", errno);
+	TEST_ASSERT(!pthread_create(&writer, NULL, write_words, words),
+		    "pthread_create");
+	for (shift = 0; shift < sizeof(uint64_t); shift++) {
+		torn = read_words(fd, shift, seconds, &total);
+		if (!shift && copies_whole_words())
+			ok(!torn, "copies to an aligned buffer: %lu of %lu words torn",
+			   torn, total);
+		else
+			ksft_print_msg("copies to a buffer at 8n + %d: %lu of %lu words torn\n",
+				       shift, torn, total);
+	}
+	WRITE_ONCE(stop, true);
+	pthread_join(writer, NULL);
+	munmap(words, size);
+	close(fd);
+}
+
+static void *run_guest(void *arg)
+{
+	while (!READ_ONCE(stop))
+		vcpu_run_exits(arg, VCPU_ID, 100);
+	return NULL;
+}
+
+/*
+ * Read the values of a vCPU, which only grow; returns how many went down and
+ * came back. One that stays down would not be torn, it would be wrong.
+ */
+static unsigned long read_values(const struct kvm_stats *stats, int shift,
+				 double seconds, unsigned long *total, bool *fell)
+{
+	const size_t size = kvm_stats_data_size(stats);
+	double end = now() + seconds;
+	uint64_t *last = calloc(1, size);
+	char *buf = malloc(size + sizeof(uint64_t));
+	unsigned long torn = 0;
+	uint32_t i;
+
+	TEST_ASSERT(last && buf, "No memory");
+	*total = 0;
+	while (now() < end) {
+		TEST_ASSERT(pread(stats->fd, buf + shift, size, stats->data_offset) ==
+			    (ssize_t)size, "pread, errno: %i", errno);
+		for (i = 0; i < stats->count; i++) {
+			const struct kvm_stats_desc *desc = kvm_stats_desc(stats, i);
+			uint64_t value;
+
+			if ((desc->flags & KVM_STATS_TYPE_MASK) !=
+			    KVM_STATS_TYPE_CUMULATIVE)
+				continue;
+			memcpy(&value, buf + shift + desc->offset, sizeof(value));
+			if (value < last[i]) {
+				torn++;
+				if (kvm_stats_value(stats, desc->name) < last[i])
+					*fell = true;
+			} else {
+				last[i] = value;
+			}
+			++*total;
+		}
+	}
+	free(last);
+	free(buf);
+	return torn;
+}
+
+static void test_statistics(double seconds)
+{
+	unsigned long torn, total;
+	struct kvm_stats stats;
+	bool fell = false;
+	struct kvm_vm *vm;
+	pthread_t runner;
+
+	vm = vm_create_guest(VCPU_ID, guest_exits);
+	kvm_stats_open_getfd(&stats, vcpu_get_fd(vm, VCPU_ID), 0);
+	stop = false;
+	TEST_ASSERT(!pthread_create(&runner, NULL, run_guest, vm), "pthread_create");
+
+	torn = read_values(&stats, 0, seconds, &total, &fell);
+	if (copies_whole_words())
+		ok(!torn, "statistics read to an aligned buffer: %lu of %lu torn",
+		   torn, total);
+	else
+		ksft_print_msg("statistics read to an aligned buffer: %lu of %lu torn\n",
+			       torn, total);
+	torn = read_values(&stats, 1, seconds, &total, &fell);
+	ksft_print_msg("statistics read to an odd buffer: %lu of %lu torn\n",
+		       torn, total);
+	ok(!fell, "no value stayed lower than it was");
+
+	WRITE_ONCE(stop, true);
+	pthread_join(runner, NULL);
+	kvm_stats_close(&stats);
+	kvm_vm_free(vm);
+}
+
+int main(int argc, char *argv[])
+{
+	double seconds = default_seconds;
+	int opt;
+
+	while ((opt = getopt(argc, argv, "s:")) != -1) {
+		seconds = opt == 's' ? strtod(optarg, NULL) : 0;
+		if (seconds <= 0) {
+			fprintf(stderr, "usage: %s [-s SECONDS of each figure]\n",
+				argv[0]);
+			return 2;
+		}
+	}
+
+	setbuf(stdout, NULL);
+	ksft_print_header();
+	test_copy(seconds);
+	if (kvm_check_cap(KVM_CAP_STATS_BINARY_FD) > 0 && guest_exit_stats())
+		test_statistics(seconds);
+	else
+		ksft_print_msg("no running guest to read the statistics of\n");
+	if (!copies_whole_words())
+		ksft_print_msg("this CPU does not copy words as a whole: figures only\n");
+
+	ksft_set_plan(ksft_test_num());
+	ksft_exit(!ksft_get_fail_cnt());
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the tests of the statistics files share
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/compiler.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stats_test.h"
+#include "test_util.h"
+
+const struct stats_abi abi_getfd = {
+	.name = "getfd",
+	.request = KVM_STATS_GETFD,
+	.cap = KVM_CAP_STATS_BINARY_FD,
+	.header_size = sizeof(struct kvm_stats_getfd_header),
+	.id_offset = offsetof(struct kvm_stats_getfd_header, id),
+};
+
+const struct stats_abi abi_stats_fd = {
+	.name = "stats_fd",
+	.request = KVM_GET_STATS_FD,
+	.cap = KVM_CAP_BINARY_STATS_FD,
+	.header_size = sizeof(struct kvm_stats_header),
+	.id_offset = sizeof(struct kvm_stats_header),
+};
+
+bool poisoned(const char *p, size_t len)
+{
+	while (len--) {
+		if (*p++ != (char)POISON)
+			return false;
+	}
+	return true;
+}
+
+static void stats_file_init(struct stats_file *file, const char *of)
+{
+	snprintf(file->label, sizeof(file->label), "%s %s", of, file->abi->name);
+	file->size = lseek(file->stats.fd, 0, SEEK_END);
+	file->reference = malloc(file->size);
+	TEST_ASSERT(file->reference, "No memory for %zu bytes", file->size);
+	TEST_ASSERT(pread(file->stats.fd, file->reference, file->size, 0) ==
+		    (ssize_t)file->size,
+		    "Reading a statistics file failed, errno: %i", errno);
+}
+
+void stats_file_open(struct stats_file *file, const struct stats_abi *abi,
+		     int fd, unsigned long scope, const char *of)
+{
+	file->abi = abi;
+	file->scope = scope;
+	if (abi == &abi_stats_fd)
+		kvm_stats_open_stats_fd(&file->stats, fd);
+	else
+		kvm_stats_open_getfd(&file->stats, fd, scope);
+	stats_file_init(file, of);
+}
+
+void stats_file_take(struct stats_file *file, int stats_fd, const char *of)
+{
+	file->abi = &abi_getfd;
+	file->scope = 0;
+	kvm_stats_take_getfd(&file->stats, stats_fd);
+	stats_file_init(file, of);
+}
+
+void stats_file_close(struct stats_file *file)
+{
+	kvm_stats_close(&file->stats);
+	free(file->reference);
+}
+
+/* All that the file has now, if that is as long as it was; to be freed */
+static char *stats_file_now(const struct stats_file *file)
+{
+	char *now = malloc(file->size + 1);
+
+	TEST_ASSERT(now, "No memory for %zu bytes", file->size);
+	if (pread(file->stats.fd, now, file->size + 1, 0) == (ssize_t)file->size)
+		return now;
+	free(now);
+	return NULL;
+}
+
+bool stats_file_matches(struct stats_file *file, const char *bytes,
+			size_t offset, size_t len)
+{
+	char *now;
+	bool same;
+
+	if (!memcmp(bytes, file->reference + offset, len))
+		return true;
+	now = stats_file_now(file);
+	same = now && !memcmp(now, file->reference, file->stats.data_offset);
+	if (same) {
+		memcpy(file->reference, now, file->size);
+		same = !memcmp(bytes, file->reference + offset, len);
+	}
+	free(now);
+	return same;
+}
+
+bool stats_file_reads(struct stats_file *file)
+{
+	char *now = stats_file_now(file);
+	bool same = now && stats_file_matches(file, now, 0, file->size);
+
+	free(now);
+	return same;
+}
+
+bool stats_file_unchanged(const struct stats_file *file)
+{
+	char *now = stats_file_now(file);
+	bool same = now && !memcmp(now, file->reference, file->size);
+
+	free(now);
+	return same;
+}
+
+uint64_t stats_vm_number(int stats_fd)
+{
+	unsigned long long number = 0;
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", stats_fd);
+	f = fopen(path, "r");
+	TEST_ASSERT(f, "%s, errno: %i", path, errno);
+	while (fgets(line, sizeof(line), f) &&
+	       sscanf(line, "kvm-stats-vm:\t%llu", &number) != 1)
+		;
+	fclose(f);
+	return number;
+}
+
+bool child_says(bool (*promise)(void *arg), void *arg)
+{
+	pid_t pid;
+	int status;
+
+	fflush(stdout);
+	pid = fork();
+	TEST_ASSERT(pid >= 0, "fork, errno: %i", errno);
+	if (!pid)
+		_exit(!promise(arg));
+	TEST_ASSERT(waitpid(pid, &status, 0) == pid, "waitpid, errno: %i", errno);
+	return WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+void send_fd(int sock, int fd)
+{
+	char control[CMSG_SPACE(sizeof(fd))] = { 0 };
+	char byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
+	TEST_ASSERT(sendmsg(sock, &msg, 0) == 1, "sendmsg, errno: %i", errno);
+}
+
+int receive_fd(int sock)
+{
+	char control[CMSG_SPACE(sizeof(int))];
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	int fd;
+
+	TEST_ASSERT(recvmsg(sock, &msg, 0) == 1 && CMSG_FIRSTHDR(&msg),
+		    "recvmsg, errno: %i", errno);
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fd));
+	return fd;
+}
+
+int next_fd(void)
+{
+	int fd = dup(STDOUT_FILENO);
+
+	TEST_ASSERT(fd >= 0, "dup, errno: %i", errno);
+	close(fd);
+	return fd;
+}
+
+#define DEBUGFS_KVM "/sys/kernel/debug/kvm"
+
+bool debugfs_dir(pid_t pid, int vm_fd, char *path, size_t size)
+{
+	struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	dir = opendir(DEBUGFS_KVM);
+	if (!dir)
+		return false;
+	while (!found && (entry = readdir(dir))) {
+		int entry_pid, entry_fd;
+
+		found = sscanf(entry->d_name, "%d-%d", &entry_pid, &entry_fd) == 2 &&
+			entry_pid == pid && (vm_fd < 0 || entry_fd == vm_fd);
+		if (found && path)
+			snprintf(path, size, DEBUGFS_KVM "/%s", entry->d_name);
+	}
+	closedir(dir);
+	return found;
+}
+
+bool debugfs_has_kvm(void)
+{
+	return !access(DEBUGFS_KVM, X_OK);
+}
+
+bool vm_goes_away(pid_t pid, int vm_fd)
+{
+	int i;
+
+	for (i = 0; i < 1000 && debugfs_dir(pid, vm_fd, NULL, 0); i++)
+		usleep(10000);
+	return !debugfs_dir(pid, vm_fd, NULL, 0);
+}
+
+long module_references(void)
+{
+	static const char * const names[] = {
+		"kvm", "kvm_amd", "kvm_intel", "kvm_pr", "kvm_hv",
+	};
+	long refs = 0, found = -1;
+	char path[64];
+	FILE *f;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "/sys/module/%s/refcnt", names[i]);
+		f = fopen(path, "r");
+		if (!f)
+			continue;
+		TEST_ASSERT(fscanf(f, "%ld", &refs) == 1, "%s is empty", path);
+		fclose(f);
+		found = (found < 0 ? 0 : found) + refs;
+	}
+	return found;
+}
+
+/* Not with _vcpu_run(), which enters the guest again after a signal. */
+static void *vcpu_thread_run(void *arg)
+{
+	struct vcpu_thread *thread = arg;
+
+	thread->tid = syscall(SYS_gettid);
+	WRITE_ONCE(thread->entered, true);
+	if (ioctl(thread->vcpu_fd, KVM_RUN, NULL))
+		thread->run_errno = errno;
+	WRITE_ONCE(thread->left, true);
+	return NULL;
+}
+
+static void on_signal(int sig)
+{
+}
+
+void vcpu_thread_start(struct vcpu_thread *thread, int vcpu_fd)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+
+	*thread = (struct vcpu_thread){ .vcpu_fd = vcpu_fd };
+	sigaction(SIGUSR1, &action, NULL);
+	alarm(120);
+	TEST_ASSERT(!pthread_create(&thread->thread, NULL, vcpu_thread_run, thread),
+		    "pthread_create, errno: %i", errno);
+	while (!READ_ONCE(thread->entered))
+		sched_yield();
+	usleep(200000);
+}
+
+void vcpu_thread_stop(struct vcpu_thread *thread)
+{
+	/* Again, in case it came before KVM_RUN */
+	while (!READ_ONCE(thread->left)) {
+		pthread_kill(thread->thread, SIGUSR1);
+		usleep(10000);
+	}
+	pthread_join(thread->thread, NULL);
+	alarm(0);
+}
