@@ -8,7 +8,7 @@ ALL_KERNELS := $(sort $(basename $(notdir $(wildcard lab/kernels/*.record))))
 KERNELS ?= $(ALL_KERNELS)
 UNKNOWN := $(filter-out $(ALL_KERNELS),$(KERNELS))
 $(if $(UNKNOWN),$(error no kernel '$(UNKNOWN)', there are: $(ALL_KERNELS)))
-export LINUX_SRC
+export LINUX_SRC KERNELS
 # What the scripts themselves need; the lab installs what its kernels need.
 NEEDED := git python3 xz-utils
 
@@ -24,7 +24,7 @@ help:
 	@echo '  make bench            count the instructions of opening and reading'
 	@echo '  make check-bisect     build every patch on every kernel; takes an hour'
 	@echo '  make check-warnings   compile KVM with W=1 and sparse on every kernel'
-	@echo '  make check-consumers  ask stock QEMU and libvirt for the statistics'
+	@echo '  make check-NAME       run one check: $(filter-out all long,$(notdir $(wildcard checks/*)))'
 	@echo '  make record-debugfs   record what the base kernels have in debugfs'
 	@echo '  make clean            remove build/'
 	@echo
@@ -34,10 +34,16 @@ help:
 	@echo 'KERNELS   = $(KERNELS)'
 
 demo: tree
-	@lab/demo/run
+	@lab/demo
 
 check: tree
-	@scripts/check $(KERNELS)
+	@checks/all
+
+# One check of checks/ or of checks/long/.
+check-%: tree
+	@checks/all $*
+
+bench: check-bench
 
 tree:
 	@scripts/install-packages $(NEEDED)
@@ -50,26 +56,10 @@ series:
 	@scripts/install-packages $(NEEDED)
 	@scripts/series
 
-bench: tree
-	@scripts/base-tree
-	@lab/bench/run
-
-check-bisect: tree
-	@scripts/check-bisect $(KERNELS)
-
-check-warnings: tree
-	@scripts/base-tree
-	@lab/check-warnings $(KERNELS)
-
-check-consumers: tree
-	@lab/check-consumers
-
 record-debugfs: tree
-	@scripts/base-tree
-	@for kernel in $(KERNELS); do lab/record-debugfs $$kernel || exit; done
+	@lab/record-debugfs
 
 clean:
 	rm -rf build
 
-.PHONY: help demo check tree import series bench check-bisect check-warnings \
-	check-consumers record-debugfs clean
+.PHONY: help demo check tree import series bench record-debugfs clean

@@ -8,8 +8,8 @@ import sys
 import unittest
 from pathlib import Path
 
-CONSUMERS = Path(__file__).resolve().parent.parent / "lab" / "consumers"
-sys.path.insert(0, str(CONSUMERS))
+TOP = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TOP / "lab/inside/consumers"))
 
 import consumer  # noqa: E402
 
@@ -80,13 +80,13 @@ class Results(unittest.TestCase):
                          "not ok 2 other\n# got 1\n# not 2\n1..2\n")
 
 
-class Root(unittest.TestCase):
-    """Wrong input of lab/consumers/root."""
+class Fetch(unittest.TestCase):
+    """Wrong input of scripts/fetch-consumers."""
 
     def test_arguments(self):
         """One line, exit status 2."""
         for arguments in [], ["a", "b"], ["../x"], [""]:
-            done = subprocess.run([CONSUMERS / "root", *arguments],
+            done = subprocess.run([TOP / "scripts/fetch-consumers", *arguments],
                                   capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stderr.count("\n")),
                              (2, 1), arguments)

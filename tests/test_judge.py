@@ -6,7 +6,7 @@ import sys
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab/host"))
 
 import judge  # noqa: E402
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Boots that go wrong, played by a script in QEMU's place."""
 
+import os
 import shutil
 import sys
 import tempfile
@@ -10,9 +11,9 @@ import types
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab/host"))
 
-import guest  # noqa: E402
+import machine  # noqa: E402
 
 # Finds the two files that QEMU is told, and plays a boot to them.
 QEMU = """\
@@ -34,23 +35,27 @@ class Boot(unittest.TestCase):
         self.addCleanup(shutil.rmtree, folder)
         self.folder = Path(folder)
 
-    def boot(self, play, limit=20):
+    def prepare(self, play):
         script = self.folder / "qemu"
         script.write_text(QEMU + play)
-        boot = guest.Boot(types.SimpleNamespace(
+        return machine.Boot(types.SimpleNamespace(
             qemu=["sh", script], cpus="1", memory="1M", cmdline="", icount=[],
-            verdict=[], kernel=self.folder, boot=self.folder, image="none"))
-        boot.run(limit)
+            verdict=[], kernel=self.folder, image="none"), self.folder)
+
+    def boot(self, play, limit=20):
+        boot = self.prepare(play)
+        self.events = list(boot.run(limit))
         return boot
 
     def test_passed(self):
         boot = self.boot(PASSED)
         self.assertIsNone(boot.problem)
         self.assertEqual(boot.channel.status, {"a": 0})
+        self.assertEqual(self.events, [("begin", "a", b""), ("output", "a", b"x\n"),
+                                       ("exit", "a", b""), ("end", None, b"")])
 
     def test_no_run_is_incomplete(self):
-        record = types.SimpleNamespace(boot=self.folder)
-        self.assertEqual(guest.Boot(record).problem, "incomplete")
+        self.assertEqual(machine.Boot(None, self.folder).problem, "incomplete")
 
     def test_silent(self):
         self.assertEqual(self.boot("exit 0").problem, "ends early")
@@ -68,6 +73,16 @@ class Boot(unittest.TestCase):
     def test_dies_in_a_program(self):
         boot = self.boot(r"printf 'begin a\n| x\n' >&3; kill -9 $$")
         self.assertEqual(boot.problem, "ends early in a")
+
+    def test_left_alone(self):
+        """Whoever stops listening leaves no QEMU behind, and no success."""
+        boot = self.prepare(r"echo $$ >$0.pid; printf 'begin a\n' >&3; "
+                            "exec sleep 60")
+        for _ in boot.run(20):
+            break
+        with self.assertRaises(ProcessLookupError):
+            os.kill(int((self.folder / "qemu.pid").read_text()), 0)
+        self.assertEqual(boot.problem, "incomplete")
 
     def test_hangs(self):
         start = time.monotonic()

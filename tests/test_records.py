@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TOP / "lab"))
+sys.path.insert(0, str(TOP / "lab/host"))
 
 import records  # noqa: E402
 
@@ -20,14 +20,19 @@ class Parser(unittest.TestCase):
     """One record, changed by one line."""
 
     def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
         self.good = (records.KERNELS / "x86_64.record").read_text()
 
+    def parse(self, text, name="x"):
+        path = self.folder / f"{name}.record"
+        path.write_text(text)
+        return records.parse(path)
+
     def complaint(self, text):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "x.record"
-            path.write_text(text)
-            with self.assertRaises(records.Invalid) as caught:
-                records.parse(path)
+        with self.assertRaises(records.Invalid) as caught:
+            self.parse(text)
         return str(caught.exception)
 
     def test_every_record(self):
@@ -36,13 +41,19 @@ class Parser(unittest.TestCase):
                 record = records.Record(name)
                 self.assertTrue(record.fragments[1].is_file())
 
+    def test_defaults(self):
+        values = self.parse(self.good)
+        self.assertEqual(values["memory"], "1G")
+        self.assertEqual(values["config"], "x")
+        self.assertEqual(self.parse(self.good + "memory = 2G")["memory"], "2G")
+
     def test_unknown_key(self):
         last = len(self.good.splitlines()) + 1
         self.assertEqual(self.complaint(self.good + "colour = red\n"),
                          f"x.record:{last}: unknown key 'colour'")
 
     def test_missing_key(self):
-        for key in records.WORDS + records.LISTS:
+        for key in ("arch", "cross_compile", "packages"):
             with self.subTest(key=key):
                 lines = [line for line in self.good.splitlines()
                          if line.split()[0] != key]
@@ -50,48 +61,73 @@ class Parser(unittest.TestCase):
                                  f"x.record: key '{key}' is missing")
 
     def test_key_twice(self):
-        self.assertIn("stands there twice",
+        self.assertIn("is there twice",
                       self.complaint(self.good + "arch = mips\n"))
 
     def test_no_key(self):
         self.assertIn("not 'key = value'", self.complaint(self.good + "arch\n"))
 
     def test_unknown_level(self):
-        text = self.good.replace("= guest", "= most")
-        self.assertIn("level 'most' is none of", self.complaint(text))
+        self.assertIn("level 'most' is none of",
+                      self.complaint(self.good + "level = most"))
 
     def test_reason_and_level_disagree(self):
-        without = self.good.replace("kselftest     = x86_64", "kselftest =")
-        for level, good in (("vcpu", self.good), ("own-tests", without),
-                            ("build", self.good)):
-            text = good.replace("= guest", f"= {level}")
-            self.assertIn("reason", self.complaint(text))
-        self.assertIn("reason", self.complaint(
-            self.good.replace("reason        =", "reason = why")))
+        for level in "vcpu", "build":
+            self.assertIn("reason", self.complaint(f"{self.good}level = {level}"))
+        self.assertIn("reason", self.complaint(self.good + "reason = why"))
 
     def test_kselftest_and_level_disagree(self):
-        for change in (("= guest", "= own-tests"),
-                       ("kselftest     = x86_64", "kselftest =")):
-            self.assertIn("kselftest",
-                          self.complaint(self.good.replace(*change)))
+        self.assertIn("kselftest", self.complaint(
+            self.good + "level = own-tests\nreason = why"))
+        self.assertIn("kselftest", self.complaint(
+            self.good.replace("kselftest     = x86_64", "")))
+
+    def test_no_machine(self):
+        """Nothing to boot it with is right for what is only compiled."""
+        self.assertIn("no qemu", self.complaint(
+            self.good.replace("qemu ", "# qemu ")))
+
+    def test_like(self):
+        """What a record does not say is as in the other one."""
+        self.parse(self.good, "other")
+        values = self.parse("like = other\nconfig = other more\nmemory = 2G")
+        self.assertEqual((values["arch"], values["config"], values["memory"]),
+                         ("x86_64", "other more", "2G"))
+        self.assertEqual(self.parse("like = other")["config"], "other")
+
+    def test_like_what_is_none(self):
+        for name in "x", "nosuch":
+            self.assertIn(f"like '{name}', which is no other record",
+                          self.complaint(f"like = {name}"))
+        self.parse(self.good, "first")
+        self.parse("like = first", "second")
+        self.assertIn("second is like another itself",
+                      self.complaint("like = second"))
 
 
 class Commands(unittest.TestCase):
     """One clear line and exit 2."""
 
-    def complaint(self, *command):
-        done = subprocess.run([TOP / "lab" / command[0], *command[1:]],
+    def complaint(self, *command, **variables):
+        done = subprocess.run([TOP / command[0], *command[1:]],
+                              env={**os.environ, **variables},
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2, done)
         self.assertEqual(done.stdout, "")
         return done.stderr
 
     def test_unknown_kernel(self):
-        for command in ("build", "userland", "run", "record-debugfs", "check"):
+        for command in ("lab/build", "lab/run", "lab/record-debugfs",
+                        "checks/kernels", "checks/long/bisect",
+                        "checks/long/warnings"):
             with self.subTest(command=command):
                 text = self.complaint(command, "vax")
                 self.assertEqual(text.count("\n"), 1, text)
-                self.assertIn("no kernel 'vax', there are: arm64", text)
+                self.assertIn(f"{command}: no kernel 'vax', there are: arm64", text)
+
+    def test_unknown_kernel_in_the_environment(self):
+        self.assertIn("no kernel 'vax', there are: arm64",
+                      self.complaint("checks/kernels", KERNELS="mips vax"))
 
     def test_unknown_kernel_of_make(self):
         done = subprocess.run(["make", "-nC", TOP, "check", "KERNELS=mips vax"],
@@ -101,20 +137,29 @@ class Commands(unittest.TestCase):
         self.assertEqual(done.stderr.count("\n"), 1)
 
     def test_unknown_option(self):
-        for command in ("build", "userland", "run", "record-debugfs", "check"):
+        for command in ("lab/build", "lab/run", "lab/record-debugfs",
+                        "checks/kernels", "checks/all", "checks/consumers"):
             with self.subTest(command=command):
                 self.assertIn("unrecognized arguments: --fast",
                               self.complaint(command, "--fast", "x86_64"))
 
     def test_program(self):
-        for program in ("/nowhere/x", str(TOP), __file__.replace(".py", "")):
+        for program in ("/nowhere/x", str(TOP)):
             with self.subTest(program=program):
                 self.assertIn(f"no program {program}",
-                              self.complaint("run", "x86_64", "--", program))
+                              self.complaint("lab/run", "x86_64", "--", program))
+
+    def test_program_of_another_kind(self):
+        """A script, and a program that wants a loader which is not there."""
+        self.assertIn("is no ELF program", self.complaint(
+            "lab/run", "x86_64", "--", str(TOP / "lab/demo")))
+        text = self.complaint("lab/run", "x86_64", "--", sys.executable)
+        self.assertIn("is dynamically linked, it has to be static", text)
+        self.assertEqual(text.count("\n"), 1)
 
     def test_root(self):
         self.assertIn("no folder /nowhere",
-                      self.complaint("run", "--root", "/nowhere", "x86_64",
+                      self.complaint("lab/run", "--root", "/nowhere", "x86_64",
                                      "--", sys.executable))
 
 
@@ -126,11 +171,11 @@ class Copy(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.top)
         for folder in ("lab", "scripts"):
             shutil.copytree(TOP / folder, self.top / folder)
+        (self.top / "build").mkdir()
+        (self.top / "build/linux").symlink_to(TOP / "build/linux")
 
     def build(self, kernel):
-        source = os.environ.get("LAB_SOURCE", TOP / "build/linux")
         done = subprocess.run([self.top / "lab/build", kernel],
-                              env={**os.environ, "LAB_SOURCE": str(source)},
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2, done)
         return done.stderr.splitlines()[-1]
@@ -152,8 +197,8 @@ class Copy(unittest.TestCase):
         self.assertIn("mips.config", self.build("mips"))
 
     def test_no_extmod(self):
-        shutil.rmtree(self.top / "lab/s390x")
-        self.assertIn("no folder lab/s390x", self.build("s390x"))
+        shutil.rmtree(self.top / "lab/inside/nosie")
+        self.assertIn("no folder lab/inside/nosie", self.build("s390x"))
 
 
 if __name__ == "__main__":

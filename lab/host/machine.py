@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Boot one kernel of the lab under QEMU and watch its verdict channel."""
+"""The emulated machine: boot one kernel of the lab, watch its verdict channel."""
 
 import os
 import shutil
@@ -13,17 +13,21 @@ import records
 CMDLINE = "panic=-1 panic_on_warn=1 oops=panic"
 
 
-def pack(record, tests, programs=(), overlay=None):
-    """Make the initramfs: an overlay, init, modules, programs, the plan."""
-    root = record.boot / "root"
+def pack(record, folder, tests, files=(), overlay=None):
+    """Make the initramfs in a folder: an overlay, init, modules, files, the plan.
+
+    A test is its name, a program in /lab/bin and its arguments; files are copied
+    there, besides what the kernel's userland has.
+    """
+    root = folder / "root"
     shutil.rmtree(root, ignore_errors=True)
     if overlay:
         shutil.copytree(overlay, root, symlinks=True)
     shutil.copytree(record.userland / "bin", root / "lab" / "bin",
                     dirs_exist_ok=True)
     shutil.copy(record.userland / "init", root)
-    for program in programs:
-        shutil.copy(program, root / "lab" / "bin")
+    for file in files:
+        shutil.copy(file, root / "lab" / "bin")
     plan = [["verdict", record.node]]
     for module in record.modules:
         shutil.copy(record.kernel / module, root / "lab")
@@ -35,11 +39,11 @@ def pack(record, tests, programs=(), overlay=None):
             raise records.Invalid("no tab or newline in an argument, please")
     (root / "lab" / "plan").write_text(
         "".join("\t".join(line) + "\n" for line in plan))
-    files = "\0".join(str(path.relative_to(root))
+    paths = "\0".join(str(path.relative_to(root))
                       for path in sorted(root.rglob("*")))
-    with (record.boot / "initramfs").open("wb") as image:
+    with (folder / "initramfs").open("wb") as image:
         subprocess.run(["cpio", "-0", "-o", "-H", "newc", "-R", "0:0",
-                        "--quiet"], cwd=root, input=files.encode(),
+                        "--quiet"], cwd=root, input=paths.encode(),
                        stdout=image, check=True)
     shutil.rmtree(root)
 
@@ -47,17 +51,22 @@ def pack(record, tests, programs=(), overlay=None):
 class Boot:
     """One boot: what ran, how it ended, and why it is no success if so."""
 
-    def __init__(self, record):
+    def __init__(self, record, folder):
+        """folder: where pack() was; the logs are there, too."""
         self.record = record
-        self.console = record.boot / "console.log"
-        self.verdict = record.boot / "verdict.log"
+        self.folder = folder
+        self.console = folder / "console.log"
+        self.verdict = folder / "verdict.log"
         self.channel = judge.Channel()
         self.times = {}
         self.seconds = None
         self.problem = "incomplete"
 
-    def run(self, limit, memory=None, icount=False, on_event=None):
-        """Boot the packed initramfs; every event is passed on as it comes."""
+    def run(self, limit, memory=None, icount=False):
+        """Boot the packed initramfs; yields (kind, name, text) as they come.
+
+        memory instead of the record's. Nothing is known before the last event.
+        """
         record = self.record
         accel = ["-accel", "tcg", "-smp", record.cpus]
         if icount:
@@ -67,7 +76,7 @@ class Boot:
             *record.qemu, *accel, "-m", memory or record.memory,
             "-nodefaults", "-display", "none", "-no-reboot",
             "-kernel", record.kernel / record.image,
-            "-initrd", record.boot / "initramfs",
+            "-initrd", self.folder / "initramfs",
             "-append", f"{record.cmdline} {CMDLINE}",
             "-chardev", f"file,id=console,path={self.console}",
             "-serial", "chardev:console",
@@ -77,12 +86,12 @@ class Boot:
             log.write_bytes(b"")
         start = time.monotonic()
         with self.verdict.open("rb", buffering=0) as verdict, \
-                (record.boot / "qemu.log").open("wb") as log, \
+                (self.folder / "qemu.log").open("wb") as log, \
                 subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                  stdout=log, stderr=log) as qemu:
             try:
-                self.problem = self._follow(qemu, verdict, start + limit,
-                                            on_event)
+                self.problem = yield from self._follow(qemu, verdict,
+                                                       start + limit)
             except ValueError as error:
                 self.problem = str(error)
             finally:
@@ -94,7 +103,7 @@ class Boot:
             self.problem = next((line for line in found
                                  if "cut here" not in line), found[0])
 
-    def _follow(self, qemu, verdict, deadline, on_event):
+    def _follow(self, qemu, verdict, deadline):
         """Watch until QEMU is gone; returns the problem, if there is one."""
         started = {}
         # A file, not a pipe: a pipe that is full makes QEMU drop output.
@@ -104,8 +113,7 @@ class Boot:
                     started[name] = time.monotonic()
                 elif kind == "exit":
                     self.times[name] = time.monotonic() - started[name]
-                if on_event:
-                    on_event(kind, name, text)
+                yield kind, name, text
         where = f" in {self.channel.running}" if self.channel.running else ""
         if qemu.poll() is None:
             return f"hangs{where}"
@@ -126,5 +134,5 @@ class Boot:
 
     def last_lines(self):
         """The end of the kernel's messages, and QEMU's where it has any."""
-        return [line for log in (self.console, self.record.boot / "qemu.log")
+        return [line for log in (self.console, self.folder / "qemu.log")
                 for line in log.read_text(errors="replace").splitlines()[-8:]]

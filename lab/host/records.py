@@ -4,32 +4,40 @@
 import os
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 LAB = TOP / "lab"
 KERNELS = LAB / "kernels"
+INSIDE = LAB / "inside"
 BUILD = TOP / "build"
 
-# The keys of a record, all of them in each, and what they say:
-#   arch, cross_compile    as kbuild takes them
-#   kselftest              folder of the selftests' library for it; may be empty
-#   image                  what QEMU boots, in the folder of the build
-#   cpus, memory, cmdline  of the emulated machine
-#   node                   device of the verdict channel in the guest
-#   extmod                 folder of the lab with a module that only it builds
-#   level, reason          what the kernel is expected to do, why not more
-WORDS = ("arch", "cross_compile", "kselftest", "image", "cpus", "memory",
-         "cmdline", "node", "extmod", "level", "reason")
-# Lists of words:
-#   packages               Debian's, of the toolchain and the emulator
-#   cflags, ldflags        what the programs need besides
-#   qemu                   the emulator, its machine and CPU
-#   verdict                what gives that machine the verdict channel
-#   icount                 what it takes besides to count instructions
-#   modules                in the order in which they are loaded
-LISTS = ("packages", "cflags", "ldflags", "qemu", "verdict", "icount",
-         "modules")
-# What the kernel is expected to do: run guests; create VMs and vCPUs; the same
-# without the selftest, which has no library for the architecture; be compiled.
+# The keys of a record with what holds where it says nothing; None: it has to.
+WORDS = {
+    "like": "",                # another record, whose values hold instead
+    "arch": None,              # as kbuild takes them
+    "cross_compile": None,
+    "kselftest": "",           # the selftests' library for it, a folder of lib/
+    "image": "vmlinux",        # what QEMU boots, in the folder of the build
+    "cpus": "2",               # of the machine
+    "memory": "1G",
+    "cmdline": "console=ttyS0",
+    "node": "/dev/ttyS1",      # the verdict channel, in the guest
+    "extmod": "",              # a folder of lab/inside: a module for it alone
+    "level": "guest",          # what the kernel is expected to do,
+    "reason": "",              # and why not more
+}
+LISTS = {
+    "packages": None,          # Debian's, of the toolchain and the emulator
+    "config": "",              # fragments besides common; the record's own name
+    "cflags": "",              # what the programs need besides
+    "ldflags": "",
+    "qemu": "",                # the emulator, its machine and CPU
+    "verdict": "-serial chardev:verdict",   # the machine's end of the channel
+    "icount": "",              # what it takes besides to count instructions
+    "modules": "",             # in the order in which they are loaded
+}
+DEFAULTS = WORDS | LISTS
+# Run guests; create VMs and vCPUs; the same without the selftests, which have no
+# library for the architecture; be compiled.
 LEVELS = ("guest", "vcpu", "own-tests", "build")
 
 
@@ -42,33 +50,68 @@ def names(folder=KERNELS):
     return sorted(path.stem for path in folder.glob("*.record"))
 
 
-def parse(path):
-    """The 'key = value' lines of one record: every key, each once."""
+def chosen(arguments=()):
+    """Those named, else those of the variable KERNELS, else all: their names."""
+    found = list(arguments) or os.environ.get("KERNELS", "").split() or names()
+    for name in found:
+        path(name)
+    return found
+
+
+def path(name, folder=KERNELS):
+    """Where its record is."""
+    if name not in names(folder):
+        raise Invalid(f"no kernel '{name}', there are: "
+                      + " ".join(names(folder)))
+    return folder / f"{name}.record"
+
+
+def lines(file):
+    """The 'key = value' lines of one record, each key once."""
     values = {}
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(file.read_text().splitlines(), 1):
         line = line.strip()
         if not line or line.startswith("#"):
             continue
         key, equals, value = (part.strip() for part in line.partition("="))
-        where = f"{path.name}:{number}"
+        where = f"{file.name}:{number}"
         if not equals:
             raise Invalid(f"{where}: not 'key = value': {line}")
-        if key not in WORDS + LISTS:
+        if key not in DEFAULTS:
             raise Invalid(f"{where}: unknown key '{key}'")
         if key in values:
-            raise Invalid(f"{where}: key '{key}' stands there twice")
+            raise Invalid(f"{where}: key '{key}' is there twice")
         values[key] = value
-    for key in WORDS + LISTS:
-        if key not in values:
-            raise Invalid(f"{path.name}: key '{key}' is missing")
+    return values
+
+
+def parse(file):
+    """All values of one record, with what it is like and the defaults."""
+    own = lines(file)
+    like = {}
+    if own.get("like"):
+        if own["like"] == file.stem or own["like"] not in names(file.parent):
+            raise Invalid(f"{file.name}: like '{own['like']}', which is no "
+                          "other record")
+        like = lines(file.parent / f"{own['like']}.record")
+        if like.get("like"):
+            raise Invalid(f"{file.name}: {own['like']} is like another itself")
+        like.setdefault("config", own["like"])
+    values = {"config": file.stem, **like, **own}
+    for key, default in DEFAULTS.items():
+        if values.setdefault(key, default) is None:
+            raise Invalid(f"{file.name}: key '{key}' is missing")
     if values["level"] not in LEVELS:
-        raise Invalid(f"{path.name}: level '{values['level']}' is none of "
+        raise Invalid(f"{file.name}: level '{values['level']}' is none of "
                       + " ".join(LEVELS))
-    if (values["level"] == "own-tests") == bool(values["kselftest"]):
-        raise Invalid(f"{path.name}: level own-tests has no kselftest, the "
-                      "others have one")
+    if values["level"] == "own-tests" and values["kselftest"]:
+        raise Invalid(f"{file.name}: level own-tests, but a kselftest")
+    if values["level"] in ("guest", "vcpu") and not values["kselftest"]:
+        raise Invalid(f"{file.name}: level {values['level']}, but no kselftest")
+    if values["level"] != "build" and not values["qemu"]:
+        raise Invalid(f"{file.name}: no qemu to boot it, and level is not build")
     if (values["level"] == "guest") == bool(values["reason"]):
-        raise Invalid(f"{path.name}: a level below guest has a reason, "
+        raise Invalid(f"{file.name}: a level below guest has a reason, "
                       "level guest has none")
     return values
 
@@ -76,29 +119,27 @@ def parse(path):
 class Record:
     """One kernel of the lab: its record's values and where its files are."""
 
-    def __init__(self, name, base=False, folder=KERNELS):
-        if name not in names(folder):
-            raise Invalid(f"no kernel '{name}', there are: "
-                          + " ".join(names(folder)))
-        self.path = folder / f"{name}.record"
+    def __init__(self, name, tree="linux", folder=KERNELS):
+        """tree: a folder of build/, linux has the series, linux-base nothing."""
+        self.path = path(name, folder)
         for key, value in parse(self.path).items():
             setattr(self, key, value.split() if key in LISTS else value)
-        if self.extmod and not (LAB / self.extmod).is_dir():
-            raise Invalid(f"{self.path.name}: no folder lab/{self.extmod}")
+        if self.extmod and not (INSIDE / self.extmod).is_dir():
+            raise Invalid(f"{self.path.name}: no folder lab/inside/{self.extmod}")
         self.name = name
-        self.base = base
-        self.title = f"{name} (base)" if base else name
-        self.fragments = [folder / "common.config", folder / f"{name}.config"]
-        # LAB_SOURCE names another tree, as check-bisect does.
-        source = BUILD / ("linux-base" if base else "linux")
-        self.source = Path(os.environ.get("LAB_SOURCE", source)).resolve()
-        suffix = self.source.name.replace("linux", "", 1)
+        self.tree = tree
+        self.fragments = [folder / f"{fragment}.config"
+                          for fragment in ("common", *self.config)]
         for fragment in self.fragments:
             if not fragment.is_file():
                 raise Invalid(f"{self.path.name}: no fragment {fragment.name}")
+        self.srcarch = "x86" if self.arch in ("i386", "x86_64") else self.arch
+        suffix = tree.removeprefix("linux")
+        self.title = f"{name} ({suffix[1:]})" if suffix else name
+        self.source = BUILD / tree
         self.kernel = BUILD / f"kernels{suffix}" / name
         self.userland = BUILD / f"userland{suffix}" / name
-        self.boot = BUILD / f"lab{suffix}" / name
+        self.boot = BUILD / f"boots{suffix}" / name
         self.log = BUILD / "logs" / f"{name}{suffix}"
 
     def make(self, *targets):

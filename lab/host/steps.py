@@ -3,6 +3,7 @@
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import re
@@ -27,7 +28,8 @@ def main(function):
         status, message = 2, error
     except Failed as error:
         status, message = 1, error
-    print(f"lab/{Path(sys.argv[0]).name}: {message}", file=sys.stderr)
+    command = Path(sys.argv[0]).resolve().relative_to(records.TOP)
+    print(f"{command}: {message}", file=sys.stderr)
     sys.exit(status)
 
 
@@ -65,23 +67,29 @@ def line_that_matters(log):
         0 if found else -1].strip()
 
 
-def install(record):
-    """Have the packages of the lab and of one record installed."""
-    common = [line for line in (records.LAB / "packages").read_text().split("\n")
-              if line and not line.startswith("#")]
-    done = subprocess.run([records.TOP / "scripts" / "install-packages",
-                           *common, *record.packages], check=False)
+def script(name, *arguments):
+    """Run one of scripts/; whoever fails says why."""
+    done = subprocess.run([records.TOP / "scripts" / name, *arguments],
+                          stdin=subprocess.DEVNULL, stdout=sys.stderr,
+                          check=False)
     if done.returncode:
-        raise Failed("packages are missing: "
-                     + " ".join(common + record.packages))
+        raise Failed(f"scripts/{name} failed")
 
 
-def source_id(source):
-    """What stands in a source tree, committed or not."""
+def install(*chosen):
+    """Have the packages of the lab and of some records installed."""
+    common = (records.KERNELS / "packages").read_text().split("\n")
+    wanted = {package: None for package in
+              [line for line in common if line and not line.startswith("#")]
+              + [package for record in chosen for package in record.packages]}
+    script("install-packages", *wanted)
+
+
+@functools.lru_cache(maxsize=None)
+def source_id(source, *left_out):
+    """What is in a source tree, committed or not, but for some folders."""
     if not (source / "Makefile").is_file():
         raise records.Invalid(f"no kernel source in {source}: run make tree")
-    if not (source / ".git").exists():
-        return f"unknown, let make look: {time.time_ns()}"
     git = ["git", "-C", str(source)]
     index = subprocess.run([*git, "rev-parse", "--path-format=absolute",
                             "--git-path", "index"], check=True,
@@ -91,6 +99,8 @@ def source_id(source):
         copy.flush()
         env = {**os.environ, "GIT_INDEX_FILE": copy.name}
         subprocess.run([*git, "add", "-A"], check=True, env=env)
+        subprocess.run([*git, "rm", "-rfq", "--cached", "--ignore-unmatch", "--",
+                        *left_out], check=True, env=env)
         return subprocess.run([*git, "write-tree"], check=True, env=env,
                               capture_output=True, text=True).stdout
 
@@ -98,12 +108,15 @@ def source_id(source):
 class Stamp:
     """What something was made from; true while that is unchanged."""
 
-    def __init__(self, path, record, *files):
+    def __init__(self, path, record, files, left_out):
+        """left_out: folders of the source that it is not made from."""
         compiler = subprocess.run([f"{record.cross_compile}gcc", "--version"],
                                   check=True, capture_output=True).stdout
         digest = hashlib.sha256(compiler)
-        digest.update(source_id(record.source).encode())
-        for file in (record.path, *files):
+        digest.update(source_id(record.source, *left_out).encode())
+        # The record as read: another one may have a part in it.
+        digest.update(repr(sorted(vars(record).items())).encode())
+        for file in files:
             digest.update(file.read_bytes())
         self.path = path
         self.value = digest.hexdigest()

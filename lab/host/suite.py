@@ -1,96 +1,97 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The tests that every kernel of the lab runs, and what they have to say."""
+"""Boot a kernel of the lab with tests inside, and say what each has to say."""
 
-import subprocess
+import collections
 
 import completeness
-import guest
 import judge
+import kernel
+import machine
+import programs
 import records
 import steps
 
-
-def judge_stats(record, output, status):
-    """The selftest of the series."""
-    return judge.tap(output, status, record.level)
-
-
-def judge_debugfs(record, output, status):
-    """What KVM has in debugfs is what the unpatched kernel had."""
-    recorded = records.LAB / "debugfs" / f"{record.name}.list"
-    if not recorded.is_file():
-        return False, f"no {recorded.name}: lab/record-debugfs makes it"
-    return judge.listing(output, status, recorded.read_text())
+# argv: the program in lab/bin and its arguments; judge: of its output and exit
+# status, returns (passed, text).
+Test = collections.namedtuple("Test", "name argv judge")
 
 
-def judge_completeness(record, output, status):
-    """Every member of the built kernel's structs has its descriptor."""
-    if status:
-        return False, f"exit status {status}"
-    try:
-        return completeness.check(completeness.members(record), output)
-    except ValueError as error:
-        return False, str(error)
+def tests(record):
+    """Those that every kernel runs: the selftests of the series, and ours."""
+    def tap(output, status):
+        return judge.tap(output, status, record.level)
 
+    def debugfs(output, status):
+        recorded = records.KERNELS / f"{record.name}.debugfs"
+        if not recorded.is_file():
+            return False, f"no {recorded.name}: lab/record-debugfs makes it"
+        return judge.listing(output, status, recorded.read_text())
 
-# Judge, and the program with its arguments, by name.
-TESTS = {
-    "kvm_bin_form_stats": (judge_stats, "kvm_bin_form_stats"),
-    "debugfs": (judge_debugfs, "with-vm", "debugfs-list"),
-    "completeness": (judge_completeness, "with-vm", "kvm-stats", "describe"),
-}
+    def members(output, status):
+        if status:
+            return False, f"exit status {status}"
+        try:
+            return completeness.check(completeness.members(record), output)
+        except ValueError as error:
+            return False, str(error)
+
+    found = [Test(name, [name], tap) for name in programs.selftests(record)]
+    found += [Test("debugfs", ["with-vm", "debugfs-list"], debugfs),
+              Test("completeness", ["with-vm", "kvm-stats", "describe"], members)]
+    return found
 
 
 def prepare(record):
     """Build what a boot needs; whoever fails says why."""
-    flags = ["--base"] if record.base else []
-    for command in ("build", "userland"):
-        done = subprocess.run([records.LAB / command, *flags, record.name],
-                              check=False)
-        if done.returncode:
-            raise steps.Failed(f"lab/{command} {record.name} failed")
+    kernel.make(record)
+    programs.make(record)
 
 
-def run(record):
-    """Build, then run the tests in one boot; says and returns each verdict."""
-    results = []
+def boot(results, prefix, record, chosen, *, files=(), overlay=None,
+         limit=600, memory=None):
+    """Run the tests in one boot; a result each, and one of the boot itself.
 
-    def say(test, passed, text):
-        note = f"  [{record.reason}]" if record.reason else ""
-        print(f"{'PASS' if passed else 'FAIL'} {record.title:8} {test:18}  "
-              f"{text}{note}", flush=True)
-        results.append((test, passed))
+    prefix names the results and the folder of the logs.
+    """
+    by_name = {test.name: test for test in chosen}
+    if len(by_name) < len(chosen):
+        raise records.Invalid(f"{prefix}: two tests of one name among "
+                              + " ".join(test.name for test in chosen))
+    note = [f"[{record.reason}]"] if record.reason else []
+    folder = record.boot.with_name(prefix)
+    with steps.alone(folder):
+        machine.pack(record, folder, [(test.name, *test.argv) for test in chosen],
+                     files, overlay)
+        this = machine.Boot(record, folder)
+        for kind, name, _ in this.run(limit, memory):
+            if kind != "exit":
+                continue
+            log = folder / f"{name}.log"
+            log.write_bytes(this.channel.output[name])
+            passed, text = by_name[name].judge(log.read_text(errors="replace"),
+                                               this.channel.status[name])
+            results.say(f"{prefix}/{name}", passed, "  ".join(
+                [text, f"{this.times[name]:.1f} s", *note]
+                + ([] if passed else [f"(log: {log})"])))
+        for name in by_name.keys() - this.channel.status.keys():
+            results.say(f"{prefix}/{name}", False, "has no verdict")
+        if this.problem:
+            results.say(f"{prefix}/boot", False,
+                        f"{this.problem} (console: {this.console})",
+                        *this.last_lines())
+        else:
+            results.say(f"{prefix}/boot", True, f"{this.seconds:.1f} s in all")
 
-    def verdict(kind, name, _):
-        if kind == "exit":
-            output = boot.channel.output[name]
-            log = record.boot / f"{name}.log"
-            log.write_bytes(output)
-            passed, text = TESTS[name][0](record, output.decode(errors="replace"),
-                                          boot.channel.status[name])
-            text = f"{text}  {boot.times[name]:.1f} s"
-            say(name, passed, text if passed else f"{text} (log: {log})")
 
+def run(results, record):
+    """Build one kernel and run all its tests."""
     try:
         prepare(record)
-    except steps.Failed as error:
-        say("build", False, error)
-        return results
+    except (steps.Failed, records.Invalid) as error:
+        results.say(f"{record.name}/build", False, str(error))
+        return
     if record.level == "build":
-        say("build", True, "compiled only")
-        return results
-    with steps.alone(record.boot):
-        tests = {name: argv for name, (_, *argv) in TESTS.items()
-                 if record.level != "own-tests" or name != "kvm_bin_form_stats"}
-        guest.pack(record, [(name, *argv) for name, argv in tests.items()])
-        boot = guest.Boot(record)
-        boot.run(limit=600, on_event=verdict)
-        for name in tests:
-            if name not in boot.channel.status:
-                say(name, False, "has no verdict")
-        text = f"{boot.seconds:.1f} s in all"
-        if boot.problem:
-            text = "\n    ".join([f"{boot.problem} (console: {boot.console})",
-                                  *boot.last_lines()])
-        say("boot", not boot.problem, text)
-    return results
+        results.say(f"{record.name}/build", True,
+                    f"compiled only  [{record.reason}]")
+    else:
+        boot(results, record.name, record, tests(record))

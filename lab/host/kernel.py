@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Configure and build one kernel of the lab, its modules included."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import records
+import steps
+
+OPTION = re.compile(r"^(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$", re.M)
+
+
+def options(*files):
+    """What configurations or fragments say of each option; the last one holds."""
+    return {name or unset: value if name else "n" for file in files
+            for name, value, unset in OPTION.findall(file.read_text())}
+
+
+def lost(record):
+    """The options that fragments ask for and the configuration has otherwise.
+
+    In another tree than the patched one an option of the series may be unknown.
+    """
+    made = options(record.kernel / ".config")
+    return [name for name, value in options(*record.fragments).items()
+            if made.get(name, "n") != value
+            and (record.tree == "linux" or knows(record.source, name))]
+
+
+def knows(source, option):
+    """Does some Kconfig file of this source have the option?"""
+    name = option.removeprefix("CONFIG_")
+    return subprocess.run(["git", "-C", source, "grep", "-qE",
+                           rf"^\s*(menu)?config {name}$", "--", "*Kconfig*"],
+                          check=False).returncode == 0
+
+
+def configure(record):
+    """The fragments and nothing else; every option they ask for has to stick."""
+    asked = record.kernel / "asked.config"
+    asked.parent.mkdir(parents=True, exist_ok=True)
+    asked.write_text("".join(file.read_text() for file in record.fragments))
+    log = Path(f"{record.log}-config.log")
+    steps.run(f"{record.title}: configure", log, record.make("allnoconfig"),
+              env={**os.environ, "KCONFIG_ALLCONFIG": str(asked)})
+    if names := lost(record):
+        raise records.Invalid(f"{record.title}: the configuration does not "
+                              f"take {' '.join(names)} (log: {log})")
+
+
+def build(record):
+    """Image, modules and the lab's own module where there is one.
+
+    KVM alone where the record has no image.
+    """
+    targets = [Path(record.image).name, "modules"] if record.image else [
+        f"arch/{record.srcarch}/kvm/"]
+    commands = [record.make(*targets)]
+    if record.extmod:
+        folder = record.kernel / "extmod"
+        shutil.copytree(records.INSIDE / record.extmod, folder,
+                        dirs_exist_ok=True)
+        commands.append(record.make(f"M={folder}", "modules"))
+    log = Path(f"{record.log}-kernel.log")
+    steps.run(f"{record.title}: build the kernel", log, *commands)
+    for made in (record.image, *record.modules):
+        if not (record.kernel / made).exists():
+            raise records.Invalid(f"{record.path.name}: the build made no "
+                                  f"{made} (log: {log})")
+
+
+def make(record):
+    """Build unless nothing changed since the last time."""
+    if record.tree == "linux-base":
+        steps.script("base-tree")
+    extmod = records.INSIDE / record.extmod
+    with steps.alone(record.kernel):
+        files = [Path(__file__), *record.fragments,
+                 *(sorted(extmod.iterdir()) if record.extmod else ())]
+        stamp = steps.Stamp(record.kernel / "lab.stamp", record, files,
+                            ("Documentation", "tools/testing"))
+        if not stamp:
+            with steps.alone(records.BUILD / "kernels"):
+                stamp.drop()
+                configure(record)
+                build(record)
+                stamp.keep()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Build what runs on one kernel of the lab: PID 1 and the test programs."""
+
+import os
+import shutil
+from pathlib import Path
+
+import records
+import steps
+
+STATIC = ["-static", "-pthread", "-no-pie"]
+READER = records.TOP / "kvm-stats"
+# What the selftests of the kernel are compiled with.
+SELFTEST = ["-std=gnu99", "-fno-stack-protector", "-fno-pie"]
+
+
+def own(record):
+    """The lab's own programs: for every kernel, and for the selftests' library."""
+    return (sorted(records.INSIDE.glob("*.c")),
+            sorted((records.INSIDE / record.kselftest).glob("*.c"))
+            if record.kselftest else [])
+
+
+def selftests(record):
+    """Those of the series that are for this kernel, by name."""
+    folder = "tools/testing/selftests/kvm"
+    sources = list((records.TOP / folder).glob("*.c"))
+    if record.kselftest:
+        sources += (records.TOP / folder / record.kselftest).glob("*.c")
+    return sorted(path.stem for path in sources) if record.kselftest else []
+
+
+def build(record):
+    """Everything, into bin/ and init of the kernel's userland folder."""
+    out = record.userland
+    shutil.rmtree(out, ignore_errors=True)
+    (out / "bin").mkdir(parents=True)
+    cc = [f"{record.cross_compile}gcc", *record.cflags]
+    compiler = " ".join(cc)
+    include = f"-I{out}/usr/include"
+    ldflags = " ".join(STATIC + record.ldflags)
+    commands = [record.make(f"INSTALL_HDR_PATH={out}/usr", "headers_install")]
+    everywhere, with_library = own(record)
+    for program in everywhere:
+        # PID 1 without the record's ldflags: it creates no VM, and its exec
+        # cannot be restarted by a kernel that wants other page tables for it.
+        init = program.stem == "init"
+        commands.append([*cc, "-O2", "-Wall", include, program, *STATIC,
+                         *([] if init else record.ldflags), "-o",
+                         out / ("init" if init else f"bin/{program.stem}")])
+    tree = record.source / "tools/testing/selftests"
+    library = out / "kselftest/libkvm.a"
+    if record.kselftest and (tree / "kvm/lib" / record.kselftest).is_dir():
+        (out / "kselftest").mkdir()
+        # All tests: the base's still build. The system's own kernel headers are
+        # newer: keep them out.
+        commands.append(
+            ["make", "-C", tree / "kvm", f"-j{os.cpu_count()}",
+             f"ARCH={record.arch}", f"CROSS_COMPILE={record.cross_compile}",
+             f"CC={compiler}", f"OUTPUT={out}/kselftest",
+             f"LINUX_HDR_PATH={out}/usr/include", "KSFT_KHDR_INSTALL=",
+             f"LDFLAGS={ldflags}", "all"])
+        if record.tree == "linux":
+            commands += [["cp", out / "kselftest" / name, out / "bin"]
+                         for name in selftests(record)]
+            commands += [
+                [*cc, "-O2", "-Wall", *SELFTEST, f"-I{record.source}/tools/include",
+                 include,
+                 f"-I{tree}/kvm/include",
+                 f"-I{tree}/kvm/include/{record.kselftest}", f"-I{tree}",
+                 "-idirafter", f"{record.source}/tools/arch/{record.srcarch}/include",
+                 "-o", out / "bin" / program.stem, program, library, *STATIC]
+                for program in with_library]
+    if record.tree == "linux":
+        (out / "kvm-stats").mkdir()
+        commands += [
+            # There is no terminal in the guest.
+            ["make", "-C", READER, f"CC={compiler}", "NO_NCURSES=1",
+             f"OUTPUT={out}/kvm-stats/", f"LDFLAGS={ldflags}"],
+            ["cp", out / "kvm-stats/kvm-stats", out / "bin"]]
+    steps.run(f"{record.title}: build the programs",
+              Path(f"{record.log}-userland.log"), *commands)
+
+
+def make(record):
+    """Build unless nothing changed since the last time."""
+    with steps.alone(record.userland):
+        files = [Path(__file__), *sum(own(record), []),
+                 *sorted(path for path in READER.rglob("*") if path.is_file())]
+        stamp = steps.Stamp(record.userland / "lab.stamp", record, files,
+                            ("Documentation", "drivers"))
+        if not stamp:
+            with steps.alone(records.BUILD / "kernels"):
+                stamp.drop()
+                build(record)
+                stamp.keep()

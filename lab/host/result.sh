@@ -1,0 +1,33 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-only
+# For a check that has one result, in bash: source this after a look at the
+# arguments, end with "passed TEXT". Whatever ends it before that is a failure.
+# What a check hands back is described in results.py.
+#
+# Sets top, the repository, and work, a folder for its files in build/.
+
+check=${0##*/}
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+mkdir -p "$top/build"
+work=$(mktemp -d "$top/build/check-$check.XXXXXX")
+why="ended early, see above"
+
+# For "trap EXIT": the temporary files go, and there is a last line.
+finish() {
+	rm -rf "$work"
+	[ -n "$why" ] || return 0
+	printf 'FAIL %-30s %s\n0 passed, 1 failed\n' "$check" "$why"
+	exit 1
+}
+trap finish EXIT
+
+fail() {
+	why=$1
+	exit 1
+}
+
+passed() {
+	why=
+	printf 'PASS %-30s %s\n1 passed, 0 failed\n' "$check" "$1"
+	exit 0
+}

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How a check hands back what it found, the same for every file of checks/.
+
+A line "PASS NAME TEXT" or "FAIL NAME TEXT" for each result on stdout, lines that
+begin with four spaces after it where there is more to say, and the last line
+"N passed, N failed". The exit status is 1 when something failed. What it is
+busy with goes to stderr.
+"""
+
+import re
+import threading
+
+RESULT = re.compile(r"(PASS|FAIL) (\S+)(?: +(.*))?$")
+COUNT = re.compile(r"(\d+) passed, (\d+) failed$")
+
+
+class Results:
+    """What a check found so far."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+        self._lock = threading.Lock()
+
+    def say(self, name, passed, *text):
+        """One result; further text is a line each."""
+        first, *more = text or ("",)
+        with self._lock:
+            self.passed += bool(passed)
+            self.failed += not passed
+            line = f"{'PASS' if passed else 'FAIL'} {name:30} {first}".rstrip()
+            print(line, *(f"    {other}" for other in more), sep="\n", flush=True)
+
+    def end(self):
+        """The last line; returns the exit status."""
+        print(f"{self.passed} passed, {self.failed} failed", flush=True)
+        return 1 if self.failed or not self.passed else 0

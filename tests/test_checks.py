@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""How checks are found, run and added up: a repository with checks of our own."""
+
+import contextlib
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TOP / "lab/host"))
+
+import results  # noqa: E402
+
+
+class Results(unittest.TestCase):
+    """What a check in Python says."""
+
+    def say(self, *all_results):
+        found = results.Results()
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            for result in all_results:
+                found.say(*result)
+            status = found.end()
+        return status, out.getvalue()
+
+    def test_lines(self):
+        self.assertEqual(self.say(("a", True, "fine"), ("b", False, "bad", "more")),
+                         (1, f"PASS {'a':30} fine\nFAIL {'b':30} bad\n    more\n"
+                             "1 passed, 1 failed\n"))
+
+    def test_passed(self):
+        self.assertEqual(self.say(("a", True))[0], 0)
+
+    def test_nothing_tested(self):
+        self.assertEqual(self.say(), (1, "0 passed, 0 failed\n"))
+
+
+class All(unittest.TestCase):
+    """checks/all."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.top = Path(folder.name)
+        shutil.copytree(TOP / "lab", self.top / "lab")
+        (self.top / "checks/long").mkdir(parents=True)
+        shutil.copy(TOP / "checks/all", self.top / "checks")
+
+    def add(self, name, text, mode=0o755):
+        """A check in bash."""
+        path = self.top / "checks" / name
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(mode)
+
+    def run_all(self, *names):
+        """Exit status, lines of stdout, stderr."""
+        done = subprocess.run([self.top / "checks/all", *names], text=True,
+                              capture_output=True, check=False)
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    def test_adds_up(self):
+        self.add("one", "echo PASS one fine; echo 1 passed, 0 failed")
+        self.add("two", "echo PASS a; echo noise; echo FAIL b bad; "
+                        "echo '    more'; echo busy >&2; "
+                        "echo 1 passed, 1 failed; exit 1")
+        status, lines, stderr = self.run_all()
+        self.assertEqual((status, lines[-1]), (1, "2 passed, 1 failed"))
+        self.assertIn("PASS one fine", lines)
+        self.assertEqual(lines[lines.index("FAIL b bad") + 1], "    more")
+        self.assertNotIn("noise", lines)
+        self.assertIn("two: busy", stderr)
+        self.assertIn("noise",
+                      (self.top / "build/logs/check-two.log").read_text())
+
+    def test_all_passed(self):
+        self.add("one", "echo PASS one; echo 1 passed, 0 failed")
+        self.assertEqual(self.run_all()[0], 0)
+
+    def test_long_ones_when_named(self):
+        self.add("one", "echo PASS one; echo 1 passed, 0 failed")
+        self.add("long/two", "echo PASS two; echo 1 passed, 0 failed")
+        self.assertNotIn("PASS two", self.run_all()[1])
+        lines = self.run_all("two")[1]
+        self.assertIn("PASS two", lines)
+        self.assertNotIn("PASS one", lines)
+
+    def test_what_does_not_fit(self):
+        """A check that dies, counts wrong, says nothing or ends otherwise."""
+        for text in ("echo PASS one; exit 1",
+                     "echo PASS one; echo 1 passed, 0 failed; exit 1",
+                     "echo PASS one; echo 2 passed, 0 failed",
+                     "echo FAIL one; echo 0 passed, 1 failed",
+                     "echo 0 passed, 0 failed", ":",
+                     "echo 1 passed, 0 failed", "kill -9 $$"):
+            with self.subTest(text=text):
+                self.add("one", text)
+                status, lines, _ = self.run_all()
+                self.assertEqual(status, 1)
+                self.assertIn("FAIL one", "\n".join(lines))
+                self.assertNotIn(", 0 failed", lines[-1])
+
+    def complaint(self, *names):
+        status, lines, stderr = self.run_all(*names)
+        self.assertEqual((status, lines, stderr.count("\n")), (2, [], 1), stderr)
+        return stderr
+
+    def test_two_of_one_name(self):
+        for other in "long/one", "one.py":
+            self.add("one", "")
+            self.add(other, "")
+            with self.subTest(other=other):
+                text = self.complaint()
+                self.assertIn("two checks are called one", text)
+                self.assertIn(other, text)
+            (self.top / "checks" / other).unlink()
+
+    def test_not_executable(self):
+        self.add("one", "", 0o644)
+        self.assertIn("one is not executable", self.complaint())
+
+    def test_unknown(self):
+        self.add("one", "")
+        self.assertIn("no check 'two', there are: one", self.complaint("two"))
+
+
+class ResultSh(unittest.TestCase):
+    """What a check in bash says."""
+
+    def run_check(self, text):
+        """Of one that sources result.sh: status and lines of stdout."""
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "lab/host").mkdir(parents=True)
+            shutil.copy(TOP / "lab/host/result.sh", f"{folder}/lab/host")
+            check = Path(folder) / "one"
+            check.write_text("set -euo pipefail\n"
+                             f". {folder}/lab/host/result.sh\n{text}\n")
+            done = subprocess.run(["bash", check], text=True, check=False,
+                                  stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL)
+            self.assertEqual(list((Path(folder) / "build").iterdir()), [])
+        return done.returncode, done.stdout.splitlines()
+
+    def test_passed(self):
+        status, lines = self.run_check("passed 'all fine'")
+        self.assertEqual((status, lines[1:]), (0, ["1 passed, 0 failed"]))
+        self.assertRegex(lines[0], "^PASS one +all fine$")
+
+    def test_failed(self):
+        for text, why in (("fail bad", "bad"), ("false", "ended early"),
+                          ("exit 0", "ended early"), (":", "ended early"),
+                          ("(exit 2)", "ended early")):
+            with self.subTest(text=text):
+                status, lines = self.run_check(text)
+                self.assertEqual((status, lines[1:]), (1, ["0 passed, 1 failed"]))
+                self.assertRegex(lines[0], f"^FAIL one +{why}")
+
+
+class Arguments(unittest.TestCase):
+    """Checks take none: one line and exit status 2."""
+
+    def test_arguments(self):
+        for check in sorted((TOP / "checks").iterdir()):
+            if check.is_dir():
+                continue
+            with self.subTest(check=check.name):
+                done = subprocess.run([check, "nonsense"], capture_output=True,
+                                      text=True, check=False)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertLessEqual(done.stderr.count("\n"), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
