@@ -77,14 +77,12 @@ def make(record):
     if record.tree == "linux-base":
         steps.script("base-tree")
     extmod = records.INSIDE / record.extmod
-    with steps.alone(record.kernel):
-        files = [Path(__file__), *record.fragments,
-                 *(sorted(extmod.iterdir()) if record.extmod else ())]
-        stamp = steps.Stamp(record.kernel / "lab.stamp", record, files,
-                            ("Documentation", "tools/testing"))
-        if not stamp:
-            with steps.alone(records.BUILD / "kernels"):
-                stamp.drop()
-                configure(record)
-                build(record)
-                stamp.keep()
+    files = [Path(__file__), *record.fragments,
+             *(sorted(extmod.iterdir()) if record.extmod else ())]
+
+    def configure_and_build():
+        configure(record)
+        build(record)
+
+    steps.unless_made(record.kernel, record, files,
+                      ("Documentation", "tools/testing"), configure_and_build)

@@ -84,13 +84,7 @@ def build(record):
 
 def make(record):
     """Build unless nothing changed since the last time."""
-    with steps.alone(record.userland):
-        files = [Path(__file__), *sum(own(record), []),
-                 *sorted(path for path in READER.rglob("*") if path.is_file())]
-        stamp = steps.Stamp(record.userland / "lab.stamp", record, files,
-                            ("Documentation", "drivers"))
-        if not stamp:
-            with steps.alone(records.BUILD / "kernels"):
-                stamp.drop()
-                build(record)
-                stamp.keep()
+    files = [Path(__file__), *sum(own(record), []),
+             *sorted(path for path in READER.rglob("*") if path.is_file())]
+    steps.unless_made(record.userland, record, files,
+                      ("Documentation", "drivers"), lambda: build(record))

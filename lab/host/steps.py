@@ -105,11 +105,25 @@ def source_id(source, *left_out):
                               capture_output=True, text=True).stdout
 
 
+def unless_made(folder, record, files, left_out, build):
+    """Call build() unless what was made in folder is of the same files.
+
+    left_out: folders of the source that it is not made from.
+    """
+    with alone(folder):
+        stamp = Stamp(folder / "lab.stamp", record, files, left_out)
+        if not stamp:
+            # The compiler has all CPUs; two builds at once are no faster.
+            with alone(records.BUILD / "kernels"):
+                stamp.drop()
+                build()
+                stamp.keep()
+
+
 class Stamp:
     """What something was made from; true while that is unchanged."""
 
     def __init__(self, path, record, files, left_out):
-        """left_out: folders of the source that it is not made from."""
         compiler = subprocess.run([f"{record.cross_compile}gcc", "--version"],
                                   check=True, capture_output=True).stdout
         digest = hashlib.sha256(compiler)

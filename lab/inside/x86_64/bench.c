@@ -226,7 +226,7 @@ int main(void)
 	no_less(vm_fd, 0, "KVM_CREATE_VM");
 	vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, 0);
 	no_less(vcpu_fd, 0, "KVM_CREATE_VCPU");
-	kvm_stats_open(&stats, vcpu_fd, KVM_STATS_GETFD);
+	kvm_stats_open_getfd(&stats, vcpu_fd, 0);
 	data_size = kvm_stats_data_size(&stats);
 	file_size = stats.data_offset + data_size;
 	memfd = memfd_create("bench", 0);
