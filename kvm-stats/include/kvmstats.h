@@ -110,18 +110,19 @@ struct kvmstats_who {
 
 /*
  * What happened between the last two samples. For a VM, sums over its vCPUs
- * (tlb_flushes: and the VM's own).
+ * (tlb_flushes: and the VM's own). All 0 if the VM or vCPU is fresh. What is not
+ * known is 0 and its has_* false: the kernel has no such statistic, or no thread
+ * of the vCPU is known.
  */
 struct kvmstats_activity {
-	/* Time, in nanoseconds; valid only if has_time. What is missing to the
-	 * elapsed time of each vCPU: blocked in the VMM. */
-	bool has_time;		/* has at least one vCPU with known time */
-	uint64_t elapsed;	/* of the vCPUs with known time, sum */
+	/* Times, nanoseconds. What is missing to the time that has elapsed, for
+	 * each vCPU: blocked in the VMM. */
+	bool has_run, has_halt;
 	uint64_t run;		/* on a CPU, without polling */
-	uint64_t ready;		/* waited for a CPU (steal time of the guest) */
+	uint64_t ready;		/* waited for a CPU; has_run (the guest's steal time) */
 	uint64_t halt;		/* slept in a halt, an unfinished one too */
-	uint64_t poll;		/* polled for the end of a halt */
-	/* Events, numbers. false in has_*: the kernel has no such statistic. */
+	uint64_t poll;		/* polled for the end of a halt; has_halt */
+	/* Events, numbers */
 	bool has_exits, has_io, has_interrupts, has_tlb_flushes;
 	uint64_t exits;
 	uint64_t io;		/* port and memory-mapped I/O */
@@ -154,8 +155,10 @@ struct kvmstats_vm {
 	uint64_t elapsed;	/* since the sample before, nanoseconds; 0 if fresh */
 	const void *values;	/* table KVMSTATS_VM; NULL: the source has none */
 	const void *before;	/* of the sample before; undefined if fresh */
+	/* vCPUs of several VMs of the process: the kernel does not say whose */
+	bool mixed;
 	unsigned int vcpus;
-	struct kvmstats_vcpu *vcpu;		/* in order of id */
+	struct kvmstats_vcpu *const *vcpu;	/* in order of id */
 	/* Over all vCPUs, in the layout of table KVMSTATS_VCPU: sums, of PEAK the
 	 * largest; and how much cumulative ones and histograms grew. */
 	const void *vcpu_sum;

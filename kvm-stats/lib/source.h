@@ -35,7 +35,7 @@ struct source_ops {
 };
 
 /* All sources in the order in which they are tried; ends with NULL. */
-extern const struct source_ops *const kvmstats_sources[];
+extern const struct source_ops *const source_list[];
 
 /*
  * The statistics of a scope, from now on and for good; the core takes the table
@@ -61,12 +61,17 @@ struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
 
 /*
  * Where its values of this sample go: table->data_size bytes, to be filled in
- * full. NULL for a VM if there is no table KVMSTATS_VM.
+ * full, so read what can fail before core_vm() and core_vcpu(). NULL for a VM if
+ * there is no table KVMSTATS_VM. A VM for which it is not called has no values.
  */
 void *core_vm_values(struct core_vm *vm);
 void *core_vcpu_values(struct core_vcpu *vcpu);
 
-void core_vm_number(struct core_vm *vm, uint64_t number);
+/* The kernel's number of it, if the source knows it */
+void core_vm_number(struct kvmstats *k, struct core_vm *vm, uint64_t number);
+
+/* These are vCPUs of several VMs, and nobody knows whose. */
+void core_vm_mixed(struct core_vm *vm, bool mixed);
 
 /* The VM has ended; the values of this sample are its last. */
 void core_vm_ended(struct core_vm *vm);

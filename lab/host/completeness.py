@@ -2,7 +2,7 @@
 """Do the descriptors describe the structs that the kernel was built with?
 
 The structs come from the debug information of what was built, by way of pahole;
-the descriptors from the booted kernel, as kvm-stats describe prints them.
+the descriptors from the booted kernel, as kvm-stats/tests/descriptors.c prints them.
 """
 
 import re

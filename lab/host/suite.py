@@ -37,7 +37,7 @@ def tests(record):
 
     found = [Test(name, [name], tap) for name in programs.selftests(record)]
     found += [Test("debugfs", ["with-vm", "debugfs-list"], debugfs),
-              Test("completeness", ["with-vm", "kvm-stats", "describe"], members)]
+              Test("completeness", ["descriptors"], members)]
     return found
 
 

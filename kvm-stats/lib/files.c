@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The source that needs no more than the right to look into a process: borrows
+ * VM and vCPU fds from VMMs and opens their statistics (KVM_STATS_GETFD), or,
+ * on kernels that allow this to the VMM alone, borrows the statistics files that
+ * the VMM has open itself.
+ *
+ * Files of the latter hold their VM, and do not tell when it ends. They are
+ * given back when the VMM has closed its own, or has ended.
+ */
+#include <errno.h>
+#include <linux/kcmp.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "abi.h"
+#include "proc.h"
+#include "reader.h"
+
+/* Seconds after which a process is looked at again that seems the same, and
+ * those for which a new process is looked at every time. */
+#define LOOK_AGAIN	60
+#define IS_YOUNG	60
+#define LOOK_AGAIN_VMM	10
+
+/* A VM's or vCPU's file that was opened or borrowed through one of theirs. */
+struct taken {
+	struct taken *next;
+	struct kvm_fd from;	/* in the VMM */
+	struct gone gone;
+	bool tells;		/* gone.hup is set by the kernel, not by us */
+	bool missing;		/* the VMM has closed its own */
+	uint64_t number;	/* of the VM, 0: the kernel does not say */
+	struct stats_file file;	/* fd -1: nothing to read here */
+	struct stats_file vcpus;	/* for a VM: all its vCPUs */
+	pid_t tid;		/* for a vCPU: its thread, 0: not known yet */
+};
+
+struct process {
+	struct process *next;
+	pid_t pid;
+	bool seen;
+	bool denied;		/* it has a VM maybe, we cannot know */
+	bool is_vmm;
+	bool unreadable;	/* it has VMs, the kernel shows nothing of them */
+	long fds;		/* as proc_count_fds() says; -1: look in any case */
+	time_t first_look, last_look;
+	unsigned int vms;	/* VM fds */
+	int pidfd;
+	struct gone gone;
+	struct taken *taken;
+	unsigned int thread_looks;
+};
+
+struct files_state {
+	struct reader reader;
+	struct process *first;
+	struct process *cursor;		/* the last one seen by this walk */
+	struct kvm_fd *list;
+	int room;
+	time_t now;
+	int error;
+};
+
+static int files_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
+{
+	struct files_state *s = calloc(1, sizeof(*s));
+	int fd, ret = s ? reader_open(&s->reader) : -ENOMEM;
+
+	if (ret) {
+		free(s);
+		snprintf(p->why, sizeof(p->why), "%s", strerror(-ret));
+		return ret;
+	}
+	fd = proc_pidfd(getpid());
+	if (fd < 0) {
+		snprintf(p->why, sizeof(p->why), "pidfd_open: %s", strerror(-fd));
+		strcpy(p->help, "it needs Linux 5.6 or later");
+		reader_close(&s->reader);
+		free(s);
+		return fd;
+	}
+	close(fd);
+	core_raise_files();
+	*state = s;
+	return 0;
+}
+
+static void drop_taken(struct taken *t)
+{
+	reader_drop(&t->file);
+	reader_drop(&t->vcpus);
+	free(t);
+}
+
+static void drop_process(struct process *p)
+{
+	struct taken *t, *next;
+
+	for (t = p->taken; t; t = next) {
+		next = t->next;
+		drop_taken(t);
+	}
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	free(p);
+}
+
+static void files_close(struct kvmstats *k, void *state)
+{
+	struct files_state *s = state;
+	struct process *p, *next;
+
+	for (p = s->first; p; p = next) {
+		next = p->next;
+		drop_process(p);
+	}
+	reader_close(&s->reader);
+	free(s->list);
+	free(s);
+}
+
+static int list_fds(struct kvmstats *k, struct files_state *s, pid_t pid)
+{
+	int n;
+
+	while ((n = proc_kvm_fds(core_proc(k), pid, s->list, s->room)) > s->room) {
+		struct kvm_fd *more = realloc(s->list, 2 * n * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		s->list = more;
+		s->room = 2 * n;
+	}
+	return n;
+}
+
+static bool same_fd(const struct kvm_fd *a, const struct kvm_fd *b)
+{
+	return a->kind == b->kind && a->id == b->id && a->num == b->num;
+}
+
+/* Has the VMM closed the file and got another with the same number? */
+static bool replaced(const struct process *p, const struct taken *t)
+{
+	return !t->tells && t->file.fd >= 0 &&
+	       syscall(SYS_kcmp, getpid(), p->pid, KCMP_FILE, t->file.fd,
+		       t->from.num) > 0;
+}
+
+static bool number_known(const struct files_state *s, uint64_t number,
+			 const struct kvm_fd *from)
+{
+	const struct process *p;
+	const struct taken *t;
+
+	for (p = s->first; number && p; p = p->next) {
+		for (t = p->taken; t; t = t->next) {
+			if (t->number == number && t->from.kind == from->kind &&
+			    t->from.id == from->id && t->file.fd >= 0 && !t->gone.hup)
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Open the statistics behind a borrowed VM or vCPU fd. 1: done, or we have it
+ * already; 0: this kernel has no such way; -errno.
+ */
+static int take_kvm(struct kvmstats *k, struct files_state *s, struct process *p,
+		    struct taken *t, const char **wrong)
+{
+	enum file_kind kind = t->from.kind == KVM_FD_VM ? FILE_VM : FILE_VCPU;
+	int fd = proc_take_fd(p->pidfd, &t->from), stats, rows = -1;
+
+	if (fd < 0)
+		return fd;
+	stats = ioctl(fd, ABI_STATS_GETFD, ABI_SCOPE_OWN);
+	if (stats < 0) {
+		int error = errno;
+
+		close(fd);
+		/* EIO: kernels that ask for the VMM's mm before anything else */
+		return error == ENOTTY || error == EIO || error == EINVAL ? 0 : -error;
+	}
+	t->number = proc_fdinfo(stats, "kvm-stats-vm");
+	if (number_known(s, t->number, &t->from)) {
+		close(stats);
+		close(fd);
+		return 1;
+	}
+	if (kind == FILE_VM)
+		rows = ioctl(fd, ABI_STATS_GETFD, ABI_SCOPE_VCPUS);
+	close(fd);
+	*wrong = reader_add(k, &s->reader, stats, kind, &t->file, &t->gone, &t->tells);
+	if (!*wrong && rows >= 0)
+		*wrong = reader_add(k, &s->reader, rows, FILE_VCPUS, &t->vcpus,
+				    &t->gone, NULL);
+	else if (rows >= 0)
+		close(rows);
+	return 1;
+}
+
+static int take_stats(struct kvmstats *k, struct files_state *s, struct process *p,
+		      struct taken *t, const char **wrong)
+{
+	int fd = proc_take_fd(p->pidfd, &t->from);
+
+	if (fd < 0)
+		return fd;
+	t->number = proc_fdinfo(fd, "kvm-stats-vm");
+	*wrong = reader_add(k, &s->reader, fd,
+			    t->from.kind == KVM_FD_VM_STATS ? FILE_VM : FILE_VCPU,
+			    &t->file, &t->gone, &t->tells);
+	return 1;
+}
+
+static const struct taken *find_taken(const struct process *p, const struct kvm_fd *fd)
+{
+	const struct taken *t;
+
+	for (t = p->taken; t; t = t->next) {
+		if (!t->missing && !t->gone.hup && same_fd(&t->from, fd))
+			return t;
+	}
+	return NULL;
+}
+
+static bool has_rows(const struct process *p)
+{
+	const struct taken *t;
+
+	for (t = p->taken; t; t = t->next) {
+		if (t->vcpus.fd >= 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Take what is new of one kind. Returns whether the kernel lets us: with
+ * KVM_STATS_GETFD, for VM and vCPU fds.
+ */
+static bool take_kind(struct kvmstats *k, struct files_state *s, struct process *p,
+		      int n, enum kvm_fd_kind kind)
+{
+	bool own = kind == KVM_FD_VM || kind == KVM_FD_VCPU, lets = true;
+	int i, ret;
+
+	for (i = 0; i < n; i++) {
+		const char *wrong = NULL;
+		struct taken *t;
+
+		if (s->list[i].kind != kind || find_taken(p, &s->list[i]))
+			continue;
+		t = calloc(1, sizeof(*t));
+		if (!t) {
+			core_unread(k, "process %d: %s", p->pid, strerror(ENOMEM));
+			return lets;
+		}
+		t->from = s->list[i];
+		t->file.fd = -1;
+		t->vcpus.fd = -1;
+		ret = own ? take_kvm(k, s, p, t, &wrong) : take_stats(k, s, p, t, &wrong);
+		if (ret < 0)
+			wrong = strerror(-ret);
+		if (ret > 0 && !wrong) {
+			t->next = p->taken;
+			p->taken = t;
+			continue;
+		}
+		drop_taken(t);
+		if (!ret)
+			return false;
+		/* EBADF: closed since we looked; ESRCH: ended */
+		if (ret == -EBADF || ret == -ESRCH)
+			continue;
+		core_unread(k, "process %d: %s", p->pid, wrong);
+		/* to be tried again */
+		p->fds = -1;
+	}
+	return lets;
+}
+
+static void take_all(struct kvmstats *k, struct files_state *s, struct process *p, int n)
+{
+	bool any = false;
+	struct taken *t;
+
+	if (take_kind(k, s, p, n, KVM_FD_VM)) {
+		if (!has_rows(p))
+			take_kind(k, s, p, n, KVM_FD_VCPU);
+	} else {
+		take_kind(k, s, p, n, KVM_FD_VM_STATS);
+		take_kind(k, s, p, n, KVM_FD_VCPU_STATS);
+	}
+	for (t = p->taken; t; t = t->next)
+		any |= t->file.fd >= 0 || t->number;
+	p->unreadable = !any;
+}
+
+/* Which vCPU of ours runs in which thread; list has the VMM's fds of now. */
+static void find_threads(struct kvmstats *k, struct files_state *s, struct process *p,
+			 int n)
+{
+	pid_t *tid = calloc(n, sizeof(*tid));
+	struct taken *t;
+	int i;
+
+	if (!tid)
+		return;
+	if (proc_vcpu_threads(core_proc(k), p->pid, s->list, n, p->vms == 1, tid) > 0) {
+		for (t = p->taken; t; t = t->next) {
+			for (i = 0; i < n && !t->tid; i++) {
+				if (!tid[i] || s->list[i].id != t->from.id)
+					continue;
+				/* with several VMs, by the vCPU fd itself alone */
+				if ((t->from.kind == KVM_FD_VCPU &&
+				     t->from.num == s->list[i].num) ||
+				    (t->from.kind == KVM_FD_VCPU_STATS && p->vms == 1))
+					t->tid = tid[i];
+			}
+		}
+	}
+	free(tid);
+}
+
+static bool lacks_threads(const struct process *p)
+{
+	const struct taken *t;
+
+	for (t = p->taken; t; t = t->next) {
+		if ((t->from.kind == KVM_FD_VCPU || t->from.kind == KVM_FD_VCPU_STATS) &&
+		    t->file.fd >= 0 && !t->tid)
+			return true;
+	}
+	return false;
+}
+
+static void look_at(struct kvmstats *k, struct files_state *s, struct process *p)
+{
+	int i, n = list_fds(k, s, p->pid);
+	bool has_vcpu = false;
+	struct taken *t;
+
+	p->last_look = s->now;
+	p->denied = false;
+	if (n < 0) {
+		p->denied = (n == -EACCES || n == -EPERM) &&
+			    proc_has_cmdline(core_proc(k), p->pid);
+		return;
+	}
+	p->vms = 0;
+	for (i = 0; i < n; i++) {
+		p->vms += s->list[i].kind == KVM_FD_VM;
+		has_vcpu |= s->list[i].kind == KVM_FD_VCPU;
+	}
+	for (t = p->taken; t; t = t->next) {
+		for (i = 0; i < n && !same_fd(&t->from, &s->list[i]); i++)
+			;
+		/* A file that tells is good until it says so: the VM may live on. */
+		if (!t->tells && (i == n || replaced(p, t)))
+			t->missing = true;
+	}
+	/* Who has no VM but files of others' is an agent like us. */
+	p->is_vmm = p->vms || has_vcpu;
+	if (!p->is_vmm || p->pid == getpid()) {
+		p->is_vmm = p->taken;
+		return;
+	}
+	if (p->pidfd < 0) {
+		p->pidfd = proc_pidfd(p->pid);
+		if (p->pidfd < 0) {
+			if (p->pidfd != -ESRCH) {
+				core_unread(k, "process %d: %s", p->pid,
+					    strerror(-p->pidfd));
+				p->fds = -1;
+			}
+			p->pidfd = -1;
+			return;
+		}
+		reader_watch(&s->reader, p->pidfd, &p->gone);
+	}
+	take_all(k, s, p, n);
+	if (lacks_threads(p))
+		find_threads(k, s, p, n);
+}
+
+/*
+ * Looking at the files of each process at each sample would cost more than all
+ * the rest. Later kernels say how many files a process has; the others are
+ * looked at while they are young, and every minute.
+ */
+static bool should_look(struct kvmstats *k, struct files_state *s, struct process *p)
+{
+	long fds = proc_count_fds(core_proc(k), p->pid);
+	bool look = fds != p->fds || !p->last_look;
+
+	if (fds < 0)
+		return false;
+	p->fds = fds;
+	if (!fds && (p->is_vmm || s->now - p->first_look < IS_YOUNG))
+		look = true;
+	if (s->now - p->last_look >= (p->is_vmm ? LOOK_AGAIN_VMM : LOOK_AGAIN))
+		look = true;
+	/* A vCPU's thread shows itself when it sleeps. */
+	if (lacks_threads(p) && (p->thread_looks++ < 10 || p->thread_looks % 10 == 0))
+		look = true;
+	return look;
+}
+
+static int on_process(void *arg, int dirfd, int pid)
+{
+	struct kvmstats *k = ((void **)arg)[0];
+	struct files_state *s = ((void **)arg)[1];
+	struct process **at, *p;
+
+	/* /proc is in ascending order, and so is our list */
+	at = s->cursor ? &s->cursor->next : &s->first;
+	while (*at && (*at)->pid < pid)
+		at = &(*at)->next;
+	p = *at;
+	if (!p || p->pid != pid) {
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return -ENOMEM;
+		p->pid = pid;
+		p->pidfd = -1;
+		p->fds = -1;
+		p->first_look = s->now;
+		p->next = *at;
+		*at = p;
+	}
+	p->seen = true;
+	s->cursor = p;
+	if (!p->gone.hup && should_look(k, s, p))
+		look_at(k, s, p);
+	return 0;
+}
+
+/* The VM that a file belongs to, for all time. */
+static uint64_t vm_key(const struct process *p, const struct taken *t)
+{
+	uint64_t key = (uint64_t)p->pid << 32;
+
+	if (t->number)
+		return t->number;
+	if (p->vms <= 1)
+		return key;
+	/* Of a vCPU the kernel does not say whose it is. */
+	if (t->from.kind == KVM_FD_VCPU || t->from.kind == KVM_FD_VCPU_STATS)
+		return key | UINT32_MAX;
+	return key | t->from.num;
+}
+
+static bool is_vm(const struct taken *t)
+{
+	return t->from.kind == KVM_FD_VM || t->from.kind == KVM_FD_VM_STATS;
+}
+
+static void read_process(struct kvmstats *k, struct files_state *s, struct process *p)
+{
+	struct taken **at, *t;
+	struct core_vm *vm;
+
+	for (t = p->taken; t; t = t->next) {
+		if (!is_vm(t) || t->file.fd < 0)
+			continue;
+		vm = reader_vm(k, &s->reader, &t->file, vm_key(p, t), p->pid);
+		if (!vm)
+			continue;
+		core_vm_number(k, vm, t->number);
+		if (t->vcpus.fd >= 0)
+			reader_vcpus(k, &s->reader, &t->vcpus, vm);
+		if (t->gone.hup || t->missing || p->gone.hup)
+			core_vm_ended(vm);
+	}
+	for (t = p->taken; t; t = t->next) {
+		uint64_t key = vm_key(p, t);
+
+		if (is_vm(t) || t->file.fd < 0)
+			continue;
+		vm = core_vm(k, key, p->pid);
+		if (!vm)
+			continue;
+		core_vm_number(k, vm, t->number);
+		core_vm_mixed(vm, (uint32_t)key == UINT32_MAX);
+		reader_vcpu(k, &s->reader, &t->file, vm, t->from.id, t->tid);
+		if (t->gone.hup || p->gone.hup)
+			core_vm_ended(vm);
+	}
+	/* These were the last values. */
+	for (at = &p->taken; (t = *at);) {
+		if (t->gone.hup || t->missing || p->gone.hup) {
+			*at = t->next;
+			drop_taken(t);
+			p->fds = -1;
+		} else {
+			at = &t->next;
+		}
+	}
+}
+
+static int files_sample(struct kvmstats *k, void *state)
+{
+	struct files_state *s = state;
+	void *arg[] = { k, s };
+	struct process **at, *p;
+	unsigned int denied = 0;
+	struct timespec now;
+	int ret, proc;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	s->now = now.tv_sec + 1;	/* never 0 */
+	reader_poll(&s->reader);
+	for (p = s->first; p; p = p->next)
+		p->seen = false;
+	s->cursor = NULL;
+	proc = openat(core_proc(k), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (proc < 0)
+		return core_problem(k, -errno, "/proc: %s", strerror(errno));
+	ret = proc_numbers(proc, on_process, arg);
+	close(proc);
+	if (ret)
+		return core_problem(k, ret, "/proc: %s", strerror(-ret));
+
+	for (at = &s->first; (p = *at);) {
+		p->gone.hup |= !p->seen;
+		if (p->taken)
+			read_process(k, s, p);
+		if (p->gone.hup) {
+			*at = p->next;
+			drop_process(p);
+			continue;
+		}
+		denied += p->denied;
+		if (p->unreadable && p->is_vmm)
+			core_unread(k, "process %d has a VM, and this kernel shows its "
+				    "statistics to the VMM alone", p->pid);
+		at = &p->next;
+	}
+	while (denied--)
+		core_unread(k, "processes of others cannot be looked into: it needs "
+			    "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH");
+	return 0;
+}
+
+const struct source_ops source_files = {
+	.name = "files",
+	.what = "statistics files of VMMs, borrowed with pidfd_getfd()",
+	.open = files_open,
+	.sample = files_sample,
+	.close = files_close,
+};

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What /proc tells of processes that hold KVM files. Those have no path, but
+ * /proc/PID/fd names them; pidfd_getfd() makes a copy of such a descriptor, for
+ * which the kernel asks for the same permission as for ptrace.
+ */
+#ifndef KVMSTATS_PROC_H
+#define KVMSTATS_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum kvm_fd_kind {
+	KVM_FD_VM,
+	KVM_FD_VCPU,
+	KVM_FD_VM_STATS,
+	KVM_FD_VCPU_STATS,
+	KVM_FD_VCPUS_STATS,
+	KVM_FD_KINDS,
+};
+
+struct kvm_fd {
+	enum kvm_fd_kind kind;
+	int id;			/* of the vCPU */
+	int num;		/* of the descriptor, in the process that has it */
+};
+
+/*
+ * Entries of a directory that are numbers, in the order in which the kernel has
+ * them (/proc: ascending); each call of number() may end it by returning
+ * non-zero, which is then returned. A negative errno if it cannot be read.
+ * Allocates nothing.
+ */
+int proc_numbers(int dirfd, int (*number)(void *arg, int dirfd, int n), void *arg);
+
+/*
+ * The KVM descriptors of a process, at most max of them: how many there are
+ * (more than max: ask again with more room), or a negative errno.
+ */
+int proc_kvm_fds(int proc, pid_t pid, struct kvm_fd *list, int max);
+
+/* Number of open files of a process, if the kernel tells it (6.2), 0 if not,
+ * or -1: the process has gone. */
+long proc_count_fds(int proc, pid_t pid);
+
+int proc_pidfd(pid_t pid);
+
+/*
+ * A copy of a descriptor of the process behind pidfd, or a negative errno:
+ * -EBADF if it has been closed, or is another file by now.
+ */
+int proc_take_fd(int pidfd, const struct kvm_fd *want);
+
+/* The number in line NAME: of our own descriptor's fdinfo, 0: there is none */
+uint64_t proc_fdinfo(int fd, const char *name);
+
+/* Kernel threads have no command line; nor have processes that ended. */
+bool proc_has_cmdline(int proc, pid_t pid);
+
+/*
+ * The threads that run a process' vCPUs: fills in tid[i] for each vCPU fd
+ * list[i], where it is not 0, and counts those it found. By the system call in
+ * which the thread is, or by the name that the VMM gave it; the latter only if
+ * names is true, as names have no VM in them.
+ */
+int proc_vcpu_threads(int proc, pid_t pid, const struct kvm_fd *list, int n,
+		      bool names, pid_t *tid);
+
+#endif /* KVMSTATS_PROC_H */

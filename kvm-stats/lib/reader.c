@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "reader.h"
+
+int reader_open(struct reader *r)
+{
+	memset(r, 0, sizeof(*r));
+	r->epoll = epoll_create1(EPOLL_CLOEXEC);
+	return r->epoll < 0 ? -errno : 0;
+}
+
+void reader_close(struct reader *r)
+{
+	close(r->epoll);
+	free(r->values);
+}
+
+static bool make_room(struct reader *r, size_t size)
+{
+	uint64_t *more;
+
+	if (size <= r->room)
+		return true;
+	more = realloc(r->values, size);
+	if (!more)
+		return false;
+	r->values = more;
+	r->room = size;
+	return true;
+}
+
+/* A row is a vCPU's values, then two more: which vCPU it is, and its thread. */
+static const char *split_row(struct reader *r, struct kvmstats_table **table)
+{
+	const struct kvmstats_desc *id = kvmstats_find(*table, "vcpu_id");
+	const struct kvmstats_desc *tid = kvmstats_find(*table, "vcpu_tid");
+	struct kvmstats_table *vcpu;
+
+	if (!id || !tid || id != &(*table)->desc[(*table)->count - 2] || tid != id + 1 ||
+	    (*table)->count < 3)
+		return "a file of all vCPUs does not say which vCPU a row is";
+	r->id_word = id->offset / sizeof(uint64_t);
+	r->tid_word = tid->offset / sizeof(uint64_t);
+	vcpu = table_make((*table)->desc, (*table)->count - 2);
+	kvmstats_free_table(*table);
+	*table = vcpu;
+	return vcpu ? NULL : strerror(ENOMEM);
+}
+
+static const char *first_of_kind(struct kvmstats *k, struct reader *r, int fd,
+				 enum file_kind kind, const struct file_layout *layout)
+{
+	enum kvmstats_scope scope = kind == FILE_VM ? KVMSTATS_VM : KVMSTATS_VCPU;
+	const struct kvmstats_table *have = kvmstats_table(k, scope);
+	struct kvmstats_table *table;
+	const char *wrong;
+	size_t size;
+
+	wrong = file_read_table(fd, layout, &table);
+	if (wrong)
+		return wrong;
+	size = table->data_size;
+	if (kind == FILE_VCPUS)
+		wrong = split_row(r, &table);
+	if (!wrong && have && have->data_size != table->data_size)
+		wrong = "files of one kernel differ";
+	if (!wrong && !make_room(r, size))
+		wrong = strerror(ENOMEM);
+	if (wrong) {
+		kvmstats_free_table(table);
+		return wrong;
+	}
+	core_set_table(k, scope, table);
+	r->kind[kind].known = true;
+	r->kind[kind].layout = *layout;
+	r->kind[kind].size = size;
+	return NULL;
+}
+
+const char *reader_add(struct kvmstats *k, struct reader *r, int fd,
+		       enum file_kind kind, struct stats_file *file,
+		       struct gone *gone, bool *tells)
+{
+	/* EPOLLHUP comes without being asked for */
+	struct epoll_event event = { .events = 0, .data.ptr = gone };
+	struct file_layout *layout = &file->layout;
+	const char *wrong;
+	int ret;
+
+	wrong = file_read_layout(fd, layout);
+	if (!wrong && !r->kind[kind].known)
+		wrong = first_of_kind(k, r, fd, kind, layout);
+	else if (!wrong && (layout->count != r->kind[kind].layout.count ||
+			    layout->name_size != r->kind[kind].layout.name_size))
+		wrong = "files of one kernel differ";
+	if (wrong) {
+		close(fd);
+		file->fd = -1;
+		return wrong;
+	}
+	/* EPERM: a kernel whose files cannot be polled, and hold their VM */
+	ret = epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &event);
+	if (tells)
+		*tells = !ret;
+	file->fd = fd;
+	return NULL;
+}
+
+int reader_watch(struct reader *r, int fd, struct gone *gone)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = gone };
+
+	return epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+void reader_drop(struct stats_file *file)
+{
+	if (file->fd >= 0)
+		close(file->fd);
+	file->fd = -1;
+}
+
+void reader_poll(struct reader *r)
+{
+	struct epoll_event events[64];
+	struct gone *gone;
+	int i, n;
+
+	/* What was reported is not watched any more, so this comes to an end. */
+	while ((n = epoll_wait(r->epoll, events, 64, 0)) > 0) {
+		bool news = false;
+
+		for (i = 0; i < n; i++) {
+			gone = events[i].data.ptr;
+			news |= !gone->hup;
+			gone->hup = true;
+		}
+		if (!news)
+			break;
+	}
+}
+
+struct core_vm *reader_vm(struct kvmstats *k, struct reader *r,
+			  const struct stats_file *file, uint64_t key, pid_t pid)
+{
+	const char *wrong = file_read_values(file->fd, &file->layout, r->values,
+					     r->kind[FILE_VM].size);
+	struct core_vm *vm = NULL;
+
+	if (!wrong) {
+		vm = core_vm(k, key, pid);
+		if (vm)
+			memcpy(core_vm_values(vm), r->values, r->kind[FILE_VM].size);
+		else
+			wrong = strerror(ENOMEM);
+	}
+	if (wrong)
+		core_unread(k, "a VM of process %d: %s", pid, wrong);
+	return vm;
+}
+
+static const char *report_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
+			       pid_t tid, const uint64_t *values)
+{
+	struct core_vcpu *vcpu = core_vcpu(k, vm, id, tid);
+
+	if (!vcpu)
+		return strerror(ENOMEM);
+	memcpy(core_vcpu_values(vcpu), values, kvmstats_table(k, KVMSTATS_VCPU)->data_size);
+	return NULL;
+}
+
+static bool vcpu_unread(struct kvmstats *k, const struct core_vm *vm, const char *wrong)
+{
+	/* a core_vm begins with what is public of it */
+	const struct kvmstats_vm *pub = (const struct kvmstats_vm *)vm;
+
+	if (wrong)
+		core_unread(k, "a vCPU of process %d: %s", pub->pid, wrong);
+	return !wrong;
+}
+
+bool reader_vcpu(struct kvmstats *k, struct reader *r, const struct stats_file *file,
+		 struct core_vm *vm, uint32_t id, pid_t tid)
+{
+	const char *wrong = file_read_values(file->fd, &file->layout, r->values,
+					     r->kind[FILE_VCPU].size);
+
+	if (!wrong)
+		wrong = report_vcpu(k, vm, id, tid, r->values);
+	return vcpu_unread(k, vm, wrong);
+}
+
+bool reader_vcpus(struct kvmstats *k, struct reader *r, const struct stats_file *file,
+		  struct core_vm *vm)
+{
+	size_t row = r->kind[FILE_VCPUS].size, at;
+	const char *wrong = NULL;
+	ssize_t n;
+
+	/* A full buffer may not be all: there can be new vCPUs. */
+	for (;;) {
+		do {
+			n = pread(file->fd, r->values, r->room, file->layout.data_offset);
+		} while (n < 0 && errno == EINTR);
+		if (n < 0)
+			return vcpu_unread(k, vm, strerror(errno));
+		if (n + row <= r->room)
+			break;
+		if (!make_room(r, 2 * r->room + row))
+			return vcpu_unread(k, vm, strerror(ENOMEM));
+	}
+	if (n % row)
+		wrong = "the file ends in the middle of a row";
+	for (at = 0; !wrong && at < (size_t)n; at += row) {
+		const uint64_t *values = r->values + at / sizeof(uint64_t);
+
+		wrong = report_vcpu(k, vm, values[r->id_word], values[r->tid_word],
+				    values);
+	}
+	return vcpu_unread(k, vm, wrong);
+}

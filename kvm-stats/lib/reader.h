@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Statistics files, however they were come by: what their sources share. */
+#ifndef KVMSTATS_READER_H
+#define KVMSTATS_READER_H
+
+#include "file.h"
+#include "source.h"
+
+enum file_kind {
+	FILE_VM,
+	FILE_VCPU,
+	FILE_VCPUS,	/* all vCPUs of a VM, one row each */
+	FILE_KINDS,
+};
+
+struct stats_file {
+	int fd;			/* -1: none */
+	struct file_layout layout;
+};
+
+struct reader {
+	/* The first file of each kind: the others have to be the same. */
+	struct {
+		bool known;
+		struct file_layout layout;
+		size_t size;		/* of the values, or of one row */
+	} kind[FILE_KINDS];
+	size_t id_word, tid_word;	/* in a row */
+	uint64_t *values;		/* as many as were ever needed */
+	size_t room;			/* bytes */
+	int epoll;			/* tells of files whose VM has gone */
+};
+
+int reader_open(struct reader *r);
+void reader_close(struct reader *r);
+
+/*
+ * Take over fd, a statistics file: read its header, and the descriptors if it is
+ * the first of its kind. NULL, or what is wrong with it, and it is closed.
+ * gone->hup becomes true once its VM has gone; *tells, if it is not NULL: whether
+ * the kernel has this. gone must outlive the file.
+ */
+struct gone {
+	bool hup;
+};
+const char *reader_add(struct kvmstats *k, struct reader *r, int fd,
+		       enum file_kind kind, struct stats_file *file,
+		       struct gone *gone, bool *tells);
+/* The same for another descriptor that is readable when something has gone. */
+int reader_watch(struct reader *r, int fd, struct gone *gone);
+void reader_drop(struct stats_file *file);
+
+/* See what has gone: before values are read, which are the last ones then. */
+void reader_poll(struct reader *r);
+
+/* Read and report. NULL or false: not reported, and core_unread() said why. */
+struct core_vm *reader_vm(struct kvmstats *k, struct reader *r,
+			  const struct stats_file *file, uint64_t key, pid_t pid);
+bool reader_vcpu(struct kvmstats *k, struct reader *r, const struct stats_file *file,
+		 struct core_vm *vm, uint32_t id, pid_t tid);
+bool reader_vcpus(struct kvmstats *k, struct reader *r, const struct stats_file *file,
+		  struct core_vm *vm);
+
+#endif /* KVMSTATS_READER_H */

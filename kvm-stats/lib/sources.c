@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The sources, best first. The kernel's own list asks for the least rights and
+ * shows the most; borrowing files needs to look into every process.
+ */
+#include "source.h"
+
+extern const struct source_ops source_next, source_bpf, source_files;
+
+const struct source_ops *const source_list[] = {
+	&source_next,
+	&source_bpf,
+	&source_files,
+	NULL
+};

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef KVMSTATS_WHO_H
+#define KVMSTATS_WHO_H
+
+#include "kvmstats.h"
+
+/* Read it out of a procfs; what cannot be read stays "". */
+void who_is(int proc, pid_t pid, struct kvmstats_who *who);
+
+/*
+ * The same of what was read: comm, a command line of size bytes with a '\0' after
+ * each argument (and one more after the last byte), /proc/PID/cgroup.
+ */
+void who_from(const char *comm, const char *cmdline, size_t size,
+	      const char *cgroups, struct kvmstats_who *who);
+
+#endif /* KVMSTATS_WHO_H */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the commands have in common. */
+#ifndef APP_H
+#define APP_H
+
+#include "kvmstats.h"
+#include "out.h"
+
+enum status {
+	STATUS_OK = 0,
+	STATUS_NOTHING = 1,	/* nothing matched, or could be read or written */
+	STATUS_USAGE = 2,
+	STATUS_PART = 3,	/* something could not be read */
+};
+
+struct settings {
+	enum out_format format;
+	bool zeros;
+	bool vcpus;
+	uint64_t interval;	/* nanoseconds */
+	unsigned long count;	/* 0: no end */
+	char **words;		/* arguments behind the command */
+	int nr_words;
+};
+
+/* The commands; each returns the status to exit with. */
+int command_top(const struct settings *settings);
+int command_list(const struct settings *settings);
+int command_show(const struct settings *settings);
+int command_log(const struct settings *settings);
+int command_describe(const struct settings *settings);
+int command_doctor(const struct settings *settings);
+
+/*
+ * The best source there is, and one sample of it; ends the program with the
+ * reason for each source if none works.
+ */
+struct kvmstats *app_open(void);
+
+/* Sample; ends the program if it cannot. */
+void app_sample(struct kvmstats *k);
+
+/*
+ * The status of a command that showed this many VMs, and on standard error why
+ * it is none, or what is missing.
+ */
+int app_status(const struct kvmstats *k, unsigned int shown, bool selected);
+
+/* Write everything out. Ends the program with a message if it cannot be. */
+void app_flush(void);
+
+/* Ends the program with status 2 if one of them is no selector. */
+void app_check_selectors(char **words, int n);
+
+/* Does one of the words select this VM? No words select all. */
+bool app_selects(char **words, int n, const struct kvmstats_vm *vm);
+
+/* NAME, or NAME#2 for the second VM of a process. */
+#define LABEL_SIZE	144
+const char *app_label(const struct kvmstats_vm *vm, char *buf);
+
+/* Sleep until the time of the next interval; skips those that have passed. */
+void app_wait(uint64_t *next, uint64_t interval);
+uint64_t app_now(void);	/* CLOCK_MONOTONIC, nanoseconds */
+
+/* What a statistic of this name counts, "" if we have no words for it */
+const char *app_words(enum kvmstats_scope scope, const char *name);
+
+#endif /* APP_H */

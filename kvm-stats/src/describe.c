@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <err.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app.h"
+#include "text.h"
+
+static const struct out_column columns[] = {
+	{ "SCOPE", "scope", false },
+	{ "NAME", "name", false },
+	{ "TYPE", "type", false },
+	{ "UNIT", "unit", false },
+	{ NULL, "base", false },
+	{ NULL, "exponent", false },
+	{ NULL, "offset", false },
+	{ NULL, "size", false },
+	{ NULL, "bucket_size", false },
+	{ "COUNTS", "counts", false },
+	{ NULL, NULL, false }
+};
+
+static bool wanted(const struct settings *settings, const char *name)
+{
+	int i;
+
+	for (i = 0; i < settings->nr_words; i++) {
+		if (!fnmatch(settings->words[i], name, 0))
+			return true;
+	}
+	return !settings->nr_words;
+}
+
+static unsigned int put_table(const struct settings *settings, struct out *out,
+			      enum kvmstats_scope scope,
+			      const struct kvmstats_table *table)
+{
+	unsigned int i, rows = 0;
+	char text[TEXT_SIZE];
+
+	for (i = 0; i < table->count; i++) {
+		const struct kvmstats_desc *desc = &table->desc[i];
+		const char *words = app_words(scope, desc->name);
+
+		if (!wanted(settings, desc->name))
+			continue;
+		rows++;
+		out_text(out, scope == KVMSTATS_VM ? "vm" : "vcpu");
+		out_text(out, desc->name);
+		out_text(out, text_type(desc->type));
+		if (settings->format == OUT_TABLE)
+			text_value_unit(desc, text);
+		else
+			strcpy(text, text_unit(desc->unit));
+		out_text(out, text);
+		out_text(out, text_base(desc->base));
+		snprintf(text, sizeof(text), "%d", desc->exponent);
+		out_number(out, text);
+		out_u64(out, desc->offset);
+		out_u64(out, desc->size);
+		out_u64(out, desc->bucket_size);
+		if (*words)
+			out_text(out, words);
+		else
+			out_none(out);
+	}
+	return rows;
+}
+
+int command_describe(const struct settings *settings)
+{
+	struct kvmstats_table *vm, *vcpu;
+	unsigned int rows;
+	struct out *out;
+	const char *wrong;
+	char why[256];
+	int i;
+
+	for (i = 0; i < settings->nr_words; i++) {
+		wrong = text_bad_glob(settings->words[i]);
+		if (wrong)
+			errx(STATUS_USAGE, "the pattern '%s' %s", settings->words[i], wrong);
+	}
+	if (kvmstats_describe(&vm, &vcpu, why, sizeof(why)))
+		errx(STATUS_NOTHING, "%s", why);
+	out = out_open(settings->format, columns);
+	rows = put_table(settings, out, KVMSTATS_VM, vm);
+	rows += put_table(settings, out, KVMSTATS_VCPU, vcpu);
+	if (rows || settings->format != OUT_TABLE)
+		out_close(out);
+	app_flush();
+	kvmstats_free_table(vm);
+	kvmstats_free_table(vcpu);
+	if (!rows)
+		warnx("no statistic matches");
+	return rows ? STATUS_OK : STATUS_NOTHING;
+}

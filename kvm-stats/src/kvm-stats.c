@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* kvm-stats: the statistics of all VMs of a host. */
+#include <ctype.h>
+#include <err.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app.h"
+
+/* Which options a command takes */
+#define TAKES_OUTPUT	1
+#define TAKES_ZEROS	2
+#define TAKES_VCPUS	4
+#define TAKES_INTERVAL	8
+
+static const struct command {
+	const char *name;
+	int (*run)(const struct settings *settings);
+	unsigned int takes;
+	const char *arguments, *what;
+} commands[] = {
+	{ "top", command_top, TAKES_INTERVAL,
+	  "[SELECTOR]...", "watch the VMs of this host (also without a command)" },
+	{ "list", command_list, TAKES_OUTPUT,
+	  "[SELECTOR]...", "who is who" },
+	{ "show", command_show, TAKES_OUTPUT | TAKES_ZEROS | TAKES_VCPUS,
+	  "SELECTOR [STATISTIC]...", "the values of VMs, sums over their vCPUs" },
+	{ "log", command_log, TAKES_OUTPUT | TAKES_INTERVAL,
+	  "[SELECTOR]...", "one line per VM and interval, for programs" },
+	{ "describe", command_describe, TAKES_OUTPUT,
+	  "[STATISTIC]...", "the statistics of this kernel, and what they count" },
+	{ "doctor", command_doctor, TAKES_OUTPUT,
+	  "", "what can be seen here, and if not, why" },
+	{ 0 }
+};
+
+static void usage(FILE *f)
+{
+	const struct command *c;
+
+	fputs("usage: kvm-stats [COMMAND] [OPTION]... [ARGUMENT]...\n\n", f);
+	for (c = commands; c->name; c++)
+		fprintf(f, "  %-8s %-24s %s\n", c->name, c->arguments, c->what);
+	fputs("\n"
+	      "  -o, --output FORMAT   table, csv or json (list, show, describe, doctor);\n"
+	      "                        csv or json, an object per line (log)\n"
+	      "  -d, --delay SECONDS   between samples, 1 by default (top, log)\n"
+	      "  -n, --count COUNT     of samples, then end (top, log)\n"
+	      "  -z, --zeros           do not leave out values that are 0 (show)\n"
+	      "  -v, --vcpus           each vCPU, not only their sum (show)\n"
+	      "  -h, --help            this text\n"
+	      "  -V, --version         the version\n\n"
+	      "SELECTOR: PID, name, UUID, a pattern for names as 'web*',\n"
+	      "          pod:UID, cgroup:PATH or vmm:NAME, which may be patterns too.\n"
+	      "STATISTIC: its name, or a pattern as 'halt_*'.\n"
+	      "Exit status: 0; 1 nothing matched or could be read; 2 wrong usage;\n"
+	      "             3 some VMs could not be read.\n", f);
+}
+
+static uint64_t parse_seconds(const char *text)
+{
+	static const uint64_t second = 1000000000;
+	uint64_t unit = second, n = 0;
+	const char *c;
+	bool point = false;
+
+	for (c = text; isdigit((unsigned char)*c) || (*c == '.' && !point); c++) {
+		if (*c == '.') {
+			point = true;
+		} else if (point) {
+			unit /= 10;
+			n += (*c - '0') * unit;
+		} else {
+			n = n * 10 + (*c - '0') * second;
+		}
+		if (n > 86400 * second)
+			break;
+	}
+	if (*c || n < second / 10 || n > 86400 * second)
+		errx(STATUS_USAGE, "'%s' is no time from 0.1 to 86400 seconds", text);
+	return n;
+}
+
+static unsigned long parse_count(const char *text)
+{
+	if (!*text || text[strspn(text, "0123456789")] || strlen(text) > 9 ||
+	    !strtoul(text, NULL, 10))
+		errx(STATUS_USAGE, "'%s' is no number of samples", text);
+	return strtoul(text, NULL, 10);
+}
+
+static enum out_format parse_format(const char *text, const struct command *command)
+{
+	bool log = command->run == command_log;
+
+	if (!strcmp(text, "table") && !log)
+		return OUT_TABLE;
+	if (!strcmp(text, "csv"))
+		return OUT_CSV;
+#ifndef HAVE_JSON
+	if (!strcmp(text, "json"))
+		errx(STATUS_USAGE, "this kvm-stats was built without JSON");
+#endif
+	if (!strcmp(text, "json"))
+		return log ? OUT_JSON_LINES : OUT_JSON;
+	errx(STATUS_USAGE, "'%s' is no format of %s: %scsv or json", text, command->name,
+	     log ? "" : "table, ");
+}
+
+static const struct command *find_command(const char *name)
+{
+	const struct command *c;
+
+	for (c = commands; c->name; c++) {
+		if (!strcmp(c->name, name))
+			return c;
+	}
+	errx(STATUS_USAGE, "there is no command '%s' (kvm-stats --help)", name);
+}
+
+static void may(const struct command *command, unsigned int takes, const char *option)
+{
+	if (!(command->takes & takes))
+		errx(STATUS_USAGE, "%s takes no %s", command->name, option);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "output", required_argument, NULL, 'o' },
+		{ "delay", required_argument, NULL, 'd' },
+		{ "count", required_argument, NULL, 'n' },
+		{ "zeros", no_argument, NULL, 'z' },
+		{ "vcpus", no_argument, NULL, 'v' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ NULL, 0, NULL, 0 }
+	};
+	struct settings settings = { .interval = 1000000000 };
+	const struct command *command = commands;
+	const char *format = NULL, *delay = NULL, *count = NULL;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "o:d:n:zvhV", options, NULL)) != -1) {
+		switch (c) {
+		case 'o':
+			format = optarg;
+			break;
+		case 'd':
+			delay = optarg;
+			break;
+		case 'n':
+			count = optarg;
+			break;
+		case 'z':
+			settings.zeros = true;
+			break;
+		case 'v':
+			settings.vcpus = true;
+			break;
+		case 'h':
+			usage(stdout);
+			app_flush();
+			return STATUS_OK;
+		case 'V':
+			puts("kvm-stats " KVMSTATS_VERSION);
+			app_flush();
+			return STATUS_OK;
+		default:
+			/* getopt has said it */
+			return STATUS_USAGE;
+		}
+	}
+	if (optind < argc && !strcmp(argv[optind], "help")) {
+		usage(stdout);
+		app_flush();
+		return STATUS_OK;
+	}
+	if (optind < argc)
+		command = find_command(argv[optind++]);
+	settings.words = argv + optind;
+	settings.nr_words = argc - optind;
+
+	if (command->run == command_log)
+		settings.format = OUT_CSV;
+	if (format) {
+		may(command, TAKES_OUTPUT, "--output");
+		settings.format = parse_format(format, command);
+	}
+	if (delay) {
+		may(command, TAKES_INTERVAL, "--delay");
+		settings.interval = parse_seconds(delay);
+	}
+	if (count) {
+		may(command, TAKES_INTERVAL, "--count");
+		settings.count = parse_count(count);
+	}
+	if (settings.zeros)
+		may(command, TAKES_ZEROS, "--zeros");
+	if (settings.vcpus)
+		may(command, TAKES_VCPUS, "--vcpus");
+	if (command->run == command_doctor && settings.nr_words)
+		errx(STATUS_USAGE, "doctor takes no arguments");
+	return command->run(&settings);
+}

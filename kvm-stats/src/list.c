@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <stdio.h>
+
+#include "app.h"
+
+static const struct out_column columns[] = {
+	{ "NAME", "name", false },
+	{ "PID", "pid", true },
+	{ NULL, "number", true },
+	{ "VMM", "vmm", false },
+	{ "VCPUS", "vcpus", true },
+	{ "UUID", "uuid", false },
+	{ "MACHINE", "machine", false },
+	{ "POD", "pod", false },
+	{ NULL, "container", false },
+	{ NULL, "cgroup", false },
+	{ "SOURCE", "source", false },
+	{ NULL, NULL, false }
+};
+
+static void text_or_none(struct out *out, const char *text)
+{
+	if (*text)
+		out_text(out, text);
+	else
+		out_none(out);
+}
+
+int command_list(const struct settings *settings)
+{
+	struct kvmstats *k;
+	const struct kvmstats_vm *vm;
+	unsigned int shown = 0;
+	char label[LABEL_SIZE];
+	struct out *out;
+	int status;
+
+	app_check_selectors(settings->words, settings->nr_words);
+	k = app_open();
+	out = out_open(settings->format, columns);
+	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+		if (!app_selects(settings->words, settings->nr_words, vm))
+			continue;
+		shown++;
+		out_text(out, app_label(vm, label));
+		out_u64(out, vm->pid);
+		if (vm->number)
+			out_u64(out, vm->number);
+		else
+			out_none(out);
+		text_or_none(out, vm->who.vmm);
+		out_u64(out, vm->vcpus);
+		text_or_none(out, vm->who.uuid);
+		text_or_none(out, vm->who.machine);
+		text_or_none(out, vm->who.pod);
+		text_or_none(out, vm->who.container);
+		text_or_none(out, vm->who.cgroup);
+		out_text(out, kvmstats_source(k));
+	}
+	if (shown || settings->format != OUT_TABLE)
+		out_close(out);
+	status = app_status(k, shown, settings->nr_words);
+	kvmstats_close(k);
+	return status;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Rows of values, as a table for people, as CSV or as JSON. */
+#ifndef OUT_H
+#define OUT_H
+
+#include <stdbool.h>
+
+enum out_format {
+	OUT_TABLE,
+	OUT_CSV,	/* RFC 4180, with a line of keys */
+	OUT_JSON,	/* an array of objects */
+	OUT_JSON_LINES,	/* an object per line */
+};
+
+struct out_column {
+	const char *title;	/* over the table; NULL: not in it */
+	const char *key;	/* in CSV and JSON; NULL: not in them */
+	bool right;		/* aligned, in the table */
+};
+
+struct out;
+
+/* The columns must stay there until out_close(). Ends the program without memory. */
+struct out *out_open(enum out_format format, const struct out_column *columns);
+
+/* The next value of a row; each row has one for each column. */
+void out_text(struct out *out, const char *text);
+void out_number(struct out *out, const char *digits);
+void out_u64(struct out *out, unsigned long long n);
+void out_none(struct out *out);
+
+/* Write what a table or an array keeps until its end. */
+void out_close(struct out *out);
+
+#endif /* OUT_H */

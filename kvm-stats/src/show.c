@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <err.h>
+#include <fnmatch.h>
+#include <stdio.h>
+
+#include "app.h"
+#include "text.h"
+
+static const struct out_column columns[] = {
+	{ "VM", "vm", false },
+	{ "SCOPE", "scope", false },
+	{ "NAME", "name", false },
+	{ "TYPE", "type", false },
+	{ "FROM", "from", true },
+	{ "BELOW", "below", true },
+	{ "VALUE", "value", true },
+	{ "UNIT", "unit", false },
+	{ NULL, NULL, false }
+};
+
+struct view {
+	const struct settings *settings;
+	struct out *out;
+	char label[LABEL_SIZE];
+	char scope[24];
+	unsigned int rows;
+	bool matched;
+};
+
+static void put_row(struct view *view, const struct kvmstats_desc *desc,
+		    unsigned int i, uint64_t value)
+{
+	struct out *out = view->out;
+	char text[TEXT_SIZE];
+
+	view->rows++;
+	out_text(out, view->label);
+	out_text(out, view->scope);
+	out_text(out, desc->name);
+	out_text(out, text_type(desc->type));
+	if (text_is_histogram(desc)) {
+		text_bucket(desc, i, text);
+		out_number(out, text);
+		text_bucket(desc, i + 1, text);
+		/* the last one takes all that is larger, too */
+		if (i + 1 < desc->size)
+			out_number(out, text);
+		else
+			out_none(out);
+	} else {
+		out_none(out);
+		out_none(out);
+	}
+	text_value(desc, value, text);
+	out_number(out, text);
+	text_value_unit(desc, text);
+	out_text(out, text);
+}
+
+static bool wanted(const struct view *view, const char *name)
+{
+	int i;
+
+	for (i = 1; i < view->settings->nr_words; i++) {
+		if (!fnmatch(view->settings->words[i], name, 0))
+			return true;
+	}
+	return view->settings->nr_words < 2;
+}
+
+static void put_values(struct view *view, const struct kvmstats_table *table,
+		       const void *values)
+{
+	unsigned int i, j;
+
+	if (!table || !values)
+		return;
+	for (i = 0; i < table->count; i++) {
+		const struct kvmstats_desc *desc = &table->desc[i];
+
+		if (!wanted(view, desc->name))
+			continue;
+		view->matched = true;
+		for (j = 0; j < desc->size; j++) {
+			uint64_t value = kvmstats_value(desc, values, j);
+
+			if (value || view->settings->zeros)
+				put_row(view, desc, j, value);
+		}
+	}
+}
+
+static void put_vm(struct view *view, const struct kvmstats *k,
+		   const struct kvmstats_vm *vm)
+{
+	const struct kvmstats_table *vcpu = kvmstats_table(k, KVMSTATS_VCPU);
+	unsigned int i;
+
+	app_label(vm, view->label);
+	snprintf(view->scope, sizeof(view->scope), "vm");
+	put_values(view, kvmstats_table(k, KVMSTATS_VM), vm->values);
+	snprintf(view->scope, sizeof(view->scope), "vcpus");
+	put_values(view, vcpu, vm->vcpu_sum);
+	for (i = 0; view->settings->vcpus && i < vm->vcpus; i++) {
+		snprintf(view->scope, sizeof(view->scope), "vcpu%u", vm->vcpu[i]->id);
+		put_values(view, vcpu, vm->vcpu[i]->values);
+	}
+}
+
+int command_show(const struct settings *settings)
+{
+	struct view view = { .settings = settings };
+	const struct kvmstats_vm *vm;
+	unsigned int shown = 0;
+	struct kvmstats *k;
+	const char *wrong;
+	int i, status;
+
+	if (!settings->nr_words)
+		errx(STATUS_USAGE, "show which VM? (kvm-stats list names them; '*': all)");
+	app_check_selectors(settings->words, 1);
+	for (i = 1; i < settings->nr_words; i++) {
+		wrong = text_bad_glob(settings->words[i]);
+		if (wrong)
+			errx(STATUS_USAGE, "the pattern '%s' %s", settings->words[i], wrong);
+	}
+	k = app_open();
+	view.out = out_open(settings->format, columns);
+	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+		if (!app_selects(settings->words, 1, vm))
+			continue;
+		shown++;
+		put_vm(&view, k, vm);
+	}
+	if (view.rows || settings->format != OUT_TABLE)
+		out_close(view.out);
+	if (shown && !view.matched) {
+		warnx("no statistic matches");
+		shown = 0;
+		status = STATUS_NOTHING;
+	} else {
+		if (shown && !view.rows)
+			warnx("all values are 0 (-z shows them)");
+		status = app_status(k, shown, true);
+	}
+	kvmstats_close(k);
+	return status;
+}

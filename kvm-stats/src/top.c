@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <stdio.h>
+
+#include "app.h"
+#include "screen.h"
+#include "view.h"
+
+/* Without a terminal: one table below the other. */
+static void print(const struct view *view)
+{
+	unsigned int i;
+
+	printf("%s\n%s\n%s\n", view->head, view->sums, view->titles);
+	for (i = 0; i < view->count; i++)
+		puts(view->lines[i].text);
+	putchar('\n');
+	app_flush();
+}
+
+int command_top(const struct settings *settings)
+{
+	unsigned long round = 0;
+	unsigned int shown = 0;
+	struct kvmstats *k;
+	struct view view;
+	uint64_t next;
+	int status;
+
+	app_check_selectors(settings->words, settings->nr_words);
+	k = app_open();
+	view_init(&view, settings);
+	if (screen_run(&view, k)) {
+		view_free(&view);
+		kvmstats_close(k);
+		return STATUS_OK;
+	}
+	next = app_now();
+	do {
+		app_wait(&next, settings->interval);
+		app_sample(k);
+		view_make(&view, k, 0);
+		print(&view);
+		shown += view.vms;
+	} while (++round != settings->count);
+	status = app_status(k, shown, settings->nr_words);
+	view_free(&view);
+	kvmstats_close(k);
+	return status;
+}

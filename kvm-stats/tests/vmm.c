@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A VMM for the tests: vmm [-k] [-b] VMS VCPUS, for x86. Each vCPU writes to ten
+ * ports, halts, and is woken a hundred times a second; with -b it is busy
+ * instead. -k keeps a statistics file for each VM and vCPU open, as QEMU does
+ * from 8.1 on for vCPUs. Prints "ready" and ends when its standard input does;
+ * each line there takes a VM away, the last one first.
+ */
+#include <err.h>
+#include <fcntl.h>
+#include <linux/kvm.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define GET_STATS_FD	_IO(KVMIO, 0xce)
+
+#if defined(__x86_64__) || defined(__i386__)
+/* At 0x1000: ten times "out %al, $0x42", "hlt", again; at 0x1100: "iret" */
+static const unsigned char guest[] = {
+	0xb9, 10, 0,			/* mov $10, %cx */
+	0xe6, 0x42,			/* out %al, $0x42 */
+	0xe2, 0xfc,			/* loop to out */
+	0xf4,				/* hlt */
+	0xeb, 0xf6,			/* jmp to the start */
+};
+static const unsigned char busy_guest[] = { 0xeb, 0xfe };	/* jmp to itself */
+#define IRET		0xcf
+#define CODE		0x1000
+#define HANDLER		0x1100
+#define NMI_VECTOR	2
+#define MSI_NMI		(4 << 8)	/* delivery mode, Intel SDM volume 3 */
+#define MSI_ADDRESS	0xfee00000	/* + the APIC's id << 12 */
+#endif
+
+struct vm {
+	int fd, stats;
+	int vcpus;
+	int *vcpu, *vcpu_stats;
+	pthread_t *thread;
+};
+
+static int vcpus, run_size;
+static bool busy;
+
+static int check(int ret, const char *what)
+{
+	if (ret < 0)
+		err(1, "%s", what);
+	return ret;
+}
+
+#ifdef CODE
+static void *run(void *arg)
+{
+	int fd = (long)arg;
+	struct kvm_run *state = mmap(NULL, run_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+				     fd, 0);
+
+	if (state == MAP_FAILED)
+		err(1, "mmap");
+	for (;;)
+		ioctl(fd, KVM_RUN, 0);
+	return NULL;
+}
+
+static void *wake(void *arg)
+{
+	struct vm *vm = arg;
+	struct kvm_msi msi = { .data = MSI_NMI };
+	int i;
+
+	prctl(PR_SET_NAME, "waker");
+	for (;; usleep(10000)) {
+		for (i = 0; i < vm->vcpus; i++) {
+			msi.address_lo = MSI_ADDRESS | i << 12;
+			/* the VM may have been taken away */
+			if (ioctl(vm->fd, KVM_SIGNAL_MSI, &msi) < 0)
+				return NULL;
+		}
+	}
+}
+
+static void give_memory(struct vm *vm)
+{
+	unsigned char *memory = mmap(NULL, 0x10000, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct kvm_userspace_memory_region region = {
+		.memory_size = 0x10000,
+		.userspace_addr = (unsigned long)memory,
+	};
+
+	if (memory == MAP_FAILED)
+		err(1, "mmap");
+	memcpy(memory + CODE, busy ? busy_guest : guest,
+	       busy ? sizeof(busy_guest) : sizeof(guest));
+	memory[HANDLER] = IRET;
+	memory[NMI_VECTOR * 4 + 1] = HANDLER >> 8;
+	check(ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region), "memory");
+	check(ioctl(vm->fd, KVM_CREATE_IRQCHIP), "irqchip");
+}
+
+static void start_vcpu(struct vm *vm, int i)
+{
+	struct kvm_mp_state state = { .mp_state = KVM_MP_STATE_RUNNABLE };
+	struct kvm_regs regs = { .rip = CODE, .rsp = 0x8000, .rflags = 2 };
+	struct kvm_sregs sregs;
+	char name[16];
+
+	check(ioctl(vm->vcpu[i], KVM_GET_SREGS, &sregs), "sregs");
+	sregs.cs.selector = 0;
+	sregs.cs.base = 0;
+	check(ioctl(vm->vcpu[i], KVM_SET_SREGS, &sregs), "sregs");
+	check(ioctl(vm->vcpu[i], KVM_SET_REGS, &regs), "regs");
+	check(ioctl(vm->vcpu[i], KVM_SET_MP_STATE, &state), "mp_state");
+	if (pthread_create(&vm->thread[i], NULL, run, (void *)(long)vm->vcpu[i]))
+		errx(1, "pthread_create");
+	snprintf(name, sizeof(name), "CPU %d/KVM", i % 1000);
+	pthread_setname_np(vm->thread[i], name);
+}
+#endif
+
+static void make_vm(struct vm *vm, int kvm, bool keep)
+{
+	pthread_t thread;
+	int i;
+
+	vm->vcpus = vcpus;
+	vm->vcpu = calloc(vcpus, sizeof(int));
+	vm->vcpu_stats = calloc(vcpus, sizeof(int));
+	vm->thread = calloc(vcpus, sizeof(pthread_t));
+	vm->stats = -1;
+	vm->fd = check(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
+#ifdef CODE
+	give_memory(vm);
+#endif
+	for (i = 0; i < vcpus; i++) {
+		vm->vcpu[i] = check(ioctl(vm->fd, KVM_CREATE_VCPU, i), "KVM_CREATE_VCPU");
+		vm->vcpu_stats[i] = -1;
+		if (keep)
+			vm->vcpu_stats[i] = check(ioctl(vm->vcpu[i], GET_STATS_FD),
+						  "KVM_GET_STATS_FD");
+	}
+	if (keep)
+		vm->stats = check(ioctl(vm->fd, GET_STATS_FD), "KVM_GET_STATS_FD");
+#ifdef CODE
+	for (i = 0; i < vcpus; i++)
+		start_vcpu(vm, i);
+	if (!busy && pthread_create(&thread, NULL, wake, vm))
+		errx(1, "pthread_create");
+#else
+	(void)thread;
+#endif
+}
+
+/*
+ * As a VMM does that unplugs a VM: everything closed. Its threads are gone in
+ * KVM_RUN's way: the fd is replaced by one on which it fails.
+ */
+static void take_away(struct vm *vm)
+{
+	int i, null = check(open("/dev/null", O_RDWR), "/dev/null");
+
+	for (i = 0; i < vm->vcpus; i++) {
+#ifdef CODE
+		pthread_cancel(vm->thread[i]);
+		pthread_join(vm->thread[i], NULL);
+#endif
+		close(vm->vcpu_stats[i]);
+		dup2(null, vm->vcpu[i]);
+	}
+	close(vm->stats);
+	dup2(null, vm->fd);
+	close(null);
+}
+
+int main(int argc, char **argv)
+{
+	int kvm, vms, i, c;
+	bool keep = false;
+	struct vm *vm;
+	char line[16];
+
+	while ((c = getopt(argc, argv, "kb")) != -1) {
+		keep |= c == 'k';
+		busy |= c == 'b';
+		if (c == '?')
+			return 2;
+	}
+	if (argc - optind != 2)
+		errx(2, "usage: vmm [-k] [-b] VMS VCPUS");
+	vms = atoi(argv[optind]);
+	vcpus = atoi(argv[optind + 1]);
+	vm = calloc(vms, sizeof(*vm));
+	kvm = check(open("/dev/kvm", O_RDWR | O_CLOEXEC), "/dev/kvm");
+	run_size = check(ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0), "KVM_GET_VCPU_MMAP_SIZE");
+	for (i = 0; i < vms; i++)
+		make_vm(&vm[i], kvm, keep);
+	puts("ready");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin) && vms > 0) {
+		take_away(&vm[--vms]);
+		puts("gone");
+		fflush(stdout);
+	}
+	return 0;
+}
