@@ -71,7 +71,7 @@ class Boot:
         accel = ["-accel", "tcg", "-smp", record.cpus]
         if icount:
             accel = ["-accel", "tcg,thread=single", "-smp", "1", "-icount",
-                     "shift=0,align=off,sleep=off", *record.icount]
+                     "shift=0,align=off,sleep=off"]
         command = [
             *record.qemu, *accel, "-m", memory or record.memory,
             "-nodefaults", "-display", "none", "-no-reboot",

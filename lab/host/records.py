@@ -32,7 +32,6 @@ LISTS = {
     "ldflags": "",
     "qemu": "",                # the emulator, its machine and CPU
     "verdict": "-serial chardev:verdict",   # the machine's end of the channel
-    "icount": "",              # what it takes besides to count instructions
     "modules": "",             # in the order in which they are loaded
 }
 DEFAULTS = WORDS | LISTS

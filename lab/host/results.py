@@ -2,7 +2,7 @@
 """How a check hands back what it found, the same for every file of checks/.
 
 A line "PASS NAME TEXT" or "FAIL NAME TEXT" for each result on stdout, lines that
-begin with four spaces after it where there is more to say, and the last line
+begin with four spaces where there is more to say, and the last line
 "N passed, N failed". The exit status is 1 when something failed. What it is
 busy with goes to stderr.
 """
@@ -11,7 +11,6 @@ import re
 import threading
 
 RESULT = re.compile(r"(PASS|FAIL) (\S+)(?: +(.*))?$")
-COUNT = re.compile(r"(\d+) passed, (\d+) failed$")
 
 
 class Results:
@@ -21,13 +20,13 @@ class Results:
         self.passed = self.failed = 0
         self._lock = threading.Lock()
 
-    def say(self, name, passed, *text):
-        """One result; further text is a line each."""
+    def say(self, name, passed, *text, width=30):
+        """One result; further text is a line each. width: of the name's column."""
         first, *more = text or ("",)
         with self._lock:
             self.passed += bool(passed)
             self.failed += not passed
-            line = f"{'PASS' if passed else 'FAIL'} {name:30} {first}".rstrip()
+            line = f"{'PASS' if passed else 'FAIL'} {name:{width}} {first}".rstrip()
             print(line, *(f"    {other}" for other in more), sep="\n", flush=True)
 
     def end(self):

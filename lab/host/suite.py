@@ -15,6 +15,20 @@ import steps
 # status, returns (passed, text).
 Test = collections.namedtuple("Test", "name argv judge")
 
+# What the selftests of the series get as arguments; and without which option of
+# the kernel one has nothing to do.
+ARGUMENTS = {"kvm_stats_torn": ["-s", "0.2"], "kvm_stats_stress": ["-t", "60"]}
+NEEDS = {"kvm_stats_faults": "CONFIG_FAULT_INJECTION_USERCOPY",
+         "kvm_stats_stress": "CONFIG_KASAN"}
+
+
+def selftests(record):
+    """Those of the series that this kernel is for."""
+    built = kernel.options(record.kernel / ".config")
+    return [[name, *ARGUMENTS.get(name, [])]
+            for name in programs.selftests(record)
+            if name not in NEEDS or built.get(NEEDS[name]) == "y"]
+
 
 def tests(record):
     """Those that every kernel runs: the selftests of the series, and ours."""
@@ -35,7 +49,7 @@ def tests(record):
         except ValueError as error:
             return False, str(error)
 
-    found = [Test(name, [name], tap) for name in programs.selftests(record)]
+    found = [Test(argv[0], argv, tap) for argv in selftests(record)]
     found += [Test("debugfs", ["with-vm", "debugfs-list"], debugfs),
               Test("completeness", ["descriptors"], members)]
     return found

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What opening and reading the statistics cost in the kernel it runs on. It
+ * What the statistics cost in the kernel it runs on, one without them, too. It
  * wants QEMU's -icount, where the time stamp counter counts instructions.
  *
  * Prints one figure a line, NAME VALUE: instructions, or what the name says.
@@ -8,14 +8,20 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <err.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
@@ -27,72 +33,117 @@
 /* So many that the objects at hand beforehand do not count. */
 #define OPEN_FILES	100000
 #define MAX_DEBUGFS	256
+#define MAX_VCPUS	128
+#define MAX_FILES	64
 
-static int vm_fd, vcpu_fd, memfd;
-static struct kvm_stats stats;
-static size_t data_size, file_size;
-static char buf[65536];
+/* A VM with some vCPUs */
+struct vm {
+	int fd;
+	int vcpus[MAX_VCPUS];
+};
 
-static char debugfs_path[MAX_DEBUGFS][320];
-static int debugfs_files;
+static int kvm_fd;
+static struct vm one;
+static struct kvm_run *run;
+static char buf[1 << 20];
 
-static void no_less(long value, long least, const char *what)
+static long no_less(long value, long least, const char *what)
 {
 	if (value < least)
 		err(1, "%s: %ld", what, value);
+	return value;
 }
+
+static void create(struct vm *vm, int vcpus)
+{
+	int i;
+
+	vm->fd = no_less(ioctl(kvm_fd, KVM_CREATE_VM, 0), 0, "KVM_CREATE_VM");
+	for (i = 0; i < vcpus; i++)
+		vm->vcpus[i] = no_less(ioctl(vm->fd, KVM_CREATE_VCPU, i), 0,
+				       "KVM_CREATE_VCPU");
+}
+
+static void destroy(struct vm *vm, int vcpus)
+{
+	while (vcpus--)
+		close(vm->vcpus[vcpus]);
+	close(vm->fd);
+}
+
+/* What is measured, one call each. */
 
 static void getppid_once(void)
 {
 	syscall(SYS_getppid);
 }
 
-static void memfd_once(void)
+static void eventfd_once(void)
 {
-	no_less(pread(memfd, buf, data_size, 0), data_size, "pread memfd");
+	close(no_less(eventfd(0, 0), 0, "eventfd"));
 }
 
-static void data_once(void)
+static void run_once(void)
 {
-	no_less(pread(stats.fd, buf, data_size, stats.data_offset), data_size,
-		"pread data");
+	if (ioctl(one.vcpus[0], KVM_RUN, 0) != -1 || errno != EINTR)
+		err(1, "KVM_RUN with immediate_exit");
 }
 
-static void one_once(void)
+static void check_extension_once(void)
 {
-	no_less(pread(stats.fd, buf, 8, stats.data_offset), 8, "pread 8 bytes");
+	no_less(ioctl(one.fd, KVM_CHECK_EXTENSION, KVM_CAP_USER_MEMORY), 1,
+		"KVM_CHECK_EXTENSION");
 }
 
-static void file_once(void)
+static void vm_once(void)
 {
-	no_less(pread(stats.fd, buf, sizeof(buf), 0), file_size, "pread file");
+	struct vm vm;
+
+	create(&vm, 1);
+	destroy(&vm, 1);
 }
 
-static void open_once(unsigned long request)
-{
-	int fd = ioctl(vcpu_fd, request, 0);
+static struct pollfd polled = { .events = POLLIN };
 
-	no_less(fd, 0, "open statistics");
-	close(fd);
+static void poll_once(void)
+{
+	no_less(poll(&polled, 1, 0), 1, "poll");
 }
 
-static void getfd_once(void)
+/* Files that are read one after another, each the same part of it */
+static struct {
+	int fds[MAX_FILES];
+	int count;
+	size_t len;
+	off_t offset;
+} reading;
+
+static void read_once(void)
 {
-	open_once(KVM_STATS_GETFD);
+	int i;
+
+	for (i = 0; i < reading.count; i++)
+		no_less(pread(reading.fds[i], buf, reading.len, reading.offset),
+			reading.len, "pread");
 }
 
-static void get_stats_fd_once(void)
+static int opened_fd;
+static unsigned long opened_request;
+
+static void open_once(void)
 {
-	open_once(KVM_GET_STATS_FD);
+	close(no_less(ioctl(opened_fd, opened_request, 0), 0, "open statistics"));
 }
+
+static char debugfs_path[MAX_DEBUGFS][320];
+static int debugfs_files;
 
 static void debugfs_once(void)
 {
 	int i, fd;
 
 	for (i = 0; i < debugfs_files; i++) {
-		fd = open(debugfs_path[i], O_RDONLY);
-		no_less(fd, 0, debugfs_path[i]);
+		fd = no_less(open(debugfs_path[i], O_RDONLY), 0, debugfs_path[i]);
 		no_less(read(fd, buf, sizeof(buf)), 1, debugfs_path[i]);
 		close(fd);
 	}
@@ -105,11 +156,25 @@ static int compare(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
+static uint64_t instructions(void)
+{
+	return __rdtsc();
+}
+
+/* Those of this thread: it sleeps meanwhile, which moves the other clock on. */
+static uint64_t own_instructions(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
 /*
  * The median is what the call itself takes. The mean has in it what comes in
  * between, too: timer ticks, and RCU, which frees closed files later.
  */
-static void measure(const char *name, void (*once)(void))
+static void measure_by(uint64_t (*clock)(void), const char *name, void (*once)(void))
 {
 	static uint64_t spent[MAX_ROUNDS];
 	uint64_t start, now, sum;
@@ -119,9 +184,9 @@ static void measure(const char *name, void (*once)(void))
 	for (pass = 0; pass < 2; pass++) {
 		sum = 0;
 		for (rounds = 0; rounds < MAX_ROUNDS && sum < INSTRUCTIONS; rounds++) {
-			start = __rdtsc();
+			start = clock();
 			once();
-			now = __rdtsc();
+			now = clock();
 			spent[rounds] = now - start;
 			sum += spent[rounds];
 		}
@@ -131,6 +196,133 @@ static void measure(const char *name, void (*once)(void))
 	       (double)sum / rounds);
 }
 
+static void measure(const char *name, void (*once)(void))
+{
+	measure_by(instructions, name, once);
+}
+
+static void measure_read(const char *name, int fd, size_t len, off_t offset)
+{
+	reading.fds[0] = fd;
+	reading.count = 1;
+	reading.len = len;
+	reading.offset = offset;
+	measure(name, read_once);
+}
+
+static void measure_open(const char *name, int fd, unsigned long request)
+{
+	opened_fd = fd;
+	opened_request = request;
+	measure(name, open_once);
+}
+
+/* Both ABIs, a VM's and a vCPU's file. */
+static void measure_files(void)
+{
+	struct kvm_stats stats;
+	char name[32];
+	size_t size;
+	int vm, abi;
+
+	for (vm = 0; vm < 2; vm++)
+		for (abi = 0; abi < 2; abi++) {
+			const char *kind = vm ? "vm" : "vcpu";
+			const char *by = abi ? "stats_fd" : "getfd";
+			int fd = vm ? one.fd : one.vcpus[0];
+
+			if (abi)
+				kvm_stats_open_stats_fd(&stats, fd);
+			else
+				kvm_stats_open_getfd(&stats, fd, 0);
+			size = kvm_stats_data_size(&stats);
+			snprintf(name, sizeof(name), "data_%s_%s", kind, by);
+			measure_read(name, stats.fd, size, stats.data_offset);
+			snprintf(name, sizeof(name), "file_%s_%s", kind, by);
+			measure_read(name, stats.fd, stats.data_offset + size, 0);
+			kvm_stats_close(&stats);
+			snprintf(name, sizeof(name), "open_%s_%s", kind, by);
+			measure_open(name, fd, abi ? KVM_GET_STATS_FD : KVM_STATS_GETFD);
+		}
+}
+
+static void *wait_forever(void *arg)
+{
+	pause();
+	return NULL;
+}
+
+/* Parts of a vCPU's file, with one thread and with two. */
+static void measure_parts(void)
+{
+	struct kvm_stats stats;
+	pthread_t thread;
+	size_t size;
+
+	kvm_stats_open_getfd(&stats, one.vcpus[0], 0);
+	size = kvm_stats_data_size(&stats);
+	printf("data_bytes %zu\nfile_bytes %zu\n", size, stats.data_offset + size);
+	measure_read("8_bytes", stats.fd, 8, stats.data_offset);
+	measure_read("all_but_one", stats.fd, size - 8, stats.data_offset);
+	polled.fd = stats.fd;
+	measure("poll", poll_once);
+
+	if (pthread_create(&thread, NULL, wait_forever, NULL))
+		errx(1, "pthread_create");
+	measure("getppid_2_threads", getppid_once);
+	measure_read("8_bytes_2_threads", stats.fd, 8, stats.data_offset);
+	measure_read("data_2_threads", stats.fd, size, stats.data_offset);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	kvm_stats_close(&stats);
+}
+
+/* One file per vCPU, read one after another. */
+static void measure_several(int count)
+{
+	struct kvm_stats stats[MAX_FILES];
+	struct vm vm;
+	char name[32];
+	int i;
+
+	create(&vm, count);
+	for (i = 0; i < count; i++) {
+		kvm_stats_open_getfd(&stats[i], vm.vcpus[i], 0);
+		reading.fds[i] = stats[i].fd;
+	}
+	reading.count = count;
+	reading.len = kvm_stats_data_size(&stats[0]);
+	reading.offset = stats[0].data_offset;
+	snprintf(name, sizeof(name), "%d_files", count);
+	measure(name, read_once);
+	for (i = 0; i < count; i++)
+		kvm_stats_close(&stats[i]);
+	destroy(&vm, count);
+}
+
+#ifdef KVM_STATS_VCPUS
+/* All vCPUs in one file. */
+static void measure_vcpus(int count)
+{
+	struct kvm_stats stats;
+	struct vm vm;
+	char name[32];
+
+	create(&vm, count);
+	kvm_stats_open_getfd(&stats, vm.fd, KVM_STATS_VCPUS);
+	snprintf(name, sizeof(name), "vcpus_%d", count);
+	measure_read(name, stats.fd, count * kvm_stats_data_size(&stats),
+		     stats.data_offset);
+	if (count == 1) {
+		polled.fd = stats.fd;
+		measure("poll_vcpus", poll_once);
+	}
+	kvm_stats_close(&stats);
+	destroy(&vm, count);
+}
+
+#endif
+
 static void find_debugfs(void)
 {
 	char folder[64];
@@ -138,7 +330,7 @@ static void find_debugfs(void)
 	DIR *dir;
 
 	snprintf(folder, sizeof(folder), "/sys/kernel/debug/kvm/%d-%d", getpid(),
-		 vm_fd);
+		 one.fd);
 	dir = opendir(folder);
 	if (!dir)
 		err(1, "%s", folder);
@@ -151,17 +343,32 @@ static void find_debugfs(void)
 			 "%s/%s", folder, entry->d_name);
 	}
 	closedir(dir);
+	printf("debugfs_files %d\n", debugfs_files);
 }
 
 /* Can a file of debugfs that is kept open be read a second time? */
 static void print_debugfs_again(void)
 {
-	int fd = open(debugfs_path[0], O_RDONLY);
+	int fd = no_less(open(debugfs_path[0], O_RDONLY), 0, debugfs_path[0]);
 
-	no_less(fd, 0, debugfs_path[0]);
 	no_less(read(fd, buf, sizeof(buf)), 1, debugfs_path[0]);
 	printf("debugfs_again %d\n", pread(fd, buf, sizeof(buf), 0) > 0 ||
 	       (!lseek(fd, 0, SEEK_SET) && read(fd, buf, sizeof(buf)) > 0));
+	close(fd);
+}
+
+/* A file of memory, as large as a vCPU's values */
+static void measure_memfd(void)
+{
+	int fd = no_less(memfd_create("bench", 0), 0, "memfd_create");
+	struct kvm_stats stats;
+	size_t size;
+
+	kvm_stats_open_getfd(&stats, one.vcpus[0], 0);
+	size = kvm_stats_data_size(&stats);
+	kvm_stats_close(&stats);
+	no_less(write(fd, buf, size), size, "write memfd");
+	measure_read("memfd", fd, size, 0);
 	close(fd);
 }
 
@@ -206,52 +413,63 @@ static void measure_memory(const char *name, unsigned long request)
 	sleep(1);
 	slab_bytes();
 	before = slab_bytes();
-	for (i = 0; i < OPEN_FILES; i++) {
-		fds[i] = ioctl(vcpu_fd, request, 0);
-		no_less(fds[i], 0, "open statistics");
-	}
+	for (i = 0; i < OPEN_FILES; i++)
+		fds[i] = no_less(ioctl(one.vcpus[0], request, 0), 0,
+				 "open statistics");
 	printf("%s %.1f\n", name, (double)(slab_bytes() - before) / OPEN_FILES);
 	for (i = 0; i < OPEN_FILES; i++)
 		close(fds[i]);
 }
 
-int main(void)
+static void print_memory(void)
 {
 	struct rlimit limit = { OPEN_FILES + 1000, OPEN_FILES + 1000 };
-	int kvm;
 
-	kvm = open("/dev/kvm", O_RDWR);
-	no_less(kvm, 0, "/dev/kvm");
-	vm_fd = ioctl(kvm, KVM_CREATE_VM, 0);
-	no_less(vm_fd, 0, "KVM_CREATE_VM");
-	vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, 0);
-	no_less(vcpu_fd, 0, "KVM_CREATE_VCPU");
-	kvm_stats_open_getfd(&stats, vcpu_fd, 0);
-	data_size = kvm_stats_data_size(&stats);
-	file_size = stats.data_offset + data_size;
-	memfd = memfd_create("bench", 0);
-	no_less(memfd, 0, "memfd_create");
-	no_less(write(memfd, buf, data_size), data_size, "write memfd");
-	find_debugfs();
-
-	printf("data_bytes %zu\nfile_bytes %zu\ndebugfs_files %d\n", data_size,
-	       file_size, debugfs_files);
-	measure("getppid", getppid_once);
-	measure("memfd", memfd_once);
-	measure("data", data_once);
-	measure("8_bytes", one_once);
-	measure("file", file_once);
-	measure("KVM_STATS_GETFD", getfd_once);
-	measure("KVM_GET_STATS_FD", get_stats_fd_once);
-	measure("debugfs", debugfs_once);
-	print_debugfs_again();
 	print_file_object();
-
 	/* The table of fds is the process's own: have its full size now. */
 	if (setrlimit(RLIMIT_NOFILE, &limit))
 		err(1, "RLIMIT_NOFILE");
-	no_less(dup2(memfd, limit.rlim_cur - 1), 0, "dup2");
-	measure_memory("memory_KVM_STATS_GETFD", KVM_STATS_GETFD);
-	measure_memory("memory_KVM_GET_STATS_FD", KVM_GET_STATS_FD);
+	no_less(dup2(STDOUT_FILENO, limit.rlim_cur - 1), 0, "dup2");
+	measure_memory("memory_getfd", KVM_STATS_GETFD);
+	measure_memory("memory_stats_fd", KVM_GET_STATS_FD);
+}
+
+int main(void)
+{
+	long size;
+
+	kvm_fd = no_less(open("/dev/kvm", O_RDWR), 0, "/dev/kvm");
+	create(&one, 1);
+	size = no_less(ioctl(kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0), 1,
+		       "KVM_GET_VCPU_MMAP_SIZE");
+	run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, one.vcpus[0], 0);
+	if (run == MAP_FAILED)
+		err(1, "mmap vCPU");
+	run->immediate_exit = 1;
+
+	measure("getppid", getppid_once);
+	measure("eventfd", eventfd_once);
+	measure("run", run_once);
+	measure("check_extension", check_extension_once);
+	measure_by(own_instructions, "vm", vm_once);
+	find_debugfs();
+	measure("debugfs", debugfs_once);
+	print_debugfs_again();
+	if (ioctl(kvm_fd, KVM_CHECK_EXTENSION, KVM_CAP_STATS_BINARY_FD) <= 0)
+		return 0;
+
+	measure_memfd();
+	measure_files();
+	measure_parts();
+	measure_several(1);
+	measure_several(16);
+	measure_several(64);
+#ifdef KVM_STATS_VCPUS
+	measure_vcpus(1);
+	measure_vcpus(16);
+	measure_vcpus(64);
+	measure_vcpus(128);
+#endif
+	print_memory();
 	return 0;
 }

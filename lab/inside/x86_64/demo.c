@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The demo, as it runs in the lab's x86-64 kernel: a VMM whose guest has two
- * vCPUs, and kvm-stats, which watches it from outside.
+ * The demo, as it runs in the lab's x86-64 kernel: two VMMs, and kvm-stats, which
+ * watches them from outside.
  *
- * vCPU 0 writes to ports and devices, asks CPUID and makes hypercalls; vCPU 1
- * halts until its timer ticks.
+ * The guest of "busy" has two vCPUs. vCPU 0 writes to ports and devices, asks
+ * CPUID and makes hypercalls; vCPU 1 halts until its timer ticks. That of "brief"
+ * has one, which halts likewise; its VMM is killed while kvm-stats watches.
  */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "kvm_util.h"
 #include "processor.h"
-
-#define BUSY_VCPU	0
-#define HALTING_VCPU	1
 
 #define PORT		0x42
 #define DEVICE		0xd0000000UL	/* outside of the guest's memory */
@@ -81,21 +80,45 @@ static void *run(void *vcpuid)
 	return NULL;
 }
 
-static void vmm(void)
+static void prepare_halting_vcpu(uint32_t vcpuid)
+{
+	vcpu_set_cpuid(vm, vcpuid, kvm_get_supported_cpuid());
+	vm_init_descriptor_tables(vm);
+	vcpu_init_descriptor_tables(vm, vcpuid);
+	vm_handle_exception(vm, TIMER_VECTOR, timer_tick);
+}
+
+static void busy(void)
 {
 	pthread_t thread;
 
-	vm = vm_create_default(BUSY_VCPU, 0, busy_guest);
-	vm_vcpu_add_default(vm, HALTING_VCPU, halting_guest);
-	vcpu_set_cpuid(vm, BUSY_VCPU, kvm_get_supported_cpuid());
-	vcpu_set_cpuid(vm, HALTING_VCPU, kvm_get_supported_cpuid());
+	vm = vm_create_default(0, 0, busy_guest);
+	vm_vcpu_add_default(vm, 1, halting_guest);
+	vcpu_set_cpuid(vm, 0, kvm_get_supported_cpuid());
 	virt_pg_map(vm, DEVICE, DEVICE, 0);
-	vm_init_descriptor_tables(vm);
-	vcpu_init_descriptor_tables(vm, HALTING_VCPU);
-	vm_handle_exception(vm, TIMER_VECTOR, timer_tick);
+	prepare_halting_vcpu(1);
 
-	pthread_create(&thread, NULL, run, (void *)HALTING_VCPU);
-	run((void *)BUSY_VCPU);
+	pthread_create(&thread, NULL, run, (void *)1);
+	run((void *)0);
+}
+
+static void brief(void)
+{
+	vm = vm_create_default(0, 0, halting_guest);
+	prepare_halting_vcpu(0);
+	run((void *)0);
+}
+
+/* A process of its own, under a name that kvm-stats shows. */
+static pid_t start(const char *name, void (*vmm)(void))
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_NAME, name);
+		vmm();
+	}
+	return pid;
 }
 
 /* A command of kvm-stats, as a person would type it; its status. */
@@ -119,19 +142,30 @@ static int kvm_stats(char **argv)
 
 int main(void)
 {
-	char pid_text[16];
 	char *list[] = { "kvm-stats", "list", NULL };
-	char *top[] = { "kvm-stats", "top", "-d", "1", "-n", "4", pid_text, NULL };
+	char *top[] = { "kvm-stats", "top", "-d", "1", "-n", "4", NULL };
+	char *show[] = { "kvm-stats", "show", "busy", NULL };
+	pid_t busy_pid, brief_pid, killer;
 	int status;
-	pid_t pid;
 
 	setbuf(stdout, NULL);
-	pid = fork();
-	if (!pid)
-		vmm();
-	snprintf(pid_text, sizeof(pid_text), "%d", pid);
-	sleep(1);	/* for the guest to be on its way */
-	status = kvm_stats(list) || kvm_stats(top);
-	kill(pid, SIGKILL);
+	busy_pid = start("busy", busy);
+	brief_pid = start("brief", brief);
+	sleep(1);	/* for the guests to be on their way */
+	status = kvm_stats(list);
+
+	printf("\n(the process of \"brief\" is killed after 2.5 s)\n");
+	killer = fork();
+	if (!killer) {
+		usleep(2500000);
+		kill(brief_pid, SIGKILL);
+		_exit(0);
+	}
+	status = status ?: kvm_stats(top);
+	waitpid(killer, NULL, 0);
+	waitpid(brief_pid, NULL, 0);
+	status = status ?: kvm_stats(list);
+	status = status ?: kvm_stats(show);
+	kill(busy_pid, SIGKILL);
 	return status;
 }

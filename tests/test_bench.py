@@ -1,0 +1,74 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Figures in, verdicts out: which are over their limit, and does it matter."""
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import sys
+import unittest
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TOP / "lab/host"))
+
+import results  # noqa: E402
+
+PATH = str(TOP / "checks/long/bench")
+LOADER = importlib.machinery.SourceFileLoader("bench", PATH)
+bench = importlib.util.module_from_spec(
+    importlib.util.spec_from_loader("bench", LOADER))
+sys.dont_write_bytecode = True
+LOADER.exec_module(bench)
+
+
+class Limits(unittest.TestCase):
+    """Which figure has which limit."""
+
+    RUNS = [{"data_vcpu_getfd": 450.0}, {"data_vcpu_getfd": 440.0}]
+    BASE = {"run": 990.0, "check_extension": 300.0, "vm": 100000.0}
+
+    def test_limits(self):
+        for name, limit in (("8_bytes", 345), ("run", 996), ("vm", 102000),
+                            ("vcpus_1", 484), ("eventfd", None)):
+            with self.subTest(name=name):
+                found = bench.limit_of(name, self.RUNS, self.BASE)
+                self.assertAlmostEqual(found or 0, limit or 0)
+
+    def test_all_have_a_label(self):
+        for name in (*bench.LIMITS, *bench.OVER_BASE, *bench.TIMES_BASE,
+                     *bench.MAINLINE):
+            self.assertIn(name, bench.LABELS)
+        self.assertEqual(len(set(bench.LABELS.values())), len(bench.LABELS))
+
+
+class Table(unittest.TestCase):
+    """The lines and the count."""
+
+    def table(self, *rows):
+        found = results.Results()
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            table = bench.Table(found)
+            for row in rows:
+                table.add(*row)
+        return found, out.getvalue().splitlines()[1:]
+
+    def test_over(self):
+        found, lines = self.table(("a", [10.0, 10.5], 10), ("b", [10.0, 9.0], 10),
+                                  ("c", [99.0, 99.0]))
+        self.assertEqual((found.passed, found.failed), (1, 1))
+        self.assertRegex(lines[0], r"^FAIL a +- +- +10 +10\.5 +- +10$")
+        self.assertRegex(lines[1], r"^PASS b +- +- +10 +9 +- +10$")
+        self.assertRegex(lines[2], r"^     c +- +- +99 +99 +- +-$")
+        self.assertEqual(len({line.rindex("10") + 2 for line in lines[:2]}
+                             | {len(lines[2])}), 1)
+
+    def test_one_figure(self):
+        found, lines = self.table(("differ/f", [0], 0), ("differ/g", [1], 0))
+        self.assertEqual((found.passed, found.failed), (1, 1))
+        self.assertTrue(lines[1].startswith("FAIL differ/g"))
+
+
+if __name__ == "__main__":
+    unittest.main()
