@@ -45,6 +45,48 @@ SPLATS = """\
 [    1.0] BUG kvm_vcpu (Not tainted): Objects remaining in kvm_vcpu on shutdown
 [    1.0] UBSAN: shift-out-of-bounds in virt/kvm/kvm_main.c:1
 [    1.0] Call Trace:
+[    1.0] BUG: KASAN: slab-out-of-bounds in kvm_stats_read+0x1/0x2 [kvm]
+[    1.0] UBSAN: array-index-out-of-bounds in virt/kvm/kvm_stats.c:1:2
+[    1.0] BUG kvm_vcpu (Tainted: G    B  ): Poison overwritten
+[    1.0] BUG kmalloc-64 (Not tainted): Redzone overwritten
+[    1.0] pagealloc: memory corruption
+[    1.0] WARNING: inconsistent lock state
+[    1.0] WARNING: bad unlock balance detected!
+[    1.0] WARNING: held lock freed!
+[    1.0] WARNING: lock held when returning to user space!
+[    1.0] BUG: Invalid wait context
+[    1.0] BUG: MAX_LOCKDEP_KEYS too low!
+[    1.0] turning off the locking correctness validator.
+[    1.0] BUG: scheduling while atomic: kvm/61/0x00000002
+[    1.0] BUG: using smp_processor_id() in preemptible [00000000] code: kvm/61
+[    1.0] WARNING: CPU: 0 PID: 1 at lib/debugobjects.c:505 debug_print_object
+[    1.0] ODEBUG: Out of memory. ODEBUG disabled
+[    1.0] kmemleak: Kernel memory leak detector disabled
+[    1.0] BUG: KCSAN: data-race in kvm_stats_read / kvm_arch_vcpu_ioctl_run
+"""
+# What a kernel that watches says of itself, and of what it lost at boot.
+WATCHFUL = """\
+[    1.0] kmemleak: Kernel memory leak detector initialized (mem pool available: 9)
+[    1.0] kmemleak: 10 new suspected memory leaks (see /sys/kernel/debug/kmemleak)
+[    1.0] Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar
+[    1.0] kasan: KernelAddressSanitizer initialized
+[    1.0] kcsan: enabled early
+"""
+RACE = """\
+[    2.0] ==================================================================
+[    2.0] BUG: KCSAN: data-race in {0} / {1}
+[    2.0]
+[    2.0] write to 0xffff888003a4d0f8 of 8 bytes by task 70 on cpu 1:
+[    2.0]  {1}+0x5b/0x1a0
+[    2.0]  kthread+0x1f7/0x210
+[    2.0]
+[    2.0] read to 0xffff888003a4d0f8 of 8 bytes by task 71 on cpu 0:
+[    2.0]  {0}+0x11/0x90 [kvm]
+[    2.0]  vfs_read+0xf7/0x210
+[    2.0]
+[    2.0] Reported by Kernel Concurrency Sanitizer on:
+[    2.0] CPU: 0 PID: 71 Comm: a Not tainted 5.10.262 #1
+[    2.0] ==================================================================
 """
 
 
@@ -53,6 +95,9 @@ class Splats(unittest.TestCase):
 
     def test_healthy(self):
         self.assertEqual(judge.splats(HEALTHY), [])
+
+    def test_watchful(self):
+        self.assertEqual(judge.splats(WATCHFUL), [])
 
     def test_every_splat(self):
         for line in SPLATS.splitlines():
@@ -65,6 +110,47 @@ class Splats(unittest.TestCase):
 
     def test_first_comes_first(self):
         self.assertEqual(judge.splats(SPLATS), SPLATS.splitlines())
+
+
+class Races(unittest.TestCase):
+    """Which reports of KCSAN count: those with a function of ours."""
+
+    OURS = frozenset({"kvm_stats_read", "kvm_stats_ioctl"})
+
+    def left(self, *reports):
+        console = HEALTHY + "".join(reports) + HEALTHY
+        return judge.without_races_of_others(console, self.OURS)
+
+    def test_of_others(self):
+        report = RACE.format("mutex_spin_on_owner", "tick_do_update_jiffies64")
+        self.assertEqual(judge.splats(self.left(report, report)), [])
+        self.assertEqual(len(judge.races(report + HEALTHY + report)), 2)
+
+    def test_ours_in_either_place(self):
+        for pair in (("kvm_stats_read", "other"), ("other", "kvm_stats_read")):
+            with self.subTest(pair=pair):
+                other = RACE.format("a", "b")
+                self.assertEqual(judge.splats(self.left(other, RACE.format(*pair),
+                                                        other)),
+                                 [f"[    2.0] BUG: KCSAN: data-race in {pair[0]}"
+                                  f" / {pair[1]}"])
+
+    def test_a_name_that_only_begins_like_ours(self):
+        report = RACE.format("kvm_stats_reader", "my_kvm_stats_read")
+        self.assertEqual(judge.splats(self.left(report)), [])
+
+    def test_another_splat_behind_or_in_a_race_stays(self):
+        splat = "[    3.0] WARNING: CPU: 0 PID: 1 at x\n"
+        race = RACE.format("a", "b")
+        middle = race.index("[    2.0]  vfs_read")
+        for console in (race + splat, race[:middle] + splat + race[middle:]):
+            with self.subTest(console=console):
+                self.assertEqual(judge.splats(self.left(console)),
+                                 [splat.strip()])
+
+    def test_a_report_that_has_no_end_stays(self):
+        race = RACE.format("a", "b").rpartition("[    2.0] ==")[0]
+        self.assertEqual(len(judge.splats(self.left(race))), 1)
 
 
 class Channel(unittest.TestCase):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
@@ -103,6 +104,38 @@ class Parser(unittest.TestCase):
         self.parse("like = first", "second")
         self.assertIn("second is like another itself",
                       self.complaint("like = second"))
+
+
+class Chosen(unittest.TestCase):
+    """Which kernels a check takes."""
+
+    def chosen(self, user, *named, kernels=""):
+        with unittest.mock.patch.dict(os.environ, KERNELS=kernels):
+            return records.chosen(user, named)
+
+    def test_by_record(self):
+        self.assertIn("x86_64-kasan", self.chosen("kernels"))
+        self.assertNotIn("x86_64-kcsan", self.chosen("kernels"))
+        self.assertEqual(self.chosen("races"), ["x86_64-kcsan"])
+        self.assertNotIn("x86_64-kasan", self.chosen("bisect"))
+
+    def test_by_the_environment(self):
+        self.assertEqual(self.chosen("kernels", kernels="mips x86_64-kcsan"),
+                         ["mips"])
+        with self.assertRaises(records.Invalid):
+            self.chosen("races", kernels="mips")
+
+    def test_by_name(self):
+        """Whoever names a kernel gets it."""
+        self.assertEqual(self.chosen("kernels", "x86_64-kcsan"),
+                         ["x86_64-kcsan"])
+
+    def test_users_exist(self):
+        for name in records.names():
+            for user in records.parse(records.path(name))["used_by"].split():
+                with self.subTest(kernel=name, user=user):
+                    self.assertTrue(any((TOP / room / user).is_file() for room
+                                        in ("checks", "checks/long", "lab")))
 
 
 class Commands(unittest.TestCase):

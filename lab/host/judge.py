@@ -13,7 +13,36 @@ SPLAT = re.compile("|".join((
     r"INFO: trying to register non-static", r"soft lockup", r"hard LOCKUP",
     r"corruption", r"Objects remaining in", r"Slab cache still has objects",
     r"Kernel memory (?:exposure|overwrite) attempt", r"refcount_t:",
-    r"^init: ")))
+    # Of SLUB, "BUG kmalloc-64 (Tainted: G B): Poison overwritten".
+    r"\bBUG \S+ \(.*\): ", r"ODEBUG disabled",
+    # What no longer watches finds nothing.
+    r"turning off the locking correctness validator",
+    r"kmemleak: .*disabled", r"^init: ")))
+# A report of a race, to the rule below it.
+RACE = re.compile(r"^.*BUG: KCSAN: .*\n(?:(?!.*={60}).*\n)*.*={60}$", re.M)
+
+
+def races(console):
+    """The reports of data races in a console log, each as text."""
+    return RACE.findall(console)
+
+
+def concerns(report, functions):
+    """Is one of these functions in a report of a race?"""
+    return not functions.isdisjoint(re.findall(r"(\w+)[.\w]*\+0x", report))
+
+
+def without_races_of_others(console, functions):
+    """A console log without the races that none of these functions is in.
+
+    What another CPU printed between their lines stays.
+    """
+    def left(race):
+        if concerns(race[0], functions):
+            return race[0]
+        return race[0].partition("\n")[2]
+
+    return RACE.sub(left, console)
 
 
 def splats(console):

@@ -19,6 +19,24 @@ def options(*files):
             for name, value, unset in OPTION.findall(file.read_text())}
 
 
+def functions():
+    """The functions that the series adds, in files of its own and in others."""
+    begin = re.compile(r"^(?:\w[\w \t*]*[ \t*])?(\w+)\(", re.M)
+
+    def lines(sign, text):
+        return "\n".join(re.findall(rf"^{sign}(.*)", text, re.M))
+
+    found = set()
+    for room in ("arch", "include", "kernel", "virt"):
+        for path in (records.TOP / room).rglob("*.[ch]"):
+            found.update(begin.findall(path.read_text()))
+    for path in (records.TOP / "patches").rglob("*.patch"):
+        text = path.read_text()
+        found.update(set(begin.findall(lines(r"\+", text)))
+                     - set(begin.findall(lines("-", text))))
+    return found
+
+
 def lost(record):
     """The options that fragments ask for and the configuration has otherwise.
 

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import judge
+import kernel
 import records
 
 # A dying kernel ends QEMU instead of hanging, a warning is deadly.
@@ -77,7 +78,7 @@ class Boot:
             "-nodefaults", "-display", "none", "-no-reboot",
             "-kernel", record.kernel / record.image,
             "-initrd", self.folder / "initramfs",
-            "-append", f"{record.cmdline} {CMDLINE}",
+            "-append", f"{CMDLINE} {record.cmdline}",
             "-chardev", f"file,id=console,path={self.console}",
             "-serial", "chardev:console",
             "-chardev", f"file,id=verdict,path={self.verdict}",
@@ -97,7 +98,8 @@ class Boot:
             finally:
                 qemu.kill()
         self.seconds = time.monotonic() - start
-        found = judge.splats(self.console.read_text(errors="replace"))
+        found = judge.splats(judge.without_races_of_others(
+            self.console.read_text(errors="replace"), kernel.functions()))
         if found:
             # "cut here" says less than the line below it.
             self.problem = next((line for line in found

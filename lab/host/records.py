@@ -33,6 +33,8 @@ LISTS = {
     "qemu": "",                # the emulator, its machine and CPU
     "verdict": "-serial chardev:verdict",   # the machine's end of the channel
     "modules": "",             # in the order in which they are loaded
+    # What takes it unless others are named: of checks/, or record-debugfs.
+    "used_by": "kernels bisect warnings record-debugfs",
 }
 DEFAULTS = WORDS | LISTS
 # Run guests; create VMs and vCPUs; the same without the selftests, which have no
@@ -49,11 +51,13 @@ def names(folder=KERNELS):
     return sorted(path.stem for path in folder.glob("*.record"))
 
 
-def chosen(arguments=()):
-    """Those named, else those of the variable KERNELS, else all: their names."""
-    found = list(arguments) or os.environ.get("KERNELS", "").split() or names()
-    for name in found:
-        path(name)
+def chosen(user, arguments=()):
+    """Names: those given; or what user takes, of the variable KERNELS if set."""
+    named = list(arguments) or os.environ.get("KERNELS", "").split() or names()
+    found = [name for name in named
+             if user in parse(path(name))["used_by"].split() or arguments]
+    if not found:
+        raise Invalid(f"none of {' '.join(named)} is for {user}")
     return found
 
 

@@ -2,6 +2,7 @@
 """Boot a kernel of the lab with tests inside, and say what each has to say."""
 
 import collections
+from pathlib import Path
 
 import completeness
 import judge
@@ -36,7 +37,7 @@ def tests(record):
         return judge.tap(output, status, record.level)
 
     def debugfs(output, status):
-        recorded = records.KERNELS / f"{record.name}.debugfs"
+        recorded = records.KERNELS / f"{record.like or record.name}.debugfs"
         if not recorded.is_file():
             return False, f"no {recorded.name}: lab/record-debugfs makes it"
         return judge.listing(output, status, recorded.read_text())
@@ -52,6 +53,13 @@ def tests(record):
     found = [Test(argv[0], argv, tap) for argv in selftests(record)]
     found += [Test("debugfs", ["with-vm", "debugfs-list"], debugfs),
               Test("completeness", ["descriptors"], members)]
+    # Last, what all of them together have left. The lab's own module stays.
+    modules = [Path(module).stem.replace("-", "_") for module in record.modules
+               if not module.startswith("extmod/")]
+    if modules:
+        found.append(Test("unload", ["unload", *reversed(modules)], tap))
+    if kernel.options(record.kernel / ".config").get("CONFIG_DEBUG_KMEMLEAK") == "y":
+        found.append(Test("kmemleak", ["kmemleak"], tap))
     return found
 
 

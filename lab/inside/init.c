@@ -56,8 +56,16 @@ static void mount_at(const char *type, const char *path)
 static void open_verdict(const char *node)
 {
 	struct termios raw;
-	int fd = open(node, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	int i, fd = -1;
 
+	/* The kernel may still be looking for its devices. */
+	for (i = 0; i < 600 && fd < 0; i++) {
+		if (i)
+			usleep(100000);
+		fd = open(node, O_RDWR | O_NOCTTY | O_CLOEXEC);
+		if (fd < 0 && errno != ENOENT)
+			break;
+	}
 	if (fd < 0)
 		die(node);
 	/* A terminal would turn newlines into two characters. */
