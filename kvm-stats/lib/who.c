@@ -15,14 +15,45 @@
 
 #define TEXT_MAX	32768
 
-/* A text of len bytes, as far as there is room; controls and blanks become '?'. */
+/* Bytes of the character at the start of text, 0: it is none that may be shown. */
+static size_t character(const char *text, size_t len)
+{
+	const unsigned char *c = (const unsigned char *)text;
+	size_t i, n = c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : c[0] >= 0xe0 ? 3 : 2;
+
+	if (c[0] < 0x80)
+		return c[0] > ' ' && c[0] != 0x7f;
+	/* UTF-8, without the controls from U+0080 to U+009f */
+	if (c[0] < 0xc2 || c[0] >= 0xf5 || n > len || (c[0] == 0xc2 && c[1] < 0xa0) ||
+	    (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] >= 0xa0) ||
+	    (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90))
+		return 0;
+	for (i = 1; i < n; i++) {
+		if ((c[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	return n;
+}
+
+/*
+ * A text of len bytes, as far as there is room; "?" for what is no character, a
+ * control or a blank. It may be put where it is.
+ */
 static void put_part(char *to, size_t size, const char *from, size_t len)
 {
-	size_t i;
+	size_t i, n = 0, bytes;
 
-	for (i = 0; i < len && i + 1 < size; i++)
-		to[i] = (unsigned char)from[i] > ' ' && from[i] != 0x7f ? from[i] : '?';
-	to[i] = '\0';
+	for (i = 0; i < len; i += bytes ? bytes : 1) {
+		bytes = character(from + i, len - i);
+		if (n + (bytes ? bytes : 1) >= size)
+			break;
+		if (!bytes)
+			to[n++] = '?';
+		else
+			memmove(to + n, from + i, bytes);
+		n += bytes;
+	}
+	to[n] = '\0';
 }
 
 #define PUT(to, from, len)	put_part(to, sizeof(to), from, len)
@@ -92,10 +123,12 @@ static bool list_value(const char *list, const char *key, char *to, size_t size)
 			if (*list == ',' && *++list != ',')
 				break;
 			if (found && n + 1 < size)
-				put_part(to + n++, 2, list, 1);
+				to[n++] = *list;
 		}
-		if (found)
+		if (found) {
+			put_part(to, size, to, n);
 			return true;
+		}
 	}
 	return false;
 }

@@ -2,6 +2,7 @@
 #include <err.h>
 #include <fnmatch.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "app.h"
 #include "text.h"
@@ -11,10 +12,10 @@ static const struct out_column columns[] = {
 	{ "SCOPE", "scope", false },
 	{ "NAME", "name", false },
 	{ "TYPE", "type", false },
+	{ "UNIT", "unit", false },
 	{ "FROM", "from", true },
 	{ "BELOW", "below", true },
 	{ "VALUE", "value", true },
-	{ "UNIT", "unit", false },
 	{ NULL, NULL, false }
 };
 
@@ -38,6 +39,12 @@ static void put_row(struct view *view, const struct kvmstats_desc *desc,
 	out_text(out, view->scope);
 	out_text(out, desc->name);
 	out_text(out, text_type(desc->type));
+	/* of a histogram's bounds; its values are how many there were */
+	text_value_unit(desc, text);
+	if (strcmp(text, "-"))
+		out_text(out, text);
+	else
+		out_none(out);
 	if (text_is_histogram(desc)) {
 		text_bucket(desc, i, text);
 		out_number(out, text);
@@ -53,8 +60,6 @@ static void put_row(struct view *view, const struct kvmstats_desc *desc,
 	}
 	text_value(desc, value, text);
 	out_number(out, text);
-	text_value_unit(desc, text);
-	out_text(out, text);
 }
 
 static bool wanted(const struct view *view, const char *name)
