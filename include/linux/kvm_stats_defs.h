@@ -18,7 +18,8 @@
  * exponent: the unit is multiplied by 10 to the power of this
  * debugfs:  KVM_DEBUGFS, a file of the name of the member;
  *           KVM_DEBUGFS_AS(name), of another name;
- *           KVM_DEBUGFS_RO_AS(name), the same, and it cannot be cleared;
+ *           KVM_DEBUGFS_RO, KVM_DEBUGFS_RO_AS(name), the same, and it cannot
+ *           be cleared: for every INSTANT, which would go below zero then;
  *           KVM_NO_DEBUGFS, none, as for every statistic from now on:
  *           the files that exist are there for the programs that read them
  * words:    what it counts, for the documentation
@@ -35,28 +36,28 @@
 #endif
 
 KVM_VM_STAT(remote_tlb_flush_requests, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
-	    "Requests to flush the TLBs of all the vCPUs")
+	    "Requests to flush the TLBs of all the vCPUs; none on s390")
 
 KVM_VCPU_STAT(halt_successful_poll, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Halts that ended while the host was polling for a wakeup")
+	      "Halts that ended while the host polled for a wakeup")
 KVM_VCPU_STAT(halt_attempted_poll, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Halts for which the host polled before it scheduled away")
 KVM_VCPU_STAT(halt_poll_invalid, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Polls that an event ended after which the vCPU was not runnable")
+	      "Polls that a wakeup ended which was for another vCPU; only on s390")
 KVM_VCPU_STAT(halt_wakeup, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Wakeups of a halted vCPU that had been scheduled away")
+	      "Wakeups of the vCPU while it waits in a halt, after any polling")
 KVM_VCPU_STAT(halt_poll_success_ns, CUMULATIVE, SECONDS, -9, KVM_DEBUGFS,
-	      "Time spent polling in halts that polling ended")
+	      "Time spent polling in halts that ended before the vCPU was scheduled away")
 KVM_VCPU_STAT(halt_poll_fail_ns, CUMULATIVE, SECONDS, -9, KVM_DEBUGFS,
-	      "Time spent polling in halts that polling did not end")
+	      "Time spent polling in halts in which the vCPU was then scheduled away")
 KVM_VCPU_STAT(blocking, INSTANT, BOOLEAN, 0, KVM_NO_DEBUGFS,
 	      "Whether the vCPU is in a halt, except with kvm-hv")
 
 /* 32 buckets: the last one begins at 2^30 ns, about a second. */
 KVM_VCPU_STAT(halt_poll_success_hist, LOG_HIST(32), SECONDS, -9, KVM_NO_DEBUGFS,
-	      "Times spent polling in halts that polling ended")
+	      "Times spent polling in halts that ended before the vCPU was scheduled away")
 KVM_VCPU_STAT(halt_poll_fail_hist, LOG_HIST(32), SECONDS, -9, KVM_NO_DEBUGFS,
-	      "Times spent polling in halts that polling did not end")
+	      "Times spent polling in halts in which the vCPU was then scheduled away")
 KVM_VCPU_STAT(halt_wait_hist, LOG_HIST(32), SECONDS, -9, KVM_NO_DEBUGFS,
 	      "Times spent scheduled away in halts")
 

@@ -14,6 +14,7 @@
 #include <linux/uaccess.h>
 
 #define KVM_DEBUGFS		.mode = 0644
+#define KVM_DEBUGFS_RO		.mode = 0444
 #define KVM_DEBUGFS_AS(_name)	.mode = 0644, .debugfs_name = _name
 #define KVM_DEBUGFS_RO_AS(_name) .mode = 0444, .debugfs_name = _name
 #define KVM_NO_DEBUGFS		.mode = 0

@@ -5,7 +5,7 @@
  */
 
 KVM_VM_STAT(remote_tlb_flush, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
-	    "Never counted by this kernel")
+	    "Flushes of the TLBs of all the vCPUs")
 
 KVM_VCPU_STAT(halt_wait_ns, CUMULATIVE, SECONDS, -9, KVM_NO_DEBUGFS,
 	      "Time spent scheduled away in halts")

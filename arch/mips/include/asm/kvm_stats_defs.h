@@ -5,30 +5,30 @@
  */
 
 KVM_VM_STAT(remote_tlb_flush, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
-	    "Flushes of the TLBs of all the vCPUs")
+	    "Flushes of the TLBs of all the vCPUs that interrupted one of them")
 
 KVM_VCPU_STAT(halt_wait_ns, CUMULATIVE, SECONDS, -9, KVM_NO_DEBUGFS,
 	      "Time spent scheduled away in halts")
 KVM_VCPU_STAT(wait_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("wait"),
 	      "WAIT instructions that KVM emulated")
 KVM_VCPU_STAT(cache_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("cache"),
-	      "CACHE instructions that KVM emulated")
+	      "CACHE instructions that KVM emulated, not counted with VZ")
 KVM_VCPU_STAT(signal_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("signal"),
 	      "Returns to user space for a pending signal")
 KVM_VCPU_STAT(int_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("interrupt"),
-	      "Exits for an interrupt")
+	      "Exits for an interrupt of the host")
 KVM_VCPU_STAT(cop_unusable_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("cop_unusable"),
 	      "Exits for a coprocessor-unusable exception")
 KVM_VCPU_STAT(tlbmod_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("tlbmod"),
 	      "Exits for a TLB-modified exception")
 KVM_VCPU_STAT(tlbmiss_ld_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("tlbmiss_ld"),
-	      "Exits for a TLB miss on a load")
+	      "Exits for a TLB exception on a load or an instruction fetch")
 KVM_VCPU_STAT(tlbmiss_st_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("tlbmiss_st"),
-	      "Exits for a TLB miss on a store")
+	      "Exits for a TLB exception on a store")
 KVM_VCPU_STAT(addrerr_st_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("addrerr_st"),
 	      "Exits for an address error on a store")
 KVM_VCPU_STAT(addrerr_ld_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("addrerr_ld"),
-	      "Exits for an address error on a load")
+	      "Exits for an address error on a load or an instruction fetch")
 KVM_VCPU_STAT(syscall_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("syscall"),
 	      "Exits for a SYSCALL instruction")
 KVM_VCPU_STAT(resvd_inst_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("resvd_inst"),

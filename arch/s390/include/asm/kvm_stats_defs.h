@@ -5,22 +5,22 @@
  */
 
 KVM_VM_STAT(inject_io, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	    "I/O interrupts made pending for the VM")
+	    "Requests to inject an I/O interrupt")
 KVM_VM_STAT(inject_float_mchk, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	    "Floating machine checks made pending for the VM")
+	    "Requests to inject a floating machine check")
 KVM_VM_STAT(inject_pfault_done, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	    "Pfault-done interrupts made pending for the VM")
+	    "Requests to inject a pfault-done interrupt")
 KVM_VM_STAT(inject_service_signal, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	    "Service-signal interrupts made pending for the VM")
+	    "Requests to inject a service-signal interrupt")
 KVM_VM_STAT(inject_virtio, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	    "Virtio interrupts made pending for the VM")
+	    "Requests to inject a virtio interrupt")
 KVM_VM_STAT(remote_tlb_flush, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
-	    "Flushes of the TLBs of all the vCPUs")
+	    "Never counted by this kernel")
 
 KVM_VCPU_STAT(halt_wait_ns, CUMULATIVE, SECONDS, -9, KVM_NO_DEBUGFS,
 	      "Time spent scheduled away in halts")
 KVM_VCPU_STAT(exit_userspace, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("userspace_handled"),
-	      "Calls of KVM_RUN")
+	      "Returns to user space from KVM_RUN, without those right at its start")
 KVM_VCPU_STAT(exit_null, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Exits from guest mode without an interception code")
 KVM_VCPU_STAT(exit_external_request, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
@@ -38,7 +38,7 @@ KVM_VCPU_STAT(exit_instruction, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 KVM_VCPU_STAT(exit_pei, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Interceptions for the partial execution of an instruction")
 KVM_VCPU_STAT(halt_no_poll_steal, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Halts without polling because the host CPU was busy with others")
+	      "Decisions against polling for steal time, up to two per halt")
 KVM_VCPU_STAT(instruction_lctl, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "LOAD CONTROL instructions handled")
 KVM_VCPU_STAT(instruction_lctlg, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
@@ -51,61 +51,61 @@ KVM_VCPU_STAT(exit_program_interruption, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Interceptions for a program interruption")
 KVM_VCPU_STAT(exit_instr_and_program, CUMULATIVE, NONE, 0,
 	      KVM_DEBUGFS_AS("exit_instr_and_program_int"),
-	      "Interceptions for an instruction with a program interruption")
+	      "Never counted by this kernel")
 KVM_VCPU_STAT(exit_operation_exception, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Interceptions for an operation exception")
 KVM_VCPU_STAT(deliver_ckc, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Clock comparator interrupts delivered")
+	      "Clock comparator interrupts that KVM delivered")
 KVM_VCPU_STAT(deliver_cputm, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "CPU timer interrupts delivered")
+	      "CPU timer interrupts that KVM delivered")
 KVM_VCPU_STAT(deliver_external_call, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "External-call interrupts delivered")
+	      "External-call interrupts that KVM delivered")
 KVM_VCPU_STAT(deliver_emergency_signal, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Emergency-signal interrupts delivered")
+	      "Emergency-signal interrupts that KVM delivered")
 KVM_VCPU_STAT(deliver_service_signal, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Service-signal interrupts delivered")
+	      "Service-signal interrupts that KVM delivered")
 KVM_VCPU_STAT(deliver_virtio, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Virtio interrupts delivered")
+	      "Virtio interrupts that KVM delivered")
 KVM_VCPU_STAT(deliver_stop_signal, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Stop signals delivered")
+	      "Never counted by this kernel")
 KVM_VCPU_STAT(deliver_prefix_signal, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Set-prefix signals delivered")
+	      "Set-prefix signals that KVM delivered")
 KVM_VCPU_STAT(deliver_restart_signal, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Restart signals delivered")
+	      "Restart signals that KVM delivered")
 KVM_VCPU_STAT(deliver_program, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Program interrupts delivered")
+	      "Program interrupts that KVM delivered")
 KVM_VCPU_STAT(deliver_io, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "I/O interrupts delivered")
+	      "I/O interrupts that KVM delivered")
 KVM_VCPU_STAT(deliver_machine_check, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Machine checks delivered")
+	      "Machine checks that KVM delivered")
 KVM_VCPU_STAT(exit_wait_state, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Times the guest entered an enabled wait")
+	      "Interceptions for a wait state, enabled or disabled")
 KVM_VCPU_STAT(inject_ckc, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Clock comparator interrupts made pending")
+	      "Requests to inject a clock comparator interrupt")
 KVM_VCPU_STAT(inject_cputm, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "CPU timer interrupts made pending")
+	      "Requests to inject a CPU timer interrupt")
 KVM_VCPU_STAT(inject_external_call, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "External-call interrupts made pending")
+	      "Requests to inject an external-call interrupt")
 KVM_VCPU_STAT(inject_emergency_signal, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Emergency-signal interrupts made pending")
+	      "Requests to inject an emergency-signal interrupt")
 KVM_VCPU_STAT(inject_mchk, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Machine checks made pending for the vCPU")
+	      "Requests to inject a machine check")
 KVM_VCPU_STAT(inject_pfault_init, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Pfault-init interrupts made pending")
+	      "Requests to inject a pfault-init interrupt")
 KVM_VCPU_STAT(inject_program, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Program interrupts made pending")
+	      "Requests to inject a program interrupt")
 KVM_VCPU_STAT(inject_restart, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Restart interrupts made pending")
+	      "Requests to inject a restart interrupt")
 KVM_VCPU_STAT(inject_set_prefix, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Set-prefix signals made pending")
+	      "Requests to inject a set-prefix signal")
 KVM_VCPU_STAT(inject_stop_signal, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Stop signals made pending")
+	      "Requests to inject a stop signal")
 KVM_VCPU_STAT(instruction_epsw, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "EXTRACT PSW instructions handled")
 KVM_VCPU_STAT(instruction_gs, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Guarded-storage instructions handled")
 KVM_VCPU_STAT(instruction_io_other, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "I/O instructions handled other than TPI and TSCH")
+	      "I/O instructions other than TPI and TSCH, left to user space")
 KVM_VCPU_STAT(instruction_lpsw, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "LOAD PSW instructions handled")
 KVM_VCPU_STAT(instruction_lpswe, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
@@ -173,7 +173,7 @@ KVM_VCPU_STAT(instruction_sigp_stop_store_status, CUMULATIVE, NONE, 0, KVM_DEBUG
 KVM_VCPU_STAT(instruction_sigp_store_status, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "SIGP STORE STATUS AT ADDRESS orders handled")
 KVM_VCPU_STAT(instruction_sigp_store_adtl_status, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "SIGP STORE ADDITIONAL STATUS AT ADDRESS orders handled")
+	      "SIGP STORE ADDITIONAL STATUS AT ADDRESS orders left to user space")
 KVM_VCPU_STAT(instruction_sigp_arch, CUMULATIVE, NONE, 0,
 	      KVM_DEBUGFS_AS("instruction_sigp_set_arch"),
 	      "SIGP SET ARCHITECTURE orders handled")

@@ -7,40 +7,40 @@
 KVM_VM_STAT(mmu_shadow_zapped, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	    "Shadow pages that were zapped")
 KVM_VM_STAT(mmu_pte_write, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	    "Guest writes to a write-protected page table")
+	    "Guest writes that KVM emulated while it shadowed page tables of the guest")
 KVM_VM_STAT(mmu_pde_zapped, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	    "Page directory entries zapped because the guest wrote to them")
+	    "Shadow entries above the last level zapped because the guest wrote to theirs")
 KVM_VM_STAT(mmu_flooded, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	    "Shadow pages zapped because the guest kept writing to them")
+	    "Shadow pages zapped because the guest kept writing to theirs, or misaligned")
 KVM_VM_STAT(mmu_recycled, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	    "Shadow pages reclaimed to make room for others")
+	    "Shadow pages zapped to make room for others or to give memory back")
 KVM_VM_STAT(mmu_cache_miss, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	    "Shadow pages that had to be allocated, none could be reused")
-KVM_VM_STAT(mmu_unsync, INSTANT, NONE, 0, KVM_DEBUGFS,
+KVM_VM_STAT(mmu_unsync, INSTANT, NONE, 0, KVM_DEBUGFS_RO,
 	    "Shadow pages that are out of sync with the guest page table")
 KVM_VM_STAT(remote_tlb_flush, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	    "Flushes of the TLBs of all the vCPUs")
+	    "Flushes of the TLBs of all the vCPUs that interrupted one of them or that Hyper-V did")
 KVM_VM_STAT(lpages, INSTANT, NONE, 0, KVM_DEBUGFS_RO_AS("largepages"),
-	    "Huge pages that are mapped now")
+	    "Mappings of huge pages that there are now")
 KVM_VM_STAT(nx_lpage_splits, INSTANT, NONE, 0, KVM_DEBUGFS_RO_AS("nx_largepages_splitted"),
 	    "Huge pages that are split now to keep them from being executable")
 KVM_VM_STAT(max_mmu_page_hash_collisions, PEAK, NONE, 0, KVM_DEBUGFS,
-	    "Longest chain seen in the hash of shadow pages")
+	    "Most other pages met when a shadow page was looked up in their hash")
 
 KVM_VCPU_STAT(halt_wait_ns, CUMULATIVE, SECONDS, -9, KVM_NO_DEBUGFS,
 	      "Time spent scheduled away in halts")
 KVM_VCPU_STAT(pf_fixed, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Page faults that KVM resolved by mapping the page")
+	      "Page faults for which KVM set an entry, also one that leads to emulation")
 KVM_VCPU_STAT(pf_guest, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Page faults that were injected into the guest")
 KVM_VCPU_STAT(tlb_flush, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Flushes of the whole guest TLB")
+	      "Flushes of the vCPU's TLB other than of single addresses")
 KVM_VCPU_STAT(invlpg, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "INVLPG instructions that KVM emulated")
+	      "Flushes of single addresses that KVM emulated: INVLPG, INVPCID")
 KVM_VCPU_STAT(exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Exits from guest mode")
 KVM_VCPU_STAT(io_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Exits to user space for port I/O")
+	      "Exits for port I/O, also to devices in the kernel")
 KVM_VCPU_STAT(mmio_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Exits to user space for memory-mapped I/O")
 KVM_VCPU_STAT(signal_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
@@ -50,9 +50,9 @@ KVM_VCPU_STAT(irq_window_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("irq_window"
 KVM_VCPU_STAT(nmi_window_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("nmi_window"),
 	      "Exits because the guest became ready for an NMI")
 KVM_VCPU_STAT(l1d_flush, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Flushes of the L1 data cache before guest entry")
+	      "Flushes of the L1 data cache before guest entry, only on Intel")
 KVM_VCPU_STAT(halt_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Exits because the guest executed HLT")
+	      "Halts of the guest, whether KVM or user space waits for their end")
 KVM_VCPU_STAT(request_irq_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS_AS("request_irq"),
 	      "Returns to user space because it asked for the interrupt window")
 KVM_VCPU_STAT(irq_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
@@ -60,15 +60,15 @@ KVM_VCPU_STAT(irq_exits, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 KVM_VCPU_STAT(host_state_reload, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Reloads of the host state that guest entry had replaced")
 KVM_VCPU_STAT(fpu_reload, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Loads of the guest FPU state before KVM_RUN enters the guest")
+	      "Loads of user space's FPU state, as when KVM_RUN ends")
 KVM_VCPU_STAT(insn_emulation, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Instructions that KVM emulated")
+	      "Instructions that KVM decoded for emulation")
 KVM_VCPU_STAT(insn_emulation_fail, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Instructions that KVM failed to emulate")
 KVM_VCPU_STAT(hypercalls, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Hypercalls of the guest")
 KVM_VCPU_STAT(irq_injections, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Interrupts injected into the guest")
+	      "Interrupts injected into the guest, without those that APICv delivers")
 KVM_VCPU_STAT(nmi_injections, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "NMIs injected into the guest")
 KVM_VCPU_STAT(req_event, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
@@ -80,6 +80,6 @@ KVM_VCPU_STAT(directed_yield_successful, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
 KVM_VCPU_STAT(guest_mode, INSTANT, BOOLEAN, 0, KVM_NO_DEBUGFS,
 	      "Whether the vCPU runs a guest of the guest")
 KVM_VCPU_STAT(preemption_reported, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Preemptions of the vCPU that were shown to the guest")
+	      "Preemptions of the vCPU between instructions, which a guest with steal time sees")
 KVM_VCPU_STAT(preemption_other, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
-	      "Preemptions of the vCPU that were not shown to the guest")
+	      "Preemptions of the vCPU within an instruction, which the guest does not see")
