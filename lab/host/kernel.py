@@ -75,7 +75,7 @@ def build(record):
     KVM alone where the record has no image.
     """
     targets = [Path(record.image).name, "modules"] if record.image else [
-        f"arch/{record.srcarch}/kvm/"]
+        "KBUILD_MODULES=1", f"arch/{record.srcarch}/kvm/"]
     commands = [record.make(*targets)]
     if record.extmod:
         folder = record.kernel / "extmod"
