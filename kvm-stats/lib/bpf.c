@@ -8,64 +8,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <linux/capability.h>
 
 #include "bpf_check.h"
 #include "bpf_iterator.h"
 #include "bpf_layout.h"
+#include "facts.h"
 #include "file.h"
 #include "own_vm.h"
 #include "source.h"
 
 #define say(text, ...) snprintf(text, sizeof(text), __VA_ARGS__)
 
-/* Whether a file's text has this in it; a file that cannot be read has not. */
-static bool file_has(const char *path, const char *text)
-{
-	char line[4096];
-	FILE *file = fopen(path, "re");
-	bool found = false;
-
-	while (file && !found && fgets(line, sizeof(line), file))
-		found = strstr(line, text);
-	if (file)
-		fclose(file);
-	return found;
-}
-
-/* Its inode has the same number in every kernel (PROC_PID_INIT_INO). */
-static bool in_first_pid_namespace(void)
-{
-	char link[32] = "";
-
-	return readlink("/proc/self/ns/pid", link, sizeof(link) - 1) < 0 ||
-	       !strcmp(link, "pid:[4026531836]");
-}
-
-/* The effective capabilities. */
-static unsigned long long capabilities(void)
-{
-	unsigned long long mask = 0;
-	char line[256];
-	FILE *file = fopen("/proc/self/status", "re");
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "CapEff: %llx", &mask) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return mask;
-}
-
 static void explain_permission(struct kvmstats_probe *p)
 {
-	unsigned long long mask = capabilities();
-	bool admin = mask & 1ULL << CAP_SYS_ADMIN;
-	bool bpf = admin || mask & 1ULL << CAP_BPF;
-	bool perfmon = admin || mask & 1ULL << CAP_PERFMON;
-	struct rlimit limit = { 0 };
+	const bool admin = facts_capable(CAP_SYS_ADMIN);
+	const bool bpf = admin || facts_capable(CAP_BPF);
+	const bool perfmon = admin || facts_capable(CAP_PERFMON);
 
 	if (!bpf || !perfmon) {
 		say(p->why, "permission denied: no %s%s%s", bpf ? "" : "CAP_BPF",
@@ -73,20 +33,18 @@ static void explain_permission(struct kvmstats_probe *p)
 		say(p->help, "run it as root, or with CAP_BPF and CAP_PERFMON");
 		return;
 	}
-	getrlimit(RLIMIT_MEMLOCK, &limit);
 	say(p->why, "permission denied, with CAP_BPF and CAP_PERFMON");
-	if (!file_has("/proc/self/uid_map", "4294967295"))
+	if (!facts_first_user_namespace())
 		say(p->help, "run it outside of this user namespace: its capabilities do not count");
 	else
 		say(p->help, "before Linux 5.11 RLIMIT_MEMLOCK counts, here %llu KiB: raise it",
-		    (unsigned long long)limit.rlim_cur / 1024);
+		    facts_memlock());
 }
 
 /* Why the kernel does not take the program. */
 static void explain_load(int error, struct kvmstats_probe *p)
 {
-	/* The level in brackets is the one in force. */
-	if (file_has("/sys/kernel/security/lockdown", "[confidentiality]")) {
+	if (facts_confidential()) {
 		say(p->why, "the kernel is locked down: confidentiality keeps BPF from reading its memory");
 		say(p->help, "boot with lockdown=integrity, which does not");
 		return;
@@ -190,19 +148,19 @@ static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 		explain_own_vm(error, p);
 		goto no_vm;
 	}
-	error = bpf_iterator_open(&iterator, &types.layout, p->why, sizeof(p->why));
+	error = bpf_iterator_open_checked(&iterator, &types, &own, p->why, sizeof(p->why));
 	if (error) {
 		explain_load(error, p);
 		goto no_iterator;
 	}
-	error = bpf_check_values(iterator, &types, &own, p->why, sizeof(p->why)) ?:
-		set_tables(k, &types, &own, p);
+	error = set_tables(k, &types, &own, p);
 	if (error) {
 		bpf_iterator_close(iterator);
 		goto no_iterator;
 	}
-	if (!in_first_pid_namespace())
+	if (!facts_first_pid_namespace())
 		say(p->why, "sees the VMs of its PID namespace only");
+	facts_names(k, p);
 	*state = iterator;
 no_iterator:
 	own_vm_close(&own);

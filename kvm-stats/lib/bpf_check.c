@@ -174,8 +174,8 @@ static int check_once(struct bpf_iterator *iterator, const struct bpf_kvm_types 
 		       layout->vcpu_stat_size, why, why_size);
 }
 
-int bpf_check_values(struct bpf_iterator *iterator, const struct bpf_kvm_types *types,
-		     const struct own_vm *own, char *why, size_t why_size)
+static int check_values(struct bpf_iterator *iterator, const struct bpf_kvm_types *types,
+			const struct own_vm *own, char *why, size_t why_size)
 {
 	__u64 *buffer = calloc(4, BPF_VALUES_MAX);
 	int i, same = 0;
@@ -188,4 +188,22 @@ int bpf_check_values(struct bpf_iterator *iterator, const struct bpf_kvm_types *
 	if (!same)
 		return fail(EAGAIN, "the statistics of a VM of this process do not come to rest");
 	return same < 0 ? same : 0;
+}
+
+int bpf_iterator_open_checked(struct bpf_iterator **opened,
+			      const struct bpf_kvm_types *types,
+			      const struct own_vm *own, char *why, size_t why_size)
+{
+	struct bpf_iterator *iterator;
+	int error;
+
+	error = bpf_iterator_open(&iterator, &types->layout, why, why_size);
+	if (error)
+		return error;
+	error = check_values(iterator, types, own, why, why_size);
+	if (error)
+		bpf_iterator_close(iterator);
+	else
+		*opened = iterator;
+	return error;
 }

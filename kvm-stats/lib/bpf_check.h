@@ -24,12 +24,13 @@ int bpf_check_types(const char *kind, const struct kvmstats_table *described,
 		    char *why, size_t why_size);
 
 /*
- * What the program copies of the caller's own VM against what the VM's
- * statistics files say; where the kernel has none, against what its vCPU did.
- * Returns 0, or a negative errno and the reason, in words, in why.
+ * Load the program, and compare what it copies of the caller's own VM with what
+ * the VM's statistics files say; where the kernel has none, with what its vCPU
+ * did. Returns 0, or a negative errno and the reason, in words, in why: -EPROTO
+ * if it copies something else.
  */
-int bpf_check_values(struct bpf_iterator *iterator,
-		     const struct bpf_kvm_types *types, const struct own_vm *own,
-		     char *why, size_t why_size);
+int bpf_iterator_open_checked(struct bpf_iterator **iterator,
+			      const struct bpf_kvm_types *types,
+			      const struct own_vm *own, char *why, size_t why_size);
 
 #endif /* KVMSTATS_BPF_CHECK_H */

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "abi.h"
+#include "facts.h"
 #include "proc.h"
 #include "reader.h"
 
@@ -69,9 +70,14 @@ struct files_state {
 
 static int files_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 {
-	struct files_state *s = calloc(1, sizeof(*s));
-	int fd, ret = s ? reader_open(&s->reader) : -ENOMEM;
+	struct files_state *s;
+	int fd, ret;
 
+	ret = facts_borrow(p);
+	if (ret)
+		return ret;
+	s = calloc(1, sizeof(*s));
+	ret = s ? reader_open(&s->reader) : -ENOMEM;
 	if (ret) {
 		free(s);
 		snprintf(p->why, sizeof(p->why), "%s", strerror(-ret));

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "abi.h"
+#include "facts.h"
 #include "reader.h"
 
 struct next_vm {
@@ -84,6 +85,7 @@ static int next_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 	s->kvm = kvm;
 	s->end = &s->first;
 	core_raise_files();
+	facts_names(k, p);
 	*state = s;
 	return 0;
 fail:

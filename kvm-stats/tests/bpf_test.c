@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The BPF source refuses to copy what the kernel's descriptors do not describe:
- * each number that it has from the kernel's type information is made wrong in
- * turn. Needs /dev/kvm and CAP_BPF, CAP_PERFMON; prints TAP.
+ * The BPF source sees every VM once, whoever has its files; and it refuses to copy
+ * what the kernel's descriptors do not describe: each number that it has from the
+ * kernel's type information is made wrong in turn. Needs /dev/kvm and CAP_BPF,
+ * CAP_PERFMON; prints TAP.
  */
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "bpf_check.h"
 #include "file.h"
@@ -28,11 +33,9 @@ static int check_layout(const struct bpf_kvm_types *types,
 	int error;
 
 	changed.layout = *layout;
-	error = bpf_iterator_open(&iterator, layout, why, sizeof(why));
-	if (error)
-		return error;
-	error = bpf_check_values(iterator, &changed, own, why, sizeof(why));
-	bpf_iterator_close(iterator);
+	error = bpf_iterator_open_checked(&iterator, &changed, own, why, sizeof(why));
+	if (!error)
+		bpf_iterator_close(iterator);
 	return error;
 }
 
@@ -107,6 +110,125 @@ static void test_table(const char *kind, int fd, const struct kvmstats_table *me
 	kvmstats_free_table(table);
 }
 
+/* How many records there are of this process, or -1; the last one in *found. */
+static int count_records(struct bpf_iterator *iterator, pid_t pid,
+			 const struct bpf_record **found)
+{
+	const struct bpf_record **records;
+	int i, n = bpf_iterator_read(iterator, &records), count = 0;
+
+	if (n < 0)
+		return n;
+	for (i = 0; i < n; i++) {
+		if (records[i]->pid != pid)
+			continue;
+		*found = records[i];
+		count++;
+	}
+	return count;
+}
+
+/* Until it is killed. */
+static void *make_vm(void *pipe)
+{
+	struct own_vm own;
+	char ready = !own_vm_open(&own, why, sizeof(why));
+
+	if (write(*(int *)pipe, &ready, 1) == 1)
+		pause();
+	return NULL;
+}
+
+/* A process that has a VM, but in another thread than the first one, which ends. */
+static pid_t fork_headless(void)
+{
+	char ready = 0;
+	pthread_t thread;
+	int pipes[2];
+	pid_t pid;
+
+	if (pipe(pipes))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		pthread_create(&thread, NULL, make_vm, &pipes[1]);
+		pthread_exit(NULL);
+	}
+	if (read(pipes[0], &ready, 1) != 1 || !ready)
+		return -1;
+	close(pipes[0]);
+	close(pipes[1]);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void test_who(const struct bpf_layout *layout, const struct own_vm *own)
+{
+	const struct bpf_record *record = NULL;
+	struct bpf_iterator *iterator;
+	int copy, count;
+	pid_t pid;
+
+	if (bpf_iterator_open(&iterator, layout, why, sizeof(why))) {
+		tap_result(false, "%s", why);
+		return;
+	}
+	copy = dup(own->vcpu);
+	pid = fork();
+	if (!pid) {
+		pause();
+		_exit(0);
+	}
+	count = count_records(iterator, getpid(), &record);
+	tap_result(count == 2, "a VM and its vCPU, each once: %d", count);
+	count = count_records(iterator, pid, &record);
+	tap_result(!count, "a process that inherited them has none: %d", count);
+	end(pid);
+	close(copy);
+
+	pid = fork_headless();
+	tap_result(pid > 0, "a process whose first thread has ended");
+	if (pid > 0) {
+		/* The thread may be there a little longer. */
+		usleep(100000);
+		count = count_records(iterator, pid, &record);
+		tap_result(count == 2, "its VM and vCPU, each once: %d", count);
+		tap_result(count == 2 && record->tid != pid && (record->tid || !own->halts),
+			   "and the vCPU's thread");
+		end(pid);
+		count = count_records(iterator, pid, &record);
+		tap_result(!count, "nothing of it when it has ended: %d", count);
+	}
+	bpf_iterator_close(iterator);
+}
+
+/* The VM's own file is closed, the vCPU's is not. */
+static void test_without_file(struct own_vm *own)
+{
+	const struct kvmstats_options options = { .source = "bpf" };
+	const struct kvmstats_vm *vm = NULL;
+	struct kvmstats *k;
+
+	close(own->vm_stats);
+	close(own->vm);
+	own->vm = own->vm_stats = -1;
+	if (!kvmstats_open(&k, &options) && !kvmstats_sample(k)) {
+		for (vm = kvmstats_first(k); vm && vm->pid != getpid(); vm = vm->next)
+			;
+		tap_result(vm && !vm->values && vm->vcpus == 1 &&
+			   vm->vcpu[0]->id == OWN_VCPU_ID,
+			   "a VM without a file is there, with its vCPU");
+		kvmstats_close(k);
+	} else {
+		tap_result(false, "the source bpf");
+	}
+}
+
 int main(void)
 {
 	struct bpf_kvm_types types;
@@ -124,6 +246,8 @@ int main(void)
 		test_table("vCPU", own.vcpu_stats, types.vcpu,
 			   types.layout.vcpu_stat_size);
 	}
+	test_who(&types.layout, &own);
+	test_without_file(&own);
 	own_vm_close(&own);
 	bpf_types_free(&types);
 	return tap_end();
