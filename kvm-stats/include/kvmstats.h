@@ -155,7 +155,7 @@ struct kvmstats_vm {
 	uint64_t elapsed;	/* since the sample before, nanoseconds; 0 if fresh */
 	const void *values;	/* table KVMSTATS_VM; NULL: the source has none */
 	const void *before;	/* of the sample before; undefined if fresh */
-	/* vCPUs of several VMs of the process: the kernel does not say whose */
+	/* vCPUs of several VMs of the process, whose the kernel does not say */
 	bool mixed;
 	unsigned int vcpus;
 	struct kvmstats_vcpu *const *vcpu;	/* in order of id */

@@ -450,24 +450,40 @@ static int on_process(void *arg, int dirfd, int pid)
 	return 0;
 }
 
-/* The VM that a file belongs to, for all time. */
+static bool is_vm(const struct taken *t)
+{
+	return t->from.kind == KVM_FD_VM || t->from.kind == KVM_FD_VM_STATS;
+}
+
+/* Descriptors are far below; it goes down from here. */
+#define KEY_MIXED	UINT32_MAX
+
+/*
+ * The VM that a file belongs to, for all time. Of vCPUs of several VMs the kernel
+ * does not say whose they are: they are put together as well as may be, those of
+ * one id apart.
+ */
 static uint64_t vm_key(const struct process *p, const struct taken *t)
 {
 	uint64_t key = (uint64_t)p->pid << 32;
+	const struct taken *other;
+	uint32_t same = 0;
 
 	if (t->number)
 		return t->number;
 	if (p->vms <= 1)
 		return key;
-	/* Of a vCPU the kernel does not say whose it is. */
-	if (t->from.kind == KVM_FD_VCPU || t->from.kind == KVM_FD_VCPU_STATS)
-		return key | UINT32_MAX;
-	return key | t->from.num;
+	if (is_vm(t))
+		return key | t->from.num;
+	for (other = p->taken; other; other = other->next)
+		same += other->from.kind == t->from.kind && other->from.id == t->from.id &&
+			other->from.num < t->from.num;
+	return key | (KEY_MIXED - same);
 }
 
-static bool is_vm(const struct taken *t)
+static bool is_mixed(const struct process *p, const struct taken *t)
 {
-	return t->from.kind == KVM_FD_VM || t->from.kind == KVM_FD_VM_STATS;
+	return !t->number && p->vms > 1 && !is_vm(t);
 }
 
 static void read_process(struct kvmstats *k, struct files_state *s, struct process *p)
@@ -496,7 +512,7 @@ static void read_process(struct kvmstats *k, struct files_state *s, struct proce
 		if (!vm)
 			continue;
 		core_vm_number(k, vm, t->number);
-		core_vm_mixed(vm, (uint32_t)key == UINT32_MAX);
+		core_vm_mixed(vm, is_mixed(p, t));
 		reader_vcpu(k, &s->reader, &t->file, vm, t->from.id, t->tid);
 		if (t->gone.hup || p->gone.hup)
 			core_vm_ended(vm);

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/kvm.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ static const unsigned char busy_guest[] = { 0xeb, 0xfe };	/* jmp to itself */
 #endif
 
 struct vm {
+	volatile bool stop;
 	int fd, stats;
 	int vcpus;
 	int *vcpu, *vcpu_stats;
@@ -57,16 +59,28 @@ static int check(int ret, const char *what)
 }
 
 #ifdef CODE
+static void nothing(int signal)
+{
+}
+
+struct run {
+	struct vm *vm;
+	int fd;
+};
+
 static void *run(void *arg)
 {
-	int fd = (long)arg;
+	struct run *run = arg;
+	int fd = run->fd;
 	struct kvm_run *state = mmap(NULL, run_size, PROT_READ | PROT_WRITE, MAP_SHARED,
 				     fd, 0);
 
 	if (state == MAP_FAILED)
 		err(1, "mmap");
-	for (;;)
+	while (!run->vm->stop)
 		ioctl(fd, KVM_RUN, 0);
+	munmap(state, run_size);
+	free(run);
 	return NULL;
 }
 
@@ -111,15 +125,18 @@ static void start_vcpu(struct vm *vm, int i)
 	struct kvm_mp_state state = { .mp_state = KVM_MP_STATE_RUNNABLE };
 	struct kvm_regs regs = { .rip = CODE, .rsp = 0x8000, .rflags = 2 };
 	struct kvm_sregs sregs;
+	struct run *arg = malloc(sizeof(*arg));
 	char name[16];
 
+	arg->vm = vm;
+	arg->fd = vm->vcpu[i];
 	check(ioctl(vm->vcpu[i], KVM_GET_SREGS, &sregs), "sregs");
 	sregs.cs.selector = 0;
 	sregs.cs.base = 0;
 	check(ioctl(vm->vcpu[i], KVM_SET_SREGS, &sregs), "sregs");
 	check(ioctl(vm->vcpu[i], KVM_SET_REGS, &regs), "regs");
 	check(ioctl(vm->vcpu[i], KVM_SET_MP_STATE, &state), "mp_state");
-	if (pthread_create(&vm->thread[i], NULL, run, (void *)(long)vm->vcpu[i]))
+	if (pthread_create(&vm->thread[i], NULL, run, arg))
 		errx(1, "pthread_create");
 	snprintf(name, sizeof(name), "CPU %d/KVM", i % 1000);
 	pthread_setname_np(vm->thread[i], name);
@@ -159,18 +176,19 @@ static void make_vm(struct vm *vm, int kvm, bool keep)
 #endif
 }
 
-/*
- * As a VMM does that unplugs a VM: everything closed. Its threads are gone in
- * KVM_RUN's way: the fd is replaced by one on which it fails.
- */
+/* As a VMM of many VMs does: everything closed, but the numbers are in use. */
 static void take_away(struct vm *vm)
 {
 	int i, null = check(open("/dev/null", O_RDWR), "/dev/null");
 
 	for (i = 0; i < vm->vcpus; i++) {
 #ifdef CODE
-		pthread_cancel(vm->thread[i]);
-		pthread_join(vm->thread[i], NULL);
+		vm->stop = true;
+		/* A signal that comes just before KVM_RUN is lost: again. */
+		do {
+			pthread_kill(vm->thread[i], SIGUSR1);
+			usleep(1000);
+		} while (pthread_tryjoin_np(vm->thread[i], NULL));
 #endif
 		close(vm->vcpu_stats[i]);
 		dup2(null, vm->vcpu[i]);
@@ -187,17 +205,21 @@ int main(int argc, char **argv)
 	struct vm *vm;
 	char line[16];
 
-	while ((c = getopt(argc, argv, "kb")) != -1) {
+	while ((c = getopt(argc, argv, "+kb")) != -1) {
 		keep |= c == 'k';
 		busy |= c == 'b';
 		if (c == '?')
 			return 2;
 	}
-	if (argc - optind != 2)
+	/* more may follow, as on the command line of a VMM that it stands for */
+	if (argc - optind < 2)
 		errx(2, "usage: vmm [-k] [-b] VMS VCPUS");
 	vms = atoi(argv[optind]);
 	vcpus = atoi(argv[optind + 1]);
 	vm = calloc(vms, sizeof(*vm));
+#ifdef CODE
+	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = nothing }, NULL);
+#endif
 	kvm = check(open("/dev/kvm", O_RDWR | O_CLOEXEC), "/dev/kvm");
 	run_size = check(ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0), "KVM_GET_VCPU_MMAP_SIZE");
 	for (i = 0; i < vms; i++)
