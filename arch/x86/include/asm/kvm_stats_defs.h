@@ -24,13 +24,31 @@ KVM_VM_STAT(lpages, INSTANT, NONE, 0, KVM_DEBUGFS_RO_AS("largepages"),
 	    "Mappings of huge pages that there are now")
 KVM_VM_STAT(nx_lpage_splits, INSTANT, NONE, 0, KVM_DEBUGFS_RO_AS("nx_largepages_splitted"),
 	    "Huge pages that are split now to keep them from being executable")
+KVM_VM_STAT(pages_4k, INSTANT, NONE, 0, KVM_NO_DEBUGFS,
+	    "Mappings of pages of 4 KiB that there are now")
+KVM_VM_STAT(pages_2m, INSTANT, NONE, 0, KVM_NO_DEBUGFS,
+	    "Mappings of pages of 2 MiB, or 4 MiB, that there are now")
+KVM_VM_STAT(pages_1g, INSTANT, NONE, 0, KVM_NO_DEBUGFS,
+	    "Mappings of pages of 1 GiB that there are now")
+KVM_VM_STAT(max_mmu_rmap_size, PEAK, NONE, 0, KVM_NO_DEBUGFS,
+	    "Most mappings that a page had before another one was added")
 KVM_VM_STAT(max_mmu_page_hash_collisions, PEAK, NONE, 0, KVM_DEBUGFS,
 	    "Most other pages met when a shadow page was looked up in their hash")
 
 KVM_VCPU_STAT(halt_wait_ns, CUMULATIVE, SECONDS, -9, KVM_NO_DEBUGFS,
 	      "Time spent scheduled away in halts")
+KVM_VCPU_STAT(pf_taken, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
+	      "Page faults that KVM handled, without those of known MMIO")
 KVM_VCPU_STAT(pf_fixed, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Page faults for which KVM set an entry, also one that leads to emulation")
+KVM_VCPU_STAT(pf_emulate, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
+	      "Page faults of pf_taken that ask for emulation")
+KVM_VCPU_STAT(pf_spurious, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
+	      "Page faults of pf_taken that found the entry as it had to be")
+KVM_VCPU_STAT(pf_fast, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
+	      "Page faults that were resolved without mmu_lock")
+KVM_VCPU_STAT(pf_mmio_spte_created, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
+	      "Entries set that mark MMIO")
 KVM_VCPU_STAT(pf_guest, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Page faults that were injected into the guest")
 KVM_VCPU_STAT(tlb_flush, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
@@ -79,6 +97,8 @@ KVM_VCPU_STAT(directed_yield_successful, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
 	      "Directed yields that gave the CPU to another vCPU")
 KVM_VCPU_STAT(guest_mode, INSTANT, BOOLEAN, 0, KVM_NO_DEBUGFS,
 	      "Whether the vCPU runs a guest of the guest")
+KVM_VCPU_STAT(nested_run, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
+	      "Times the guest entered a guest of its own, without entries that failed")
 KVM_VCPU_STAT(preemption_reported, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Preemptions of the vCPU between instructions, which a guest with steal time sees")
 KVM_VCPU_STAT(preemption_other, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
