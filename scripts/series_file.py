@@ -52,8 +52,10 @@ def no_arguments(usage):
 
 def git(*args, tree=TREE, index=None, data=None, check=True):
     """Output of git in the tree, as bytes; index is a file to use instead."""
+    # The same patches are the same commits, whoever makes the tree, and when.
     env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull,
-           "GIT_CONFIG_NOSYSTEM": "1"}
+           "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_DATE": "@0 +0000",
+           "GIT_COMMITTER_DATE": "@0 +0000"}
     if index:
         env["GIT_INDEX_FILE"] = str(index)
     done = subprocess.run(["git", "-C", str(tree), *map(str, args)], env=env,

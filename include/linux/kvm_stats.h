@@ -4,6 +4,7 @@
 
 #include <linux/bitops.h>
 #include <linux/kernel.h>
+#include <linux/kvm.h>
 #include <linux/types.h>
 
 struct kvm;
@@ -55,25 +56,39 @@ enum kvm_stat_kind {
 };
 
 /**
- * struct kvm_stats_debugfs_item - a statistic and its file in debugfs
+ * struct kvm_stats_item - a statistic, as its line says
  * @name: the member of the statistics structure; NULL ends the table
- * @debugfs_name: name of the file, NULL if it is @name
+ * @debugfs_name: name of its file in debugfs, NULL if it is @name
+ * @mode: mode of its file in debugfs, 0 if there is none
+ * @kind: whether it is in struct kvm_vm_stat or struct kvm_vcpu_stat
  * @offset: bytes from the start of struct kvm or struct kvm_vcpu to the u64
- * @kind: which of the two structures
- * @mode: mode of the file, 0 if there is none
+ * @size: bytes of the member, one u64 or an array of them
+ * @flags: KVM_STATS_{TYPE,UNIT,BASE}_*
+ * @exponent: the unit is multiplied by 10 to the power of this
  */
-struct kvm_stats_debugfs_item {
+struct kvm_stats_item {
 	const char *name;
 	const char *debugfs_name;
-	int offset;
-	enum kvm_stat_kind kind;
 	umode_t mode;
+	enum kvm_stat_kind kind;
+	int offset;
+	int size;
+	u32 flags;
+	s16 exponent;
 };
 
-extern const struct kvm_stats_debugfs_item debugfs_entries[];
+extern const struct kvm_stats_item kvm_stats_items[];
+
+/* What is asked with each ioctl of a VM or vCPU, KVM_RUN among them. */
+static inline bool kvm_is_stats_ioctl(unsigned int ioctl)
+{
+	return ioctl == KVM_STATS_GETFD || ioctl == KVM_GET_STATS_FD;
+}
 
 long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 		     unsigned int ioctl, unsigned long arg);
+long kvm_stats_next(struct kvm_stats_next __user *argp);
+void kvm_stats_end(struct kvm *kvm);
 void kvm_stats_init(struct module *module);
 
 #endif

@@ -51,7 +51,7 @@ KVM_VCPU_STAT(halt_poll_success_ns, CUMULATIVE, SECONDS, -9, KVM_DEBUGFS,
 KVM_VCPU_STAT(halt_poll_fail_ns, CUMULATIVE, SECONDS, -9, KVM_DEBUGFS,
 	      "Time spent polling in halts in which the vCPU was then scheduled away")
 KVM_VCPU_STAT(blocking, INSTANT, BOOLEAN, 0, KVM_NO_DEBUGFS,
-	      "Whether the vCPU is in a halt, except with kvm-hv")
+	      "Whether the vCPU is scheduled away in a halt")
 
 /* 32 buckets: the last one begins at 2^30 ns, about a second. */
 KVM_VCPU_STAT(halt_poll_success_hist, LOG_HIST(32), SECONDS, -9, KVM_NO_DEBUGFS,

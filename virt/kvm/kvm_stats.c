@@ -1,15 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KVM statistics: the tables made from <linux/kvm_stats_defs.h>, and the file
+ * KVM statistics: the table made from <linux/kvm_stats_defs.h>, and the files
  * through which user space reads the counters of a VM or a vCPU.
  *
- * The format is described in Documentation/virt/kvm/stats.rst.
+ * A file of KVM_STATS_GETFD with n statistics, where its bytes are. Numbers are
+ * in the byte order of the CPU; Documentation/virt/kvm/stats.rst has the rules.
+ *
+ *      0   char id[64]		"kvm-25/vcpu-0"     struct
+ *     64   u32 name_size	48                  kvm_stats_getfd_header
+ *     68   u32 count		n
+ *     72   u32 desc_offset	80
+ *     76   u32 data_offset	80 + n * 64
+ *
+ *     80   u32 flags		type, unit, base    struct kvm_stats_desc
+ *     84   s16 exponent                            of the first statistic
+ *     86   u16 size		1: how many u64
+ *     88   u32 offset		0: after data_offset
+ *     92   u32 bucket_size	0
+ *     96   char name[48]	"halt_successful_poll"
+ *
+ *    144   the descriptor of the second statistic, and so on, 64 bytes each
+ *
+ *     80 + n * 64   the values, u64 each, without holes
+ *
+ * A file of KVM_GET_STATS_FD differs in what is in front of the descriptors:
+ *
+ *      0   u32 flags		0                   struct kvm_stats_header
+ *      4   u32 name_size	48
+ *      8   u32 num_desc	n
+ *     12   u32 id_offset	24
+ *     16   u32 desc_offset	72
+ *     20   u32 data_offset	72 + n * 64
+ *     24   char id[48]
+ *     72   the descriptor of the first statistic
+ *
+ * A file of KVM_STATS_GETFD with the scope KVM_STATS_VCPUS is that of a vCPU with
+ * two statistics more, vcpu_id and vcpu_tid, and with the values of one vCPU
+ * after those of another.
  */
 
 #include <linux/anon_inodes.h>
+#include <linux/fault-inject-usercopy.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/instrumented.h>
 #include <linux/kvm_host.h>
+#include <linux/poll.h>
+#include <linux/rculist.h>
+#include <linux/sched/signal.h>
 #include <linux/seq_file.h>
 #include <linux/uaccess.h>
 
@@ -19,101 +57,124 @@
 #define KVM_DEBUGFS_RO_AS(_name) .mode = 0444, .debugfs_name = _name
 #define KVM_NO_DEBUGFS		.mode = 0
 
-const struct kvm_stats_debugfs_item debugfs_entries[] = {
+/*
+ * What a type is in a descriptor. For example, the line
+ *
+ *   KVM_VCPU_STAT(halt_wait_hist, LOG_HIST(32), SECONDS, -9, ...)
+ *
+ * makes of KVM_STATS_FLAGS_##_type here KVM_STATS_FLAGS_LOG_HIST(32), which is
+ * KVM_STATS_TYPE_LOG_HIST; and of KVM_STATS_ARRAY_##_type in <linux/kvm_stats.h>
+ * KVM_STATS_ARRAY_LOG_HIST(32), which is [32]. So the member of struct
+ * kvm_vcpu_stat is u64 halt_wait_hist[32], and its size says how many buckets.
+ */
+#define KVM_STATS_FLAGS_CUMULATIVE		KVM_STATS_TYPE_CUMULATIVE
+#define KVM_STATS_FLAGS_INSTANT			KVM_STATS_TYPE_INSTANT
+#define KVM_STATS_FLAGS_PEAK			KVM_STATS_TYPE_PEAK
+#define KVM_STATS_FLAGS_LOG_HIST(_buckets)	KVM_STATS_TYPE_LOG_HIST
+
+const struct kvm_stats_item kvm_stats_items[] = {
 #define KVM_VM_STAT(_member, _type, _unit, _exponent, _debugfs, _words)		\
 	{									\
 		.name = #_member,						\
-		.offset = offsetof(struct kvm, stat._member),			\
 		.kind = KVM_STAT_VM,						\
+		.offset = offsetof(struct kvm, stat._member),			\
+		.size = sizeof_field(struct kvm, stat._member),			\
+		.flags = KVM_STATS_FLAGS_##_type | KVM_STATS_UNIT_##_unit |	\
+			 KVM_STATS_BASE_POW10,					\
+		.exponent = _exponent,						\
 		_debugfs							\
 	},
 #define KVM_VCPU_STAT(_member, _type, _unit, _exponent, _debugfs, _words)	\
 	{									\
 		.name = #_member,						\
-		.offset = offsetof(struct kvm_vcpu, stat._member),		\
 		.kind = KVM_STAT_VCPU,						\
+		.offset = offsetof(struct kvm_vcpu, stat._member),		\
+		.size = sizeof_field(struct kvm_vcpu, stat._member),		\
+		.flags = KVM_STATS_FLAGS_##_type | KVM_STATS_UNIT_##_unit |	\
+			 KVM_STATS_BASE_POW10,					\
+		.exponent = _exponent,						\
 		_debugfs							\
 	},
 #include <linux/kvm_stats_defs.h>
 	{ }
 };
 
-/* The number of buckets is in the size of the member. */
-#define KVM_STATS_FLAGS_CUMULATIVE		KVM_STATS_TYPE_CUMULATIVE
-#define KVM_STATS_FLAGS_INSTANT			KVM_STATS_TYPE_INSTANT
-#define KVM_STATS_FLAGS_PEAK			KVM_STATS_TYPE_PEAK
-#define KVM_STATS_FLAGS_LOG_HIST(_buckets)	KVM_STATS_TYPE_LOG_HIST
-
-#define KVM_STATS_DESC(_struct, _member, _flags, _unit, _exponent)		\
-	{									\
-		.flags = (_flags) | KVM_STATS_UNIT_##_unit |			\
-			 KVM_STATS_BASE_POW10,					\
-		.exponent = _exponent,						\
-		/* C takes a name that leaves no room for its NUL. */		\
-		.size = sizeof_field(struct _struct, _member) / sizeof(u64) +	\
-			BUILD_BUG_ON_ZERO(sizeof(#_member) > KVM_STATS_NAME_SIZE), \
-		.offset = offsetof(struct _struct, _member),			\
-		.name = #_member,						\
-	},
-
-static const struct kvm_stats_desc kvm_vm_stats_desc[] = {
-#define KVM_VM_STAT(_member, _type, _unit, _exponent, ...)			\
-	KVM_STATS_DESC(kvm_vm_stat, _member, KVM_STATS_FLAGS_##_type, _unit,	\
-		       _exponent)
+/* How many statistics there are of each kind. */
+enum {
+	KVM_VM_STATS = 0
+#define KVM_VM_STAT(...)	+ 1
 #include <linux/kvm_stats_defs.h>
 };
 
-static const struct kvm_stats_desc kvm_vcpu_stats_desc[] = {
-#define KVM_VCPU_STAT(_member, _type, _unit, _exponent, ...)			\
-	KVM_STATS_DESC(kvm_vcpu_stat, _member, KVM_STATS_FLAGS_##_type, _unit,	\
-		       _exponent)
+enum {
+	KVM_VCPU_STATS = 0
+#define KVM_VCPU_STAT(...)	+ 1
 #include <linux/kvm_stats_defs.h>
 };
 
-/*
- * A member without a line in the defs would have no descriptor: compare with
- * the sum of the sizes of those that have one. There is no padding between char.
- */
-struct kvm_vm_stats_size {
-#define KVM_VM_STAT(_member, ...) char _member[sizeof_field(struct kvm_vm_stat, _member)];
+/* The bytes of all members that have a line: there is no other member, no hole. */
+enum {
+	KVM_VM_STATS_SIZE = 0
+#define KVM_VM_STAT(_member, ...)	+ sizeof_field(struct kvm_vm_stat, _member)
 #include <linux/kvm_stats_defs.h>
 };
 
-struct kvm_vcpu_stats_size {
-#define KVM_VCPU_STAT(_member, ...) char _member[sizeof_field(struct kvm_vcpu_stat, _member)];
+enum {
+	KVM_VCPU_STATS_SIZE = 0
+#define KVM_VCPU_STAT(_member, ...)	+ sizeof_field(struct kvm_vcpu_stat, _member)
 #include <linux/kvm_stats_defs.h>
 };
 
-static_assert(sizeof(struct kvm_vm_stat) == sizeof(struct kvm_vm_stats_size));
-static_assert(sizeof(struct kvm_vcpu_stat) == sizeof(struct kvm_vcpu_stats_size));
+static_assert(sizeof(struct kvm_vm_stat) == KVM_VM_STATS_SIZE);
+static_assert(sizeof(struct kvm_vcpu_stat) == KVM_VCPU_STATS_SIZE);
+
+/* C takes a name that leaves no room for its NUL. */
+#define KVM_VM_STAT(_member, ...)	static_assert(sizeof(#_member) <= KVM_STATS_NAME_SIZE);
+#define KVM_VCPU_STAT(_member, ...)	static_assert(sizeof(#_member) <= KVM_STATS_NAME_SIZE);
+#include <linux/kvm_stats_defs.h>
+
+static struct kvm_stats_desc kvm_vm_stats_desc[KVM_VM_STATS];
+/* The last two are those that only a file of all vCPUs has. */
+static struct kvm_stats_desc kvm_vcpu_stats_desc[KVM_VCPU_STATS + 2];
+
+/* A row of the values of all vCPUs: what is from here on in a struct kvm_vcpu. */
+#define KVM_VCPU_ROW_OFFSET	offsetof(struct kvm_vcpu, stat)
+#define KVM_VCPU_ROW_SIZE	(offsetofend(struct kvm_vcpu, stats_tid) - KVM_VCPU_ROW_OFFSET)
+
+static_assert(sizeof(struct kvm_vcpu_stat) + 2 * sizeof(u64) == KVM_VCPU_ROW_SIZE);
 
 /**
- * struct kvm_stats_segment - a part of a statistics file
+ * struct kvm_stats_part - a part of what is in front of the values
  * @start: bytes from the start of the file
- * @end: bytes from the start of the file to the byte behind it
- * @data: where the bytes are, NULL if they are in the object
- * @offset: bytes from the start of the object, if they are there
+ * @end: bytes from the start of the file to the byte after it
+ * @data: where the bytes are, NULL for the id of the VM or vCPU
  *
- * The object is the struct kvm or struct kvm_vcpu the file was opened on.
- * What lies between two segments reads as zeros.
+ * What is between two parts reads as zeros.
  */
-struct kvm_stats_segment {
+struct kvm_stats_part {
 	size_t start;
 	size_t end;
 	const void *data;
-	size_t offset;
 };
-
-#define KVM_STATS_SEGMENTS	4
 
 /**
  * struct kvm_stats_file - a kind of statistics file
  * @fops: its operations, by which an open file finds its kind
- * @segment: its parts, in the order of the file
+ * @of_vcpu: whether file->private_data is a struct kvm_vcpu, not a struct kvm
+ * @part: header, id and descriptors, in the order of the file
+ * @data_offset: bytes from the start of the file to the values
+ * @getfd: what is at the start of a file of KVM_STATS_GETFD, but for the id
+ * @stats_fd: what is at the start of a file of KVM_GET_STATS_FD
  */
 struct kvm_stats_file {
 	struct file_operations fops;
-	struct kvm_stats_segment segment[KVM_STATS_SEGMENTS];
+	bool of_vcpu;
+	struct kvm_stats_part part[3];
+	size_t data_offset;
+	union {
+		struct kvm_stats_getfd_header getfd;
+		struct kvm_stats_header stats_fd;
+	};
 };
 
 static const struct kvm_stats_file *kvm_stats_file(const struct file *file)
@@ -121,224 +182,301 @@ static const struct kvm_stats_file *kvm_stats_file(const struct file *file)
 	return container_of(file->f_op, const struct kvm_stats_file, fops);
 }
 
-static size_t kvm_stats_size(const struct kvm_stats_file *stats_file)
+static struct kvm *kvm_stats_kvm(const struct file *file)
 {
-	return stats_file->segment[KVM_STATS_SEGMENTS - 1].end;
+	struct kvm_vcpu *vcpu = file->private_data;
+
+	return kvm_stats_file(file)->of_vcpu ? vcpu->kvm : file->private_data;
 }
 
-/*
- * The counters change while they are copied, and no lock would keep a vCPU from
- * counting: every value is live, between values nothing is promised.
- *
- * This is no read_iter: for as few bytes as these an iterator costs more than
- * the copy.
- */
-static ssize_t kvm_stats_read(struct file *file, char __user *buf, size_t len,
-			      loff_t *ppos)
+static const char *kvm_stats_id(const struct file *file)
+{
+	struct kvm_vcpu *vcpu = file->private_data;
+	struct kvm *kvm = file->private_data;
+
+	return kvm_stats_file(file)->of_vcpu ? vcpu->stats_id : kvm->stats_id;
+}
+
+/* Header, id and descriptors: as much of them as there is from *ppos on. */
+static ssize_t kvm_stats_read_front(struct file *file, char __user *buf,
+				    size_t len, loff_t *ppos)
 {
 	const struct kvm_stats_file *stats_file = kvm_stats_file(file);
-	const struct kvm_stats_segment *seg = stats_file->segment;
-	const size_t size = kvm_stats_size(stats_file);
-	size_t pos, end, n, left = 0;
-	ssize_t copied;
-
-	if (*ppos >= size)
-		return 0;
-	pos = *ppos;
-	end = pos + min(len, size - pos);
+	const struct kvm_stats_part *part = stats_file->part;
+	const size_t start = *ppos;
+	const size_t end = start + min(len, stats_file->data_offset - start);
+	size_t pos = start, n, left = 0;
 
 	while (pos < end && !left) {
-		if (pos >= seg->end) {
-			seg++;
+		if (pos >= part->end) {
+			part++;
 			continue;
 		}
-		if (pos < seg->start) {
-			n = min(end, seg->start) - pos;
+		if (pos < part->start) {
+			n = min(end, part->start) - pos;
 			left = clear_user(buf, n);
 		} else {
-			const void *data = seg->data ?: file->private_data + seg->offset;
+			const void *data = part->data ?: kvm_stats_id(file);
 
-			n = min(end, seg->end) - pos;
-			left = copy_to_user(buf, data + (pos - seg->start), n);
+			n = min(end, part->end) - pos;
+			left = copy_to_user(buf, data + (pos - part->start), n);
 		}
 		buf += n - left;
 		pos += n - left;
 	}
 
-	copied = pos - *ppos;
 	*ppos = pos;
-	return !copied && left ? -EFAULT : copied;
+	return left && pos == start ? -EFAULT : pos - start;
 }
 
 /*
- * All the values at once is what a reader asks for again and again. That needs
- * no look at the segments, and a copy of constant size no hardened usercopy
- * check, which would cost more than the copy.
+ * copy_to_user() without the check for hardened usercopy, which costs more than
+ * the copy: that @from and @n are within the counters is checked by the callers.
+ *
+ * Return: how many bytes were not copied.
+ */
+static __always_inline size_t kvm_stats_copy(char __user *buf, const void *from,
+					     size_t n)
+{
+	might_fault();
+	if (should_fail_usercopy() || unlikely(!access_ok(buf, n)))
+		return n;
+	/*
+	 * The counters change meanwhile, and no lock would keep a vCPU from
+	 * counting: every value is live, between values nothing is promised.
+	 */
+	return data_race(({
+		instrument_copy_to_user(buf, from, n);
+		raw_copy_to_user(buf, from, n);
+	}));
+}
+
+/* The values of one VM or vCPU; @pos is in bytes from the first one. */
+static __always_inline ssize_t kvm_stats_values(const void *values, const size_t size,
+						char __user *buf, size_t len, u64 pos)
+{
+	size_t n;
+
+	if (pos >= size)
+		return 0;
+	len = min_t(size_t, len, size - pos);
+	n = len - kvm_stats_copy(buf, values + pos, len);
+	return unlikely(len && !n) ? -EFAULT : n;
+}
+
+static __always_inline ssize_t kvm_vm_values(const void *object, char __user *buf,
+					     size_t len, u64 pos)
+{
+	const struct kvm *kvm = object;
+
+	return kvm_stats_values(&kvm->stat, sizeof(kvm->stat), buf, len, pos);
+}
+
+static __always_inline ssize_t kvm_vcpu_values(const void *object, char __user *buf,
+					       size_t len, u64 pos)
+{
+	const struct kvm_vcpu *vcpu = object;
+
+	return kvm_stats_values(&vcpu->stat, sizeof(vcpu->stat), buf, len, pos);
+}
+
+/*
+ * A row for each vCPU, in the order of their creation. They are never taken from
+ * the list, nor freed, before the last file is closed; new ones come at its end.
+ */
+static __always_inline ssize_t kvm_vcpus_values(const void *object, char __user *buf,
+						size_t len, u64 pos)
+{
+	const struct kvm *kvm = object;
+	const struct kvm_vcpu *vcpu;
+	size_t n, left = 0, copied = 0;
+
+	list_for_each_entry_lockless(vcpu, &kvm->stats_vcpus, stats_vcpus) {
+		const void *row = (const void *)vcpu + KVM_VCPU_ROW_OFFSET;
+
+		if (pos >= KVM_VCPU_ROW_SIZE) {
+			pos -= KVM_VCPU_ROW_SIZE;
+			continue;
+		}
+		if (!len)
+			break;
+		n = min_t(size_t, len, KVM_VCPU_ROW_SIZE - pos);
+		left = kvm_stats_copy(buf, row + pos, n);
+		n -= left;
+		copied += n;
+		if (unlikely(left))
+			break;
+		if (unlikely(fatal_signal_pending(current)))
+			return copied;
+		cond_resched();
+		buf += n;
+		len -= n;
+		pos = 0;
+	}
+	return unlikely(left && !copied) ? -EFAULT : copied;
+}
+
+/*
+ * This is no read_iter: for as few bytes as these an iterator costs more than
+ * the copy.
  */
 static __always_inline ssize_t
-kvm_stats_read_values(struct file *file, char __user *buf, size_t len,
-		      loff_t *ppos, const void *values, const size_t size)
+kvm_stats_read(struct file *file, char __user *buf, size_t len, loff_t *ppos,
+	       ssize_t (*values)(const void *object, char __user *buf, size_t len,
+				 u64 pos))
 {
-	if (*ppos + size == kvm_stats_size(kvm_stats_file(file)) &&
-	    len >= size && !copy_to_user(buf, values, size)) {
-		*ppos += size;
-		return size;
+	const size_t data_offset = kvm_stats_file(file)->data_offset;
+	ssize_t front = 0, n;
+
+	if (unlikely(*ppos < data_offset)) {
+		front = kvm_stats_read_front(file, buf, len, ppos);
+		if (front < 0 || *ppos < data_offset)
+			return front;
 	}
-	return kvm_stats_read(file, buf, len, ppos);
+	n = values(file->private_data, buf + front, len - front, *ppos - data_offset);
+	if (unlikely(n < 0))
+		return front ?: n;
+	*ppos += n;
+	return front + n;
 }
 
 static ssize_t kvm_vm_stats_read(struct file *file, char __user *buf,
 				 size_t len, loff_t *ppos)
 {
-	struct kvm *kvm = file->private_data;
-
-	return kvm_stats_read_values(file, buf, len, ppos, &kvm->stat,
-				     sizeof(kvm->stat));
+	return kvm_stats_read(file, buf, len, ppos, kvm_vm_values);
 }
 
 static ssize_t kvm_vcpu_stats_read(struct file *file, char __user *buf,
 				   size_t len, loff_t *ppos)
 {
-	struct kvm_vcpu *vcpu = file->private_data;
-
-	return kvm_stats_read_values(file, buf, len, ppos, &vcpu->stat,
-				     sizeof(vcpu->stat));
+	return kvm_stats_read(file, buf, len, ppos, kvm_vcpu_values);
 }
 
-static loff_t kvm_stats_llseek(struct file *file, loff_t offset, int whence)
+static ssize_t kvm_vcpus_stats_read(struct file *file, char __user *buf,
+				    size_t len, loff_t *ppos)
+{
+	return kvm_stats_read(file, buf, len, ppos, kvm_vcpus_values);
+}
+
+static loff_t kvm_vm_stats_llseek(struct file *file, loff_t offset, int whence)
 {
 	return fixed_size_llseek(file, offset, whence,
-				 kvm_stats_size(kvm_stats_file(file)));
+				 kvm_stats_file(file)->data_offset +
+				 sizeof(struct kvm_vm_stat));
 }
 
-static int kvm_vm_stats_release(struct inode *inode, struct file *file)
+static loff_t kvm_vcpu_stats_llseek(struct file *file, loff_t offset, int whence)
 {
-	struct kvm *kvm = file->private_data;
-
-	kvm_put_kvm(kvm);
-	return 0;
+	return fixed_size_llseek(file, offset, whence,
+				 kvm_stats_file(file)->data_offset +
+				 sizeof(struct kvm_vcpu_stat));
 }
 
-static int kvm_vcpu_stats_release(struct inode *inode, struct file *file)
+static loff_t kvm_vcpus_stats_llseek(struct file *file, loff_t offset, int whence)
 {
-	struct kvm_vcpu *vcpu = file->private_data;
+	loff_t size = kvm_stats_file(file)->data_offset;
+	const struct kvm *kvm = file->private_data;
+	const struct kvm_vcpu *vcpu;
 
-	kvm_put_kvm(vcpu->kvm);
+	list_for_each_entry_lockless(vcpu, &kvm->stats_vcpus, stats_vcpus)
+		size += KVM_VCPU_ROW_SIZE;
+	return fixed_size_llseek(file, offset, whence, size);
+}
+
+/* There are always values; EPOLLHUP says that they will not change any more. */
+static __poll_t kvm_stats_poll(struct file *file, poll_table *wait)
+{
+	struct kvm *kvm = kvm_stats_kvm(file);
+
+	poll_wait(file, &kvm->stats_wait, wait);
+	/* Pairs with kvm_stats_end(): who sees the end reads final values. */
+	if (smp_load_acquire(&kvm->destroyed))
+		return EPOLLIN | EPOLLRDNORM | EPOLLHUP;
+	return EPOLLIN | EPOLLRDNORM;
+}
+
+/**
+ * kvm_stats_end - tell the readers of statistics that the VM has gone
+ * @kvm: the VM; nothing of it counts any more
+ */
+void kvm_stats_end(struct kvm *kvm)
+{
+	/* Pairs with kvm_stats_poll(). */
+	smp_store_release(&kvm->destroyed, true);
+	wake_up_poll(&kvm->stats_wait, EPOLLHUP);
+}
+
+static int kvm_stats_release(struct inode *inode, struct file *file)
+{
+	kvm_drop(kvm_stats_kvm(file));
 	return 0;
 }
 
 #ifdef CONFIG_PROC_FS
-static void kvm_vm_stats_show_fdinfo(struct seq_file *m, struct file *file)
+static void kvm_stats_show_fdinfo(struct seq_file *m, struct file *file)
 {
-	struct kvm *kvm = file->private_data;
-
-	seq_printf(m, "kvm-stats-id:\t%s\n", kvm->stats_id);
-}
-
-static void kvm_vcpu_stats_show_fdinfo(struct seq_file *m, struct file *file)
-{
-	struct kvm_vcpu *vcpu = file->private_data;
-
-	seq_printf(m, "kvm-stats-id:\t%s\n", vcpu->stats_id);
+	seq_printf(m, "kvm-stats-id:\t%s\n", kvm_stats_id(file));
+	seq_printf(m, "kvm-stats-vm:\t%llu\n", kvm_stats_kvm(file)->stats_vm);
 }
 #else
-#define kvm_vm_stats_show_fdinfo	NULL
-#define kvm_vcpu_stats_show_fdinfo	NULL
+#define kvm_stats_show_fdinfo	NULL
 #endif
 
-#define KVM_STATS_CONST(_start, _len, _data)					\
-	{ .start = _start, .end = (_start) + (_len), .data = _data }
-
-#define KVM_STATS_LIVE(_start, _object, _member)				\
-	{									\
-		.start = _start,						\
-		.end = (_start) + sizeof_field(struct _object, _member),	\
-		.offset = offsetof(struct _object, _member),			\
-	}
-
-/* A file: the two segments of its first block, the descriptors, the values. */
-#define KVM_STATS_FILE(_kind, _object, _desc_offset, _first, _second)		\
-	{									\
-		.fops = {							\
-			.read = kvm_##_kind##_stats_read,			\
-			.llseek = kvm_stats_llseek,				\
-			.release = kvm_##_kind##_stats_release,			\
-			.show_fdinfo = kvm_##_kind##_stats_show_fdinfo,		\
-		},								\
-		.segment = {							\
-			_first,							\
-			_second,						\
-			KVM_STATS_CONST(_desc_offset,				\
-					sizeof(kvm_##_kind##_stats_desc),	\
-					kvm_##_kind##_stats_desc),		\
-			KVM_STATS_LIVE(_desc_offset +				\
-				       sizeof(kvm_##_kind##_stats_desc),	\
-				       _object, stat),				\
-		}								\
-	}
-
-/* The id stands not here but in the object: each has its own. */
-#define KVM_STATS_HEADER(_desc)							\
-	{									\
-		.name_size = KVM_STATS_NAME_SIZE,				\
-		.count = ARRAY_SIZE(_desc),					\
-		.desc_offset = sizeof(struct kvm_stats_getfd_header),			\
-		.data_offset = sizeof(struct kvm_stats_getfd_header) + sizeof(_desc),	\
-	}
-
-static const struct kvm_stats_getfd_header kvm_vm_stats_header =
-	KVM_STATS_HEADER(kvm_vm_stats_desc);
-static const struct kvm_stats_getfd_header kvm_vcpu_stats_header =
-	KVM_STATS_HEADER(kvm_vcpu_stats_desc);
-
-#define KVM_STATS_GETFD_FILE(_kind, _object)					\
-	KVM_STATS_FILE(_kind, _object, sizeof(struct kvm_stats_getfd_header),		\
-		KVM_STATS_LIVE(offsetof(struct kvm_stats_getfd_header, id),		\
-			       _object, stats_id),				\
-		KVM_STATS_CONST(offsetof(struct kvm_stats_getfd_header, name_size),	\
-			sizeof(struct kvm_stats_getfd_header) -			\
-				offsetof(struct kvm_stats_getfd_header, name_size),	\
-			&kvm_##_kind##_stats_header.name_size))
-
-#define KVM_STATS_FD_ID_OFFSET		sizeof(struct kvm_stats_header)
-#define KVM_STATS_FD_DESC_OFFSET	(KVM_STATS_FD_ID_OFFSET + KVM_STATS_NAME_SIZE)
-
-#define KVM_STATS_FD_HEADER(_desc)						\
-	{									\
-		.name_size = KVM_STATS_NAME_SIZE,				\
-		.num_desc = ARRAY_SIZE(_desc),					\
-		.id_offset = KVM_STATS_FD_ID_OFFSET,				\
-		.desc_offset = KVM_STATS_FD_DESC_OFFSET,			\
-		.data_offset = KVM_STATS_FD_DESC_OFFSET + sizeof(_desc),	\
-	}
-
-static const struct kvm_stats_header kvm_vm_stats_fd_header =
-	KVM_STATS_FD_HEADER(kvm_vm_stats_desc);
-static const struct kvm_stats_header kvm_vcpu_stats_fd_header =
-	KVM_STATS_FD_HEADER(kvm_vcpu_stats_desc);
-
-#define KVM_GET_STATS_FD_FILE(_kind, _object)					\
-	KVM_STATS_FILE(_kind, _object, KVM_STATS_FD_DESC_OFFSET,		\
-		KVM_STATS_CONST(0, sizeof(struct kvm_stats_header),		\
-				&kvm_##_kind##_stats_fd_header),		\
-		KVM_STATS_LIVE(KVM_STATS_FD_ID_OFFSET, _object, stats_id))
-
-/* By the ioctl: KVM_STATS_GETFD or KVM_GET_STATS_FD. */
-enum {
+/* By the ioctl that opens a file. */
+enum kvm_stats_abi {
 	KVM_STATS_ABI_GETFD,
-	KVM_STATS_ABI_FD,
+	KVM_STATS_ABI_STATS_FD,
 	KVM_STATS_ABIS
 };
 
-static struct kvm_stats_file kvm_vm_stats_files[KVM_STATS_ABIS] = {
-	[KVM_STATS_ABI_GETFD] = KVM_STATS_GETFD_FILE(vm, kvm),
-	[KVM_STATS_ABI_FD] = KVM_GET_STATS_FD_FILE(vm, kvm),
+static struct kvm_stats_file kvm_vm_stats_file[] = {
+	[0 ... KVM_STATS_ABIS - 1] = {
+		.fops = {
+			.read = kvm_vm_stats_read,
+			.llseek = kvm_vm_stats_llseek,
+			.poll = kvm_stats_poll,
+			.release = kvm_stats_release,
+			.show_fdinfo = kvm_stats_show_fdinfo,
+		},
+	},
 };
 
-static struct kvm_stats_file kvm_vcpu_stats_files[KVM_STATS_ABIS] = {
-	[KVM_STATS_ABI_GETFD] = KVM_STATS_GETFD_FILE(vcpu, kvm_vcpu),
-	[KVM_STATS_ABI_FD] = KVM_GET_STATS_FD_FILE(vcpu, kvm_vcpu),
+static struct kvm_stats_file kvm_vcpu_stats_file[] = {
+	[0 ... KVM_STATS_ABIS - 1] = {
+		.fops = {
+			.read = kvm_vcpu_stats_read,
+			.llseek = kvm_vcpu_stats_llseek,
+			.poll = kvm_stats_poll,
+			.release = kvm_stats_release,
+			.show_fdinfo = kvm_stats_show_fdinfo,
+		},
+		.of_vcpu = true,
+	},
 };
+
+static struct kvm_stats_file kvm_vcpus_stats_file = {
+	.fops = {
+		.read = kvm_vcpus_stats_read,
+		.llseek = kvm_vcpus_stats_llseek,
+		.poll = kvm_stats_poll,
+		.release = kvm_stats_release,
+		.show_fdinfo = kvm_stats_show_fdinfo,
+	},
+};
+
+/* A file as it will be at its first read; nobody has the fd yet. */
+static struct file *kvm_stats_open(const char *name, struct kvm_stats_file *stats_file,
+				   void *object, struct kvm *kvm)
+{
+	struct file *file;
+
+	file = anon_inode_getfile(name, &stats_file->fops, object, O_RDONLY);
+	if (IS_ERR(file))
+		return file;
+	kvm_grab(kvm);
+	file->f_mode |= FMODE_LSEEK | FMODE_PREAD;
+	return file;
+}
 
 static int kvm_stats_getfd(const char *name, struct kvm_stats_file *stats_file,
 			   void *object, struct kvm *kvm)
@@ -350,74 +488,245 @@ static int kvm_stats_getfd(const char *name, struct kvm_stats_file *stats_file,
 	if (fd < 0)
 		return fd;
 
-	/* As soon as the fd is visible another thread may close it. */
-	kvm_get_kvm(kvm);
-	file = anon_inode_getfile(name, &stats_file->fops, object, O_RDONLY);
+	file = kvm_stats_open(name, stats_file, object, kvm);
 	if (IS_ERR(file)) {
-		kvm_put_kvm_no_destroy(kvm);
 		put_unused_fd(fd);
 		return PTR_ERR(file);
 	}
-	file->f_mode |= FMODE_LSEEK | FMODE_PREAD;
 	fd_install(fd, file);
-
 	return fd;
 }
 
 /**
  * kvm_stats_ioctl - open the statistics of a VM or a vCPU
  * @kvm: the VM
- * @vcpu: the vCPU, NULL for the statistics of the VM
- * @ioctl: the number the VM or vCPU fd was called with
- * @arg: the argument; for KVM_STATS_GETFD it must be 0, room for later scopes
+ * @vcpu: the vCPU, NULL if the ioctl is one of the VM
+ * @ioctl: the number the VM or vCPU fd was called with, KVM_STATS_GETFD or
+ *	KVM_GET_STATS_FD
+ * @arg: for KVM_STATS_GETFD the scope, 0 (what the fd is itself) or
+ *	KVM_STATS_VCPUS
  *
- * To be called before anything else looks at the ioctl. It takes no lock, in
- * particular not vcpu->mutex, which a vCPU holds as long as it is in KVM_RUN.
- * It does not compare kvm->mm: whoever got hold of the fd may know how often
- * the vCPU exits, and an agent that watches a VMM from outside needs that.
+ * It takes no lock, in particular not vcpu->mutex, which a vCPU holds as long as
+ * it is in KVM_RUN. It does not compare kvm->mm: whoever got hold of the fd may
+ * know how often the vCPU exits, and an agent that watches a VMM from outside
+ * needs that.
  *
- * Return: an fd, -ENOIOCTLCMD if @ioctl is neither KVM_STATS_GETFD nor
- * KVM_GET_STATS_FD, -EINVAL for a wrong @arg, -EMFILE, -ENFILE or -ENOMEM.
+ * Return: an fd, -EINVAL for a scope there is not, -EMFILE, -ENFILE or -ENOMEM.
  */
 long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 		     unsigned int ioctl, unsigned long arg)
 {
-	char name[] = "kvm-vcpu-stats:0123456789";
-	int abi;
+	static const char prefix[] = { "kvm-vcpu-stats:" };
+	char name[sizeof("kvm-vcpu-stats:4294967295")];
+	char *start = name + sizeof(name) - 1;
+	unsigned int id;
+	enum kvm_stats_abi abi;
 
-	switch (ioctl) {
-	case KVM_STATS_GETFD:
-		if (arg)
-			return -EINVAL;
-		abi = KVM_STATS_ABI_GETFD;
-		break;
-	case KVM_GET_STATS_FD:
-		abi = KVM_STATS_ABI_FD;
-		break;
-	default:
-		return -ENOIOCTLCMD;
-	}
+	abi = ioctl == KVM_GET_STATS_FD ? KVM_STATS_ABI_STATS_FD : KVM_STATS_ABI_GETFD;
+	if (abi == KVM_STATS_ABI_GETFD && arg == KVM_STATS_VCPUS && !vcpu)
+		return kvm_stats_getfd("kvm-vcpus-stats", &kvm_vcpus_stats_file,
+				       kvm, kvm);
+	if (abi == KVM_STATS_ABI_GETFD && arg)
+		return -EINVAL;
 
 	if (!vcpu)
-		return kvm_stats_getfd("kvm-vm-stats", &kvm_vm_stats_files[abi],
-				       kvm, kvm);
+		return kvm_stats_getfd("kvm-vm-stats", &kvm_vm_stats_file[abi], kvm, kvm);
 
-	/* "kvm-PID/vcpu-ID" has the number; to print it takes long. */
-	strscpy(name + strlen("kvm-vcpu-stats:"),
-		strrchr(vcpu->stats_id, '-') + 1, sizeof("0123456789"));
-	return kvm_stats_getfd(name, &kvm_vcpu_stats_files[abi], vcpu, kvm);
+	/* The name from its end: snprintf() would be a tenth of the whole. */
+	*start = '\0';
+	for (id = vcpu->vcpu_id; id > 9; id /= 10)
+		*--start = '0' + id % 10;
+	*--start = '0' + id;
+	start -= strlen(prefix);
+	memcpy(start, prefix, strlen(prefix));
+	return kvm_stats_getfd(start, &kvm_vcpu_stats_file[abi], vcpu, kvm);
 }
 
 /**
- * kvm_stats_init - let open statistics files hold the module
- * @module: the module that implements KVM for this CPU
+ * kvm_stats_next - open the statistics of the next VM of the host
+ * @argp: the argument of KVM_STATS_NEXT
+ *
+ * VMs are numbered when they are put on vm_list, so a VM that is there all the
+ * time is found, and one that is found has a greater number than those before.
+ * It does not hold kvm_lock when it copies or allocates: the file's count of the
+ * VM's memory keeps what it found.
+ *
+ * Return: an fd, -EPERM for whoever may not monitor the system, -EINVAL, -EFAULT,
+ * -ENOENT if there is no further VM, -EMFILE, -ENFILE or -ENOMEM.
+ */
+long kvm_stats_next(struct kvm_stats_next __user *argp)
+{
+	struct kvm_stats_next next;
+	struct kvm *kvm, *found = NULL;
+	struct file *file;
+	int fd;
+
+	if (!perfmon_capable())
+		return -EPERM;
+	if (copy_from_user(&next, argp, sizeof(next)))
+		return -EFAULT;
+	if (next.scope > KVM_STATS_VCPUS || next.reserved[0] || next.reserved[1])
+		return -EINVAL;
+
+	mutex_lock(&kvm_lock);
+	list_for_each_entry_reverse(kvm, &vm_list, vm_list) {
+		if (kvm->stats_vm > next.vm) {
+			found = kvm;
+			kvm_grab(kvm);
+			next.vm = kvm->stats_vm;
+			next.pid = pid_vnr(kvm->stats_pid);
+			break;
+		}
+	}
+	mutex_unlock(&kvm_lock);
+	if (!found)
+		return -ENOENT;
+
+	fd = get_unused_fd_flags(O_CLOEXEC);
+	if (fd < 0)
+		goto out;
+	if (next.scope == KVM_STATS_VCPUS)
+		file = kvm_stats_open("kvm-vcpus-stats", &kvm_vcpus_stats_file,
+				      found, found);
+	else
+		file = kvm_stats_open("kvm-vm-stats",
+				      &kvm_vm_stats_file[KVM_STATS_ABI_GETFD],
+				      found, found);
+	if (IS_ERR(file)) {
+		put_unused_fd(fd);
+		fd = PTR_ERR(file);
+		goto out;
+	}
+	if (put_user(next.vm, &argp->vm) || put_user(next.pid, &argp->pid)) {
+		fput(file);
+		put_unused_fd(fd);
+		fd = -EFAULT;
+		goto out;
+	}
+	fd_install(fd, file);
+out:
+	kvm_drop(found);
+	return fd;
+}
+
+static void kvm_stats_init_desc(struct kvm_stats_desc *desc,
+				const struct kvm_stats_item *item, size_t values)
+{
+	desc->flags = item->flags;
+	desc->exponent = item->exponent;
+	desc->size = item->size / sizeof(u64);
+	desc->offset = item->offset - values;
+	strscpy(desc->name, item->name, sizeof(desc->name));
+}
+
+static void kvm_stats_init_descs(void)
+{
+	struct kvm_stats_desc *vm_desc = kvm_vm_stats_desc;
+	struct kvm_stats_desc *vcpu_desc = kvm_vcpu_stats_desc;
+	const struct kvm_stats_item *item;
+	static const struct kvm_stats_item vcpus_items[] = {
+		{
+			.name = "vcpu_id",
+			.offset = offsetof(struct kvm_vcpu, stats_vcpu_id),
+			.size = sizeof(u64),
+			.flags = KVM_STATS_TYPE_INSTANT,
+		}, {
+			.name = "vcpu_tid",
+			.offset = offsetof(struct kvm_vcpu, stats_tid),
+			.size = sizeof(u64),
+			.flags = KVM_STATS_TYPE_INSTANT,
+		}, { }
+	};
+
+	for (item = kvm_stats_items; item->name; item++) {
+		if (item->kind == KVM_STAT_VM)
+			kvm_stats_init_desc(vm_desc++, item, offsetof(struct kvm, stat));
+		else
+			kvm_stats_init_desc(vcpu_desc++, item,
+					    offsetof(struct kvm_vcpu, stat));
+	}
+	for (item = vcpus_items; item->name; item++)
+		kvm_stats_init_desc(vcpu_desc++, item, offsetof(struct kvm_vcpu, stat));
+}
+
+static void kvm_stats_init_getfd(struct kvm_stats_file *stats_file,
+				 const struct kvm_stats_desc *desc, size_t count)
+{
+	struct kvm_stats_getfd_header *header = &stats_file->getfd;
+	const size_t name_size = offsetof(struct kvm_stats_getfd_header, name_size);
+
+	header->name_size = KVM_STATS_NAME_SIZE;
+	header->count = count;
+	header->desc_offset = sizeof(*header);
+	header->data_offset = sizeof(*header) + count * sizeof(*desc);
+	stats_file->data_offset = header->data_offset;
+
+	stats_file->part[0] = (struct kvm_stats_part) {
+		.start = offsetof(struct kvm_stats_getfd_header, id),
+		.end = offsetof(struct kvm_stats_getfd_header, id) + KVM_STATS_ID_SIZE,
+	};
+	stats_file->part[1] = (struct kvm_stats_part) {
+		.start = name_size,
+		.end = sizeof(*header),
+		.data = (void *)header + name_size,
+	};
+	stats_file->part[2] = (struct kvm_stats_part) {
+		.start = header->desc_offset,
+		.end = header->data_offset,
+		.data = desc,
+	};
+}
+
+static void kvm_stats_init_stats_fd(struct kvm_stats_file *stats_file,
+				    const struct kvm_stats_desc *desc, size_t count)
+{
+	struct kvm_stats_header *header = &stats_file->stats_fd;
+
+	header->name_size = KVM_STATS_NAME_SIZE;
+	header->num_desc = count;
+	header->id_offset = sizeof(*header);
+	header->desc_offset = header->id_offset + KVM_STATS_NAME_SIZE;
+	header->data_offset = header->desc_offset + count * sizeof(*desc);
+	stats_file->data_offset = header->data_offset;
+
+	stats_file->part[0] = (struct kvm_stats_part) {
+		.start = 0,
+		.end = sizeof(*header),
+		.data = header,
+	};
+	stats_file->part[1] = (struct kvm_stats_part) {
+		.start = header->id_offset,
+		.end = header->id_offset + KVM_STATS_ID_SIZE,
+	};
+	stats_file->part[2] = (struct kvm_stats_part) {
+		.start = header->desc_offset,
+		.end = header->data_offset,
+		.data = desc,
+	};
+}
+
+/**
+ * kvm_stats_init - fill what is in front of the values of the files
+ * @module: the module that implements KVM for this CPU, held by open files
  */
 void kvm_stats_init(struct module *module)
 {
 	int abi;
 
+	kvm_stats_init_descs();
+	kvm_stats_init_getfd(&kvm_vm_stats_file[KVM_STATS_ABI_GETFD],
+			     kvm_vm_stats_desc, KVM_VM_STATS);
+	kvm_stats_init_getfd(&kvm_vcpu_stats_file[KVM_STATS_ABI_GETFD],
+			     kvm_vcpu_stats_desc, KVM_VCPU_STATS);
+	kvm_stats_init_stats_fd(&kvm_vm_stats_file[KVM_STATS_ABI_STATS_FD],
+				kvm_vm_stats_desc, KVM_VM_STATS);
+	kvm_stats_init_stats_fd(&kvm_vcpu_stats_file[KVM_STATS_ABI_STATS_FD],
+				kvm_vcpu_stats_desc, KVM_VCPU_STATS);
 	for (abi = 0; abi < KVM_STATS_ABIS; abi++) {
-		kvm_vm_stats_files[abi].fops.owner = module;
-		kvm_vcpu_stats_files[abi].fops.owner = module;
+		kvm_vm_stats_file[abi].fops.owner = module;
+		kvm_vcpu_stats_file[abi].fops.owner = module;
 	}
+	kvm_stats_init_getfd(&kvm_vcpus_stats_file, kvm_vcpu_stats_desc,
+			     ARRAY_SIZE(kvm_vcpu_stats_desc));
+	kvm_vcpus_stats_file.fops.owner = module;
 }
