@@ -37,6 +37,7 @@ struct taken {
 	bool tells;		/* gone.hup is set by the kernel, not by us */
 	bool missing;		/* the VMM has closed its own */
 	uint64_t number;	/* of the VM, 0: the kernel does not say */
+	uint64_t key;		/* of the VM, for the core */
 	struct stats_file file;	/* fd -1: nothing to read here */
 	struct stats_file vcpus;	/* for a VM: all its vCPUs */
 	pid_t tid;		/* for a vCPU: its thread, 0: not known yet */
@@ -62,7 +63,9 @@ struct files_state {
 	struct reader reader;
 	struct process *first;
 	struct process *cursor;		/* the last one seen by this walk */
-	struct kvm_fd *list;
+	bool no_getfd;			/* this kernel opens them for the VMM alone */
+	struct kvm_fd *list;		/* of one process */
+	pid_t *tid;			/* their threads */
 	int room;
 	time_t now;
 	int error;
@@ -128,6 +131,7 @@ static void files_close(struct kvmstats *k, void *state)
 	}
 	reader_close(&s->reader);
 	free(s->list);
+	free(s->tid);
 	free(s);
 }
 
@@ -136,11 +140,13 @@ static int list_fds(struct kvmstats *k, struct files_state *s, pid_t pid)
 	int n;
 
 	while ((n = proc_kvm_fds(core_proc(k), pid, s->list, s->room)) > s->room) {
-		struct kvm_fd *more = realloc(s->list, 2 * n * sizeof(*more));
+		struct kvm_fd *list = realloc(s->list, 2 * n * sizeof(*list));
+		pid_t *tid = realloc(s->tid, 2 * n * sizeof(*tid));
 
-		if (!more)
+		s->list = list ? list : s->list;
+		s->tid = tid ? tid : s->tid;
+		if (!list || !tid)
 			return -ENOMEM;
-		s->list = more;
 		s->room = 2 * n;
 	}
 	return n;
@@ -299,7 +305,9 @@ static void take_all(struct kvmstats *k, struct files_state *s, struct process *
 	bool any = false;
 	struct taken *t;
 
-	if (take_kind(k, s, p, n, KVM_FD_VM)) {
+	if (!s->no_getfd && !take_kind(k, s, p, n, KVM_FD_VM))
+		s->no_getfd = true;
+	if (!s->no_getfd) {
 		if (!has_rows(p))
 			take_kind(k, s, p, n, KVM_FD_VCPU);
 	} else {
@@ -311,16 +319,51 @@ static void take_all(struct kvmstats *k, struct files_state *s, struct process *
 	p->unreadable = !any;
 }
 
+static bool is_vm(const struct taken *t)
+{
+	return t->from.kind == KVM_FD_VM || t->from.kind == KVM_FD_VM_STATS;
+}
+
+/* Descriptors are far below; it goes down from here. */
+#define KEY_MIXED	UINT32_MAX
+
+/*
+ * The VM that a file belongs to, for all time. Of vCPUs of several VMs the kernel
+ * does not say whose they are: they are put together as well as may be, those of
+ * one id apart.
+ */
+static uint64_t vm_key(const struct process *p, const struct taken *t)
+{
+	uint64_t key = (uint64_t)p->pid << 32;
+	const struct taken *other;
+	uint32_t same = 0;
+
+	if (t->number)
+		return t->number;
+	if (p->vms <= 1)
+		return key;
+	if (is_vm(t))
+		return key | t->from.num;
+	for (other = p->taken; other; other = other->next)
+		same += other->from.kind == t->from.kind && other->from.id == t->from.id &&
+			other->from.num < t->from.num;
+	return key | (KEY_MIXED - same);
+}
+
+static bool is_mixed(const struct process *p, const struct taken *t)
+{
+	return !t->number && p->vms > 1 && !is_vm(t);
+}
+
 /* Which vCPU of ours runs in which thread; list has the VMM's fds of now. */
 static void find_threads(struct kvmstats *k, struct files_state *s, struct process *p,
 			 int n)
 {
-	pid_t *tid = calloc(n, sizeof(*tid));
+	pid_t *tid = s->tid;
 	struct taken *t;
 	int i;
 
-	if (!tid)
-		return;
+	memset(tid, 0, n * sizeof(*tid));
 	if (proc_vcpu_threads(core_proc(k), p->pid, s->list, n, p->vms == 1, tid) > 0) {
 		for (t = p->taken; t; t = t->next) {
 			for (i = 0; i < n && !t->tid; i++) {
@@ -334,7 +377,6 @@ static void find_threads(struct kvmstats *k, struct files_state *s, struct proce
 			}
 		}
 	}
-	free(tid);
 }
 
 static bool lacks_threads(const struct process *p)
@@ -394,6 +436,8 @@ static void look_at(struct kvmstats *k, struct files_state *s, struct process *p
 		reader_watch(&s->reader, p->pidfd, &p->gone);
 	}
 	take_all(k, s, p, n);
+	for (t = p->taken; t; t = t->next)
+		t->key = vm_key(p, t);
 	if (lacks_threads(p))
 		find_threads(k, s, p, n);
 }
@@ -415,8 +459,9 @@ static bool should_look(struct kvmstats *k, struct files_state *s, struct proces
 		look = true;
 	if (s->now - p->last_look >= (p->is_vmm ? LOOK_AGAIN_VMM : LOOK_AGAIN))
 		look = true;
-	/* A vCPU's thread shows itself when it sleeps. */
-	if (lacks_threads(p) && (p->thread_looks++ < 10 || p->thread_looks % 10 == 0))
+	/* A vCPU's thread shows itself when it sleeps; look ever more seldom. */
+	if (lacks_threads(p) && (++p->thread_looks < 8 ||
+				 !(p->thread_looks & (p->thread_looks - 1))))
 		look = true;
 	return look;
 }
@@ -450,42 +495,6 @@ static int on_process(void *arg, int dirfd, int pid)
 	return 0;
 }
 
-static bool is_vm(const struct taken *t)
-{
-	return t->from.kind == KVM_FD_VM || t->from.kind == KVM_FD_VM_STATS;
-}
-
-/* Descriptors are far below; it goes down from here. */
-#define KEY_MIXED	UINT32_MAX
-
-/*
- * The VM that a file belongs to, for all time. Of vCPUs of several VMs the kernel
- * does not say whose they are: they are put together as well as may be, those of
- * one id apart.
- */
-static uint64_t vm_key(const struct process *p, const struct taken *t)
-{
-	uint64_t key = (uint64_t)p->pid << 32;
-	const struct taken *other;
-	uint32_t same = 0;
-
-	if (t->number)
-		return t->number;
-	if (p->vms <= 1)
-		return key;
-	if (is_vm(t))
-		return key | t->from.num;
-	for (other = p->taken; other; other = other->next)
-		same += other->from.kind == t->from.kind && other->from.id == t->from.id &&
-			other->from.num < t->from.num;
-	return key | (KEY_MIXED - same);
-}
-
-static bool is_mixed(const struct process *p, const struct taken *t)
-{
-	return !t->number && p->vms > 1 && !is_vm(t);
-}
-
 static void read_process(struct kvmstats *k, struct files_state *s, struct process *p)
 {
 	struct taken **at, *t;
@@ -494,7 +503,7 @@ static void read_process(struct kvmstats *k, struct files_state *s, struct proce
 	for (t = p->taken; t; t = t->next) {
 		if (!is_vm(t) || t->file.fd < 0)
 			continue;
-		vm = reader_vm(k, &s->reader, &t->file, vm_key(p, t), p->pid);
+		vm = reader_vm(k, &s->reader, &t->file, t->key, p->pid);
 		if (!vm)
 			continue;
 		core_vm_number(k, vm, t->number);
@@ -504,11 +513,9 @@ static void read_process(struct kvmstats *k, struct files_state *s, struct proce
 			core_vm_ended(vm);
 	}
 	for (t = p->taken; t; t = t->next) {
-		uint64_t key = vm_key(p, t);
-
 		if (is_vm(t) || t->file.fd < 0)
 			continue;
-		vm = core_vm(k, key, p->pid);
+		vm = core_vm(k, t->key, p->pid);
 		if (!vm)
 			continue;
 		core_vm_number(k, vm, t->number);

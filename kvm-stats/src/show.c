@@ -48,12 +48,13 @@ static void put_row(struct view *view, const struct kvmstats_desc *desc,
 	if (text_is_histogram(desc)) {
 		text_bucket(desc, i, text);
 		out_number(out, text);
-		text_bucket(desc, i + 1, text);
 		/* the last one takes all that is larger, too */
-		if (i + 1 < desc->size)
+		if (i + 1 < desc->size) {
+			text_bucket(desc, i + 1, text);
 			out_number(out, text);
-		else
+		} else {
 			out_none(out);
+		}
 	} else {
 		out_none(out);
 		out_none(out);

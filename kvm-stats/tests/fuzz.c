@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Whatever a statistics file has in it, and whatever a process calls itself,
+ * nothing is read or written that should not be: a target for libFuzzer.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core.h"
+#include "file.h"
+#include "who.h"
+#include "../src/text.h"
+
+const struct source_ops *const source_list[] = { NULL };
+
+static void try_text(const struct kvmstats_desc *desc, const void *values)
+{
+	char text[TEXT_SIZE];
+	unsigned int i;
+
+	text_type(desc->type);
+	text_unit(desc->unit);
+	text_base(desc->base);
+	text_value_unit(desc, text);
+	for (i = 0; i < desc->size; i++) {
+		uint64_t value = kvmstats_value(desc, values, i);
+
+		text_value(desc, value, text);
+		text_rate(desc, value, value / 3, text);
+		text_short(value, text);
+		if (text_is_histogram(desc))
+			text_bucket(desc, i, text);
+	}
+}
+
+static void try_file(const uint8_t *data, size_t size)
+{
+	static struct role roles[ROLES];
+	static int fd = -1;
+	struct kvmstats_table *table;
+	struct file_layout layout;
+	unsigned int i;
+	void *values;
+
+	if (fd < 0)
+		fd = memfd_create("fuzz", 0);
+	if (ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
+		abort();
+	if (file_read_layout(fd, &layout) || file_read_table(fd, &layout, &table))
+		return;
+	values = malloc(table->data_size);
+	activity_roles(table, roles);
+	if (!file_read_values(fd, &layout, values, table->data_size)) {
+		for (i = 0; i < table->count; i++)
+			try_text(&table->desc[i], values);
+	}
+	free(values);
+	kvmstats_free_table(table);
+}
+
+/* comm, cgroup and command line, with a '\n' between */
+static void try_who(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1), *next = text;
+	struct kvmstats_who who;
+	char *comm, *cgroups;
+
+	memcpy(text, data, size);
+	text[size] = '\0';
+	comm = strsep(&next, "\n");
+	cgroups = next ? strsep(&next, "\t") : NULL;
+	who_from(comm, next ? next : "", next ? text + size - next : 0,
+		 cgroups ? cgroups : "", &who);
+	if (!memchr(who.name, '\0', sizeof(who.name)) || strpbrk(who.name, "\033\n "))
+		abort();
+	free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size && data[0] & 1)
+		try_who(data + 1, size - 1);
+	else if (size)
+		try_file(data + 1, size - 1);
+	return 0;
+}
