@@ -123,14 +123,36 @@ static int compare(__s64 a, __s64 b)
 }
 
 /* By VM, itself first; of the same object the owner's file, the lowest one, first. */
-static int compare_records(const void *x, const void *y)
+static int compare_records(const struct bpf_record *a, const struct bpf_record *b)
 {
-	const struct bpf_record *a = *(const struct bpf_record **)x;
-	const struct bpf_record *b = *(const struct bpf_record **)y;
-
 	return compare(a->vm, b->vm) ?: compare(a->vcpu_id, b->vcpu_id) ?:
 	       compare(a->object, b->object) ?: compare(b->owner, a->owner) ?:
 	       compare(a->pid, b->pid) ?: compare(a->fd, b->fd);
+}
+
+/* Heap sort: qsort() would allocate memory for every sample. */
+static void sort(const struct bpf_record **records, size_t n)
+{
+	const struct bpf_record *down;
+	size_t i = n / 2, at, child;
+
+	while (n > 1) {
+		if (i) {
+			down = records[--i];
+		} else {
+			down = records[--n];
+			records[n] = records[0];
+		}
+		for (at = i; (child = 2 * at + 1) < n; at = child) {
+			if (child + 1 < n &&
+			    compare_records(records[child], records[child + 1]) < 0)
+				child++;
+			if (compare_records(down, records[child]) >= 0)
+				break;
+			records[at] = records[child];
+		}
+		records[at] = down;
+	}
 }
 
 int bpf_iterator_read(struct bpf_iterator *iterator,
@@ -153,7 +175,7 @@ int bpf_iterator_read(struct bpf_iterator *iterator,
 		}
 		iterator->records[n] = (void *)(iterator->data + at);
 	}
-	qsort(iterator->records, n, sizeof(*iterator->records), compare_records);
+	sort(iterator->records, n);
 	for (i = 0; i < n; i++)
 		if (!kept || iterator->records[kept - 1]->object != iterator->records[i]->object)
 			iterator->records[kept++] = iterator->records[i];
