@@ -402,6 +402,11 @@ static void look_at(struct kvmstats *k, struct files_state *s, struct process *p
 	if (n < 0) {
 		p->denied = (n == -EACCES || n == -EPERM) &&
 			    proc_has_cmdline(core_proc(k), p->pid);
+		/* ENOENT: it has ended */
+		if (n != -EACCES && n != -EPERM && n != -ENOENT && n != -ESRCH) {
+			core_unread(k, "process %d: %s", p->pid, strerror(-n));
+			p->fds = -1;
+		}
 		return;
 	}
 	p->vms = 0;
