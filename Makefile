@@ -24,7 +24,10 @@ help:
 	@echo '  make bench            count the instructions of opening and reading'
 	@echo '  make check-bisect     build every patch on every kernel; takes an hour'
 	@echo '  make check-warnings   compile KVM with W=1 and sparse on every kernel'
-	@echo '  make check-NAME       run one check: $(filter-out all long,$(notdir $(wildcard checks/*)))'
+	@echo '  make check-races      run all tests on a kernel that watches for data races'
+	@echo '  make check-mutants    break KVM here and there: some test has to see it; takes an hour'
+	@echo '  make soak             ten million operations on statistics files of all kinds'
+	@echo '  make check-NAME       run one check: $(filter-out all long mutants,$(notdir $(wildcard checks/*)))'
 	@echo '  make record-debugfs   record what the base kernels have in debugfs'
 	@echo '  make clean            remove build/'
 	@echo
@@ -45,6 +48,8 @@ check-%: tree
 
 bench: check-bench
 
+soak: check-soak
+
 tree:
 	@scripts/install-packages $(NEEDED)
 	@scripts/tree
@@ -62,4 +67,4 @@ record-debugfs: tree
 clean:
 	rm -rf build
 
-.PHONY: help demo check tree import series bench record-debugfs clean
+.PHONY: help demo check tree import series bench soak record-debugfs clean

@@ -16,11 +16,11 @@ import steps
 # status, returns (passed, text).
 Test = collections.namedtuple("Test", "name argv judge")
 
-# What the selftests of the series get as arguments; and without which option of
-# the kernel one has nothing to do.
+# What the selftests of the series get as arguments; and without which options of
+# the kernel, all of them, one has nothing to do.
 ARGUMENTS = {"kvm_stats_torn": ["-s", "0.2"], "kvm_stats_stress": ["-t", "60"]}
-NEEDS = {"kvm_stats_faults": "CONFIG_FAULT_INJECTION_USERCOPY",
-         "kvm_stats_stress": "CONFIG_KASAN"}
+NEEDS = {"kvm_stats_faults": ["CONFIG_FAULT_INJECTION_USERCOPY"],
+         "kvm_stats_stress": ["CONFIG_KASAN", "CONFIG_KCSAN"]}
 
 
 def selftests(record):
@@ -28,7 +28,8 @@ def selftests(record):
     built = kernel.options(record.kernel / ".config")
     return [[name, *ARGUMENTS.get(name, [])]
             for name in programs.selftests(record)
-            if name not in NEEDS or built.get(NEEDS[name]) == "y"]
+            if name not in NEEDS
+            or any(built.get(option) == "y" for option in NEEDS[name])]
 
 
 def tests(record):

@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""The lists of mutants, and what checks/long/mutants says of what came of one."""
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TOP / "lab/host"))
+
+import records  # noqa: E402
+import results  # noqa: E402
+import steps  # noqa: E402
+
+loader = importlib.machinery.SourceFileLoader("mutants",
+                                              str(TOP / "checks/long/mutants"))
+mutants = importlib.util.module_from_spec(
+    importlib.util.spec_from_loader("mutants", loader))
+loader.exec_module(mutants)
+
+GOOD = '[[mutant]]\nname = "a"\nfile = "f"\nwas = "x"\nbecomes = ""\n'
+
+
+class Lists(unittest.TestCase):
+    """Mutants as they are written down."""
+
+    def read(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "x.toml").write_text(text)
+            return mutants.read(Path(folder))
+
+    def complaint(self, text):
+        with self.assertRaises(records.Invalid) as caught:
+            self.read(text)
+        return str(caught.exception)
+
+    def test_good(self):
+        mutant = self.read(GOOD)["a"]
+        self.assertEqual((mutant.was, mutant.unseen), ("x", ""))
+
+    def test_twice(self):
+        self.assertIn("two mutants are called a", self.complaint(GOOD + GOOD))
+
+    def test_missing_and_unknown_key(self):
+        self.assertIn("a", self.complaint(GOOD.replace("file", "path")))
+        self.assertIn("a", self.complaint(GOOD.replace('was = "x"\n', "")))
+
+    def test_those_of_files_in_the_repository_apply(self):
+        for name, mutant in mutants.read().items():
+            if (TOP / mutant.file).is_file():
+                with self.subTest(mutant=name):
+                    mutants.apply(mutant, (TOP / mutant.file).read_text())
+
+
+class Apply(unittest.TestCase):
+    """The change is possible in one way, or it is an error."""
+
+    MUTANT = mutants.Mutant("a", "f", "x;", "y;")
+
+    def test_once(self):
+        self.assertEqual(mutants.apply(self.MUTANT, "a; x; b;"), "a; y; b;")
+
+    def test_never_and_twice(self):
+        for text in ("", "a; b;", "x; x;"):
+            with self.subTest(text=text), self.assertRaises(records.Invalid):
+                mutants.apply(self.MUTANT, text)
+
+
+class Verdict(unittest.TestCase):
+    """What kernels see of a mutant, and the result that comes of it."""
+
+    class Workshop:
+        """One that knows what its kernel will see."""
+
+        def __init__(self, seen):
+            self.saw = seen
+            self.asked = False
+
+        def seen(self, _):
+            self.asked = True
+            if isinstance(self.saw, Exception):
+                raise self.saw
+            return self.saw
+
+    def verdict(self, *seen, unseen=""):
+        self.workshops = {str(i): self.Workshop(what)
+                          for i, what in enumerate(seen)}
+        mutant = mutants.Mutant("a", "f", "x", "", unseen,
+                                tuple(self.workshops))
+        found = results.Results()
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            mutants.check(mutant, self.workshops, found)
+        self.assertEqual(found.passed + found.failed, 1)
+        return bool(found.passed), said.getvalue()
+
+    def test_seen(self):
+        passed, said = self.verdict("some test", None)
+        self.assertTrue(passed)
+        self.assertIn("some test", said)
+        self.assertFalse(self.workshops["1"].asked)
+
+    def test_seen_by_the_second(self):
+        self.assertTrue(self.verdict(None, "some test")[0])
+
+    def test_unseen(self):
+        self.assertFalse(self.verdict(None, None)[0])
+
+    def test_unseen_for_a_reason(self):
+        passed, said = self.verdict(None, None, unseen="the same code")
+        self.assertTrue(passed)
+        self.assertIn("the same code", said)
+
+    def test_seen_in_spite_of_a_reason(self):
+        self.assertFalse(self.verdict("some test", unseen="the same code")[0])
+
+    def test_does_not_compile_or_apply(self):
+        for error in (steps.Failed("error: x"), records.Invalid("no f")):
+            with self.subTest(error=error):
+                passed, said = self.verdict(error, unseen="the same code")
+                self.assertFalse(passed)
+                self.assertIn(str(error), said)
+
+
+if __name__ == "__main__":
+    unittest.main()
