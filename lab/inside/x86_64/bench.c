@@ -327,7 +327,6 @@ static void measure_several(int count)
 	destroy(&vm, count);
 }
 
-#ifdef KVM_STATS_VCPUS
 /* All vCPUs in one file. */
 static void measure_vcpus(int count)
 {
@@ -347,8 +346,6 @@ static void measure_vcpus(int count)
 	kvm_stats_close(&stats);
 	destroy(&vm, count);
 }
-
-#endif
 
 static void find_debugfs(void)
 {
@@ -491,12 +488,10 @@ int main(void)
 	measure_several(1);
 	measure_several(16);
 	measure_several(64);
-#ifdef KVM_STATS_VCPUS
 	measure_vcpus(1);
 	measure_vcpus(16);
 	measure_vcpus(64);
 	measure_vcpus(128);
-#endif
 	measure_threads();
 	print_memory();
 	return 0;
