@@ -8,6 +8,7 @@
 #include <linux/types.h>
 
 struct kvm;
+struct kvm_stats_desc;
 struct kvm_vcpu;
 struct module;
 
@@ -90,5 +91,6 @@ long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 long kvm_stats_next(struct kvm_stats_next __user *argp);
 void kvm_stats_end(struct kvm *kvm);
 void kvm_stats_init(struct module *module);
+const struct kvm_stats_desc *kvm_stats_vcpu_desc(unsigned int index);
 
 #endif

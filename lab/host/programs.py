@@ -22,12 +22,11 @@ def own(record):
 
 
 def selftests(record):
-    """Those of the series that are for this kernel, by name."""
-    folder = "tools/testing/selftests/kvm"
-    sources = list((records.TOP / folder).glob("*.c"))
-    if record.kselftest:
-        sources += (records.TOP / folder / record.kselftest).glob("*.c")
-    return sorted(path.stem for path in sources) if record.kselftest else []
+    """Those of the series that are for this kernel: paths without the .c."""
+    folder = records.TOP / "tools/testing/selftests/kvm"
+    return sorted(path.relative_to(folder).with_suffix("")
+                  for pattern in ("*.c", f"{record.kselftest}/*.c")
+                  for path in folder.glob(pattern)) if record.kselftest else []
 
 
 def build(record):
@@ -61,8 +60,8 @@ def build(record):
              f"LINUX_HDR_PATH={out}/usr/include", "KSFT_KHDR_INSTALL=",
              f"LDFLAGS={ldflags}", "all"])
         if record.tree == "linux":
-            commands += [["cp", out / "kselftest" / name, out / "bin"]
-                         for name in selftests(record)]
+            commands += [["cp", out / "kselftest" / path, out / "bin"]
+                         for path in selftests(record)]
             commands += [
                 [*cc, "-O2", "-Wall", *SELFTEST, f"-I{record.source}/tools/include",
                  include,

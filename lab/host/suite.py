@@ -27,7 +27,7 @@ def selftests(record):
     """Those of the series that this kernel is for."""
     built = kernel.options(record.kernel / ".config")
     return [[name, *ARGUMENTS.get(name, [])]
-            for name in programs.selftests(record)
+            for name in (path.name for path in programs.selftests(record))
             if name not in NEEDS
             or any(built.get(option) == "y" for option in NEEDS[name])]
 

@@ -45,6 +45,7 @@
 #include <linux/fs.h>
 #include <linux/instrumented.h>
 #include <linux/kvm_host.h>
+#include <linux/nospec.h>
 #include <linux/poll.h>
 #include <linux/rculist.h>
 #include <linux/sched/signal.h>
@@ -703,6 +704,20 @@ static void kvm_stats_init_stats_fd(struct kvm_stats_file *stats_file,
 		.end = header->data_offset,
 		.data = desc,
 	};
+}
+
+/**
+ * kvm_stats_vcpu_desc - find the descriptor of a statistic of vCPUs
+ * @index: its number in the order of the file, as a guest or user space has it
+ *
+ * Return: the descriptor, whose offset is in bytes from the start of
+ * vcpu->stat; NULL behind the last one
+ */
+const struct kvm_stats_desc *kvm_stats_vcpu_desc(unsigned int index)
+{
+	if (index >= KVM_VCPU_STATS)
+		return NULL;
+	return &kvm_vcpu_stats_desc[array_index_nospec(index, KVM_VCPU_STATS)];
 }
 
 /**

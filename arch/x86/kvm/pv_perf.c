@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Paravirtual perf: a guest opens events of the host that count for its own
+ * vCPU, by hypercall. What they counted is written to slots in guest memory;
+ * the end of a period is an NMI.
+ *
+ * The ABI is described in Documentation/virt/kvm/pv-perf.rst.
+ *
+ * Everything here runs under vcpu->mutex, but for the overflow of an event,
+ * which comes as an interrupt.
+ */
+
+#include <linux/irq_work.h>
+#include <linux/kvm_host.h>
+#include <linux/kvm_stats.h>
+#include <linux/nospec.h>
+#include <linux/perf_event.h>
+#include <linux/string.h>
+
+#include "cpuid.h"
+#include "pv_perf.h"
+
+/* Off by default: the guest learns how busy the host is. */
+bool __read_mostly kvm_pv_perf_enabled;
+module_param_named(pv_perf, kvm_pv_perf_enabled, bool, 0644);
+MODULE_PARM_DESC(pv_perf, "let guests open perf events of the host, in VMs created from now on");
+
+/**
+ * struct kvm_pv_perf_event - an event that the guest opened
+ * @vcpu: whose it is
+ * @event: counts, NULL if a statistic does
+ * @stat: the counter of a statistic
+ * @base: software: 0; statistic: its value when it was last enabled
+ * @count: statistic: what was counted until it was last disabled
+ * @overflows: periods that ended since it was opened
+ * @slot: where the guest wants to see all this
+ * @seq: what is in the slot; goes on when the id is opened again
+ * @state: KVM_PV_PERF_STATE_*
+ */
+struct kvm_pv_perf_event {
+	struct kvm_vcpu *vcpu;
+	struct perf_event *event;
+	const u64 *stat;
+	u64 base;
+	u64 count;
+	atomic64_t overflows;
+	gpa_t slot;
+	u32 seq;
+	u32 state;
+};
+
+/**
+ * struct kvm_pv_perf - the events of a vCPU
+ * @irq_work: tells the vCPU of overflows
+ * @overflowed: ids whose slots are older than their last overflow
+ * @open: ids that are open
+ * @events: by id
+ */
+struct kvm_pv_perf {
+	struct irq_work irq_work;
+	unsigned long overflowed;
+	unsigned long open;
+	struct kvm_pv_perf_event events[KVM_PV_PERF_MAX_EVENTS];
+};
+
+static_assert(sizeof(struct kvm_pv_perf_info) == 32);
+static_assert(sizeof(struct kvm_pv_perf_attr) == 96);
+static_assert(sizeof(struct kvm_pv_perf_slot) == 32);
+static_assert(sizeof_field(struct kvm_stats_desc, name) == KVM_PV_PERF_NAME_SIZE);
+static_assert(KVM_PV_PERF_TYPE_SOFTWARE == PERF_TYPE_SOFTWARE);
+
+/* perf calls overflow handlers where nothing can be woken: count, no more. */
+static void kvm_pv_perf_overflow(struct perf_event *perf_event,
+				 struct perf_sample_data *data,
+				 struct pt_regs *regs)
+{
+	struct kvm_pv_perf_event *event = perf_event->overflow_handler_context;
+	struct kvm_pv_perf *pv_perf = event->vcpu->arch.pv_perf;
+
+	atomic64_inc(&event->overflows);
+	set_bit(event - pv_perf->events, &pv_perf->overflowed);
+	irq_work_queue(&pv_perf->irq_work);
+}
+
+static void kvm_pv_perf_irq_work(struct irq_work *irq_work)
+{
+	struct kvm_pv_perf *pv_perf =
+		container_of(irq_work, struct kvm_pv_perf, irq_work);
+	struct kvm_vcpu *vcpu = pv_perf->events[0].vcpu;
+
+	/* The guest is not entered while a request is pending: slots first. */
+	kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+	kvm_inject_nmi(vcpu);
+	kvm_vcpu_kick(vcpu);
+}
+
+static u64 kvm_pv_perf_count(const struct kvm_pv_perf_event *event)
+{
+	u64 enabled, running;
+
+	if (event->event)
+		return perf_event_read_value(event->event, &enabled, &running);
+	if (event->state == KVM_PV_PERF_STATE_ON)
+		return event->count + *event->stat - event->base;
+	return event->count;
+}
+
+static void kvm_pv_perf_start(struct kvm_pv_perf_event *event)
+{
+	if (event->state == KVM_PV_PERF_STATE_ON)
+		return;
+	if (event->event)
+		perf_event_enable(event->event);
+	else
+		event->base = *event->stat;
+	event->state = KVM_PV_PERF_STATE_ON;
+}
+
+static void kvm_pv_perf_stop(struct kvm_pv_perf_event *event, u32 state)
+{
+	if (event->event)
+		perf_event_disable(event->event);
+	else
+		event->count = kvm_pv_perf_count(event);
+	event->state = state;
+}
+
+static long kvm_pv_perf_write_slot(struct kvm_pv_perf_event *event)
+{
+	const size_t behind_seq = offsetofend(struct kvm_pv_perf_slot, seq);
+	struct kvm *kvm = event->vcpu->kvm;
+	struct kvm_pv_perf_slot slot = {
+		.seq = event->seq + 1,
+		.state = event->state,
+		.count = kvm_pv_perf_count(event),
+		.overflows = atomic64_read(&event->overflows),
+	};
+
+	event->seq += 2;
+	if (kvm_write_guest(kvm, event->slot, &slot, behind_seq))
+		return -KVM_EFAULT;
+	smp_wmb(); /* seq is odd before the rest changes ... */
+	if (kvm_write_guest(kvm, event->slot + behind_seq,
+			    (void *)&slot + behind_seq,
+			    sizeof(slot) - behind_seq))
+		return -KVM_EFAULT;
+	smp_wmb(); /* ... and even after that. */
+	if (kvm_write_guest(kvm, event->slot, &event->seq, behind_seq))
+		return -KVM_EFAULT;
+	return 0;
+}
+
+static void kvm_pv_perf_release(struct kvm_pv_perf *pv_perf, unsigned int id)
+{
+	struct kvm_pv_perf_event *event = &pv_perf->events[id];
+
+	__clear_bit(id, &pv_perf->open);
+	event->state = KVM_PV_PERF_STATE_OFF;
+	if (event->event) {
+		perf_event_release_kernel(event->event);
+		event->event = NULL;
+		/* No overflow of this life may be told in the next one. */
+		irq_work_sync(&pv_perf->irq_work);
+		clear_bit(id, &pv_perf->overflowed);
+	}
+}
+
+/* The statistic of this name, NULL if there is none */
+static const struct kvm_stats_desc *kvm_pv_perf_stat(const char *name)
+{
+	const struct kvm_stats_desc *desc;
+	unsigned int i;
+
+	for (i = 0; (desc = kvm_stats_vcpu_desc(i)); i++) {
+		if (!strcmp(desc->name, name))
+			break;
+	}
+	return desc;
+}
+
+static long kvm_pv_perf_create_stat(struct kvm_pv_perf_event *event,
+				    const struct kvm_pv_perf_attr *attr)
+{
+	const struct kvm_stats_desc *desc;
+
+	if (attr->config || strnlen(attr->name, sizeof(attr->name)) ==
+			    sizeof(attr->name))
+		return -KVM_EINVAL;
+	if (attr->period)
+		return -KVM_EOPNOTSUPP;
+	desc = kvm_pv_perf_stat(attr->name);
+	if (!desc)
+		return -KVM_ENOENT;
+	/* Only of what grows is the difference of two values a count. */
+	if (desc->size != 1 ||
+	    (desc->flags & KVM_STATS_TYPE_MASK) != KVM_STATS_TYPE_CUMULATIVE)
+		return -KVM_EOPNOTSUPP;
+
+	event->stat = (void *)&event->vcpu->stat + desc->offset;
+	event->count = 0;
+	event->base = *event->stat;
+	return 0;
+}
+
+static long kvm_pv_perf_create_software(struct kvm_pv_perf_event *event,
+					const struct kvm_pv_perf_attr *guest)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = guest->config,
+		.sample_period = guest->period,
+		.disabled = !(guest->flags & KVM_PV_PERF_ENABLED),
+		.pinned = 1,
+	};
+	struct perf_event *perf_event;
+
+	if (memchr_inv(guest->name, 0, sizeof(guest->name)))
+		return -KVM_EINVAL;
+	/* The other software events patch a static key at each open and close. */
+	if (guest->config != PERF_COUNT_SW_CPU_CLOCK &&
+	    guest->config != PERF_COUNT_SW_TASK_CLOCK)
+		return -KVM_EOPNOTSUPP;
+	/* Perf keeps a period in an s64. */
+	if (guest->period && (guest->period < KVM_PV_PERF_MIN_PERIOD ||
+			      guest->period > S64_MAX))
+		return -KVM_EOPNOTSUPP;
+
+	perf_event = perf_event_create_kernel_counter(&attr, -1, current,
+						      kvm_pv_perf_overflow, event);
+	if (IS_ERR(perf_event))
+		return -KVM_EBUSY;
+	event->event = perf_event;
+	return 0;
+}
+
+static struct kvm_pv_perf *kvm_pv_perf_get(struct kvm_vcpu *vcpu)
+{
+	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
+	unsigned int id;
+
+	if (pv_perf)
+		return pv_perf;
+	pv_perf = kzalloc(sizeof(*pv_perf), GFP_KERNEL_ACCOUNT);
+	if (!pv_perf)
+		return NULL;
+	init_irq_work(&pv_perf->irq_work, kvm_pv_perf_irq_work);
+	for (id = 0; id < KVM_PV_PERF_MAX_EVENTS; id++)
+		pv_perf->events[id].vcpu = vcpu;
+	vcpu->arch.pv_perf = pv_perf;
+	return pv_perf;
+}
+
+static long kvm_pv_perf_open(struct kvm_vcpu *vcpu, gpa_t gpa)
+{
+	struct kvm_pv_perf_attr attr;
+	struct kvm_pv_perf_event *event;
+	struct kvm_pv_perf *pv_perf;
+	unsigned int id;
+	long r;
+
+	if (kvm_read_guest(vcpu->kvm, gpa, &attr, sizeof(attr)))
+		return -KVM_EFAULT;
+	if (attr.size != sizeof(attr) || attr.flags & ~KVM_PV_PERF_ENABLED ||
+	    attr.pad || !IS_ALIGNED(attr.slot, sizeof(struct kvm_pv_perf_slot)))
+		return -KVM_EINVAL;
+	if (attr.id >= KVM_PV_PERF_MAX_EVENTS)
+		return -KVM_E2BIG;
+	id = array_index_nospec(attr.id, KVM_PV_PERF_MAX_EVENTS);
+
+	pv_perf = kvm_pv_perf_get(vcpu);
+	if (!pv_perf)
+		return -KVM_EBUSY;
+	if (test_bit(id, &pv_perf->open))
+		return -KVM_EEXIST;
+
+	event = &pv_perf->events[id];
+	event->slot = attr.slot;
+	atomic64_set(&event->overflows, 0);
+	switch (attr.type) {
+	case KVM_PV_PERF_TYPE_SOFTWARE:
+		r = kvm_pv_perf_create_software(event, &attr);
+		break;
+	case KVM_PV_PERF_TYPE_STAT:
+		r = kvm_pv_perf_create_stat(event, &attr);
+		break;
+	default:
+		r = -KVM_EOPNOTSUPP;
+		break;
+	}
+	if (r)
+		return r;
+
+	__set_bit(id, &pv_perf->open);
+	event->state = attr.flags & KVM_PV_PERF_ENABLED ? KVM_PV_PERF_STATE_ON :
+							  KVM_PV_PERF_STATE_OFF;
+	r = kvm_pv_perf_write_slot(event);
+	if (r)
+		kvm_pv_perf_release(pv_perf, id);
+	return r;
+}
+
+/* CLOSE, ENABLE, DISABLE, READ: they have an id, and write its slot. */
+static long kvm_pv_perf_event_op(struct kvm_vcpu *vcpu, u64 op, u64 id)
+{
+	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
+	struct kvm_pv_perf_event *event;
+	long r;
+
+	if (id >= KVM_PV_PERF_MAX_EVENTS)
+		return -KVM_E2BIG;
+	id = array_index_nospec(id, KVM_PV_PERF_MAX_EVENTS);
+	if (!pv_perf || !test_bit(id, &pv_perf->open))
+		return -KVM_ENOENT;
+
+	event = &pv_perf->events[id];
+	if (op == KVM_PV_PERF_ENABLE)
+		kvm_pv_perf_start(event);
+	else if (op != KVM_PV_PERF_READ)
+		kvm_pv_perf_stop(event, KVM_PV_PERF_STATE_OFF);
+	r = kvm_pv_perf_write_slot(event);
+	if (op == KVM_PV_PERF_CLOSE)
+		kvm_pv_perf_release(pv_perf, id);
+	return r;
+}
+
+static long kvm_pv_perf_query(struct kvm_vcpu *vcpu, gpa_t gpa)
+{
+	struct kvm_pv_perf_info info = {
+		.version = KVM_PV_PERF_VERSION,
+		.max_events = KVM_PV_PERF_MAX_EVENTS,
+		.types = BIT(KVM_PV_PERF_TYPE_SOFTWARE) | BIT(KVM_PV_PERF_TYPE_STAT),
+		.min_period = KVM_PV_PERF_MIN_PERIOD,
+	};
+
+	while (kvm_stats_vcpu_desc(info.stats))
+		info.stats++;
+	return kvm_write_guest(vcpu->kvm, gpa, &info, sizeof(info)) ?
+	       -KVM_EFAULT : 0;
+}
+
+static long kvm_pv_perf_stat_desc(struct kvm_vcpu *vcpu, u64 index, gpa_t gpa)
+{
+	const struct kvm_stats_desc *desc = NULL;
+
+	if (index <= UINT_MAX)
+		desc = kvm_stats_vcpu_desc(index);
+	if (!desc)
+		return -KVM_EINVAL;
+	return kvm_write_guest(vcpu->kvm, gpa, desc, sizeof(*desc)) ?
+	       -KVM_EFAULT : 0;
+}
+
+/**
+ * kvm_pv_perf_hypercall - do what KVM_HC_PV_PERF asks for
+ * @vcpu: the vCPU that made the call, in the thread that runs it
+ * @op: KVM_PV_PERF_QUERY and so on
+ * @a1: first argument
+ * @a2: second argument
+ *
+ * Return: 0 or -KVM_E*
+ */
+long kvm_pv_perf_hypercall(struct kvm_vcpu *vcpu, u64 op, u64 a1, u64 a2)
+{
+	if (!vcpu->kvm->arch.pv_perf || !guest_pv_has(vcpu, KVM_FEATURE_PV_PERF))
+		return -KVM_ENOSYS;
+
+	switch (op) {
+	case KVM_PV_PERF_QUERY:
+		return kvm_pv_perf_query(vcpu, a1);
+	case KVM_PV_PERF_OPEN:
+		return kvm_pv_perf_open(vcpu, a1);
+	case KVM_PV_PERF_CLOSE:
+	case KVM_PV_PERF_ENABLE:
+	case KVM_PV_PERF_DISABLE:
+	case KVM_PV_PERF_READ:
+		return kvm_pv_perf_event_op(vcpu, op, a1);
+	case KVM_PV_PERF_STAT_DESC:
+		return kvm_pv_perf_stat_desc(vcpu, a1, a2);
+	case KVM_PV_PERF_RESET:
+		kvm_pv_perf_reset(vcpu);
+		return 0;
+	default:
+		return -KVM_EINVAL;
+	}
+}
+
+/**
+ * kvm_pv_perf_handle_overflow - write the slots of events that overflowed
+ * @vcpu: the vCPU, about to enter the guest
+ *
+ * A guest that does not see the overflow could not tell the NMI from an unknown
+ * one: an event without a slot is stopped, so that it makes no more of them.
+ */
+void kvm_pv_perf_handle_overflow(struct kvm_vcpu *vcpu)
+{
+	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
+	unsigned long overflowed = xchg(&pv_perf->overflowed, 0);
+	unsigned int id;
+
+	overflowed &= pv_perf->open;
+	for_each_set_bit(id, &overflowed, KVM_PV_PERF_MAX_EVENTS) {
+		struct kvm_pv_perf_event *event = &pv_perf->events[id];
+
+		if (kvm_pv_perf_write_slot(event))
+			kvm_pv_perf_stop(event, KVM_PV_PERF_STATE_ERROR);
+	}
+}
+
+/**
+ * kvm_pv_perf_write_slots - write what all events have counted so far
+ * @vcpu: a vCPU that is not in KVM_RUN
+ *
+ * To be called when user space saves the vCPU: guest memory is what survives.
+ */
+void kvm_pv_perf_write_slots(struct kvm_vcpu *vcpu)
+{
+	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
+	unsigned int id;
+	int idx;
+
+	if (!pv_perf)
+		return;
+	idx = srcu_read_lock(&vcpu->kvm->srcu);
+	for_each_set_bit(id, &pv_perf->open, KVM_PV_PERF_MAX_EVENTS)
+		kvm_pv_perf_write_slot(&pv_perf->events[id]);
+	srcu_read_unlock(&vcpu->kvm->srcu, idx);
+}
+
+/**
+ * kvm_pv_perf_reset - close all events
+ * @vcpu: the vCPU
+ *
+ * Slots are not written: after a reset their memory may be somebody else's,
+ * after a restore it has what was saved.
+ */
+void kvm_pv_perf_reset(struct kvm_vcpu *vcpu)
+{
+	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
+	unsigned int id;
+
+	if (!pv_perf)
+		return;
+	for_each_set_bit(id, &pv_perf->open, KVM_PV_PERF_MAX_EVENTS)
+		kvm_pv_perf_release(pv_perf, id);
+}
+
+/*
+ * Events count for the thread that opened them; in another one they would go on
+ * to count what the old one does.
+ */
+int kvm_arch_vcpu_run_pid_change(struct kvm_vcpu *vcpu)
+{
+	kvm_pv_perf_write_slots(vcpu);
+	kvm_pv_perf_reset(vcpu);
+	return 0;
+}
+
+/**
+ * kvm_pv_perf_destroy - close all events for good
+ * @vcpu: the vCPU, which nobody uses any more
+ */
+void kvm_pv_perf_destroy(struct kvm_vcpu *vcpu)
+{
+	kvm_pv_perf_reset(vcpu);
+	kfree(vcpu->arch.pv_perf);
+	vcpu->arch.pv_perf = NULL;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef ARCH_X86_KVM_PV_PERF_H
+#define ARCH_X86_KVM_PV_PERF_H
+
+#include <linux/kvm_host.h>
+
+#ifdef CONFIG_KVM_PV_PERF
+extern bool kvm_pv_perf_enabled;
+
+long kvm_pv_perf_hypercall(struct kvm_vcpu *vcpu, u64 op, u64 a1, u64 a2);
+void kvm_pv_perf_handle_overflow(struct kvm_vcpu *vcpu);
+void kvm_pv_perf_write_slots(struct kvm_vcpu *vcpu);
+void kvm_pv_perf_reset(struct kvm_vcpu *vcpu);
+void kvm_pv_perf_destroy(struct kvm_vcpu *vcpu);
+
+static inline void kvm_pv_perf_init_vm(struct kvm *kvm)
+{
+	kvm->arch.pv_perf = READ_ONCE(kvm_pv_perf_enabled);
+}
+
+/* What KVM_CPUID_FEATURES has of it in eax */
+static inline u32 kvm_pv_perf_feature(void)
+{
+	return READ_ONCE(kvm_pv_perf_enabled) ? 1 << KVM_FEATURE_PV_PERF : 0;
+}
+#else
+static inline long kvm_pv_perf_hypercall(struct kvm_vcpu *vcpu, u64 op, u64 a1,
+					 u64 a2)
+{
+	return -KVM_ENOSYS;
+}
+
+static inline void kvm_pv_perf_handle_overflow(struct kvm_vcpu *vcpu) { }
+static inline void kvm_pv_perf_write_slots(struct kvm_vcpu *vcpu) { }
+static inline void kvm_pv_perf_reset(struct kvm_vcpu *vcpu) { }
+static inline void kvm_pv_perf_destroy(struct kvm_vcpu *vcpu) { }
+static inline void kvm_pv_perf_init_vm(struct kvm *kvm) { }
+static inline u32 kvm_pv_perf_feature(void) { return 0; }
+#endif
+
+#endif
