@@ -147,7 +147,7 @@ struct kvmstats_vm {
 	struct kvmstats_vm *next;	/* by process, then number */
 	uint64_t number;	/* of the kernel, unique while it runs; 0: it has none */
 	pid_t pid;		/* thread group that created or holds it */
-	unsigned int nth;	/* 1, 2, ... of the VMs of a process; 0: its only one */
+	unsigned int nth;	/* 1, 2, ... of the VMs of a process; 0: it had one only */
 	struct kvmstats_who who;
 	bool fresh;		/* first seen at the last sample: has no rates */
 	bool ended;		/* these are its last values; gone at the next sample */

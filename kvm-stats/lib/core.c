@@ -367,18 +367,25 @@ static void drop_vcpus(struct core_vm *vm)
 	vm->pub.vcpus = n;
 }
 
+/* A number that was given stays, so that names do not change under an observer. */
 static void count_in_process(struct kvmstats *k)
 {
-	struct core_vm *vm, *next;
-	unsigned int nth = 0;
+	struct core_vm *vm, *first = NULL;
+	unsigned int last = 0;
 
-	for (vm = k->first; vm; vm = next) {
-		next = next_vm(vm);
-		if (nth || (next && next->pub.pid == vm->pub.pid))
-			nth++;
-		vm->pub.nth = nth;
-		if (!next || next->pub.pid != vm->pub.pid)
-			nth = 0;
+	for (vm = k->first; vm; vm = next_vm(vm)) {
+		if (!first || first->pub.pid != vm->pub.pid) {
+			first = vm;
+			last = 0;
+		}
+		if (last < vm->pub.nth)
+			last = vm->pub.nth;
+		if (vm == first)
+			continue;
+		if (!first->pub.nth)
+			first->pub.nth = ++last;
+		if (!vm->pub.nth)
+			vm->pub.nth = ++last;
 	}
 }
 
