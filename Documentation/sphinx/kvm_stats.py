@@ -21,6 +21,7 @@ LINE = re.compile(
     r'^KVM_(?P<scope>VM|VCPU)_STAT\((?P<name>\w+),\s*(?P<type>\w+(?:\([^)]*\))?),'
     r'\s*(?P<unit>\w+),\s*(?P<exponent>-?\d+),\s*'
     r'KVM_(?P<debugfs>\w+)(?:\("(?P<file>[^"]*)"\))?,\s*"(?P<words>[^"]*)"\)'
+    r'|^KVM_(?:VM|VCPU)_STAT\((?P<unknown>\w+)'
     r'|^#if(?:n?def)?\s+(?P<condition>.+)$|^#(?P<end>endif)', re.M)
 
 
@@ -37,7 +38,7 @@ def debugfs(line):
     if kind == 'NO_DEBUGFS':
         return ''
     name = '``%s``' % (line['file'] or line['name'])
-    if 'RO_' in kind:
+    if '_RO' in kind:
         name += ', read-only'
     for only, title in (('BOOK3S', 'Book3S'), ('BOOKE', 'BookE')):
         if only in kind:
@@ -61,6 +62,9 @@ def rows(text):
             conditions.append(line['condition'])
         elif line['end']:
             conditions.pop()
+        elif line['unknown']:
+            raise ValueError('%s: not a line of a statistic; its words have to '
+                             'be one string' % line['unknown'])
         else:
             words = line['words']
             if conditions:
@@ -83,9 +87,14 @@ class KvmStats(Directive):
         env.note_dependency(os.path.abspath(path))
         table = ['.. list-table::', '   :header-rows: 1', '']
         with open(path) as header:
-            for cells in [['Name', 'Scope', 'Type', 'Unit', 'debugfs', 'Counts'],
-                          *rows(header.read())]:
-                for number, cell in enumerate(cells):
-                    table.append('   %s %s' % ('  -' if number else '* -', cell))
+            text = header.read()
+        try:
+            lines = [['Name', 'Scope', 'Type', 'Unit', 'debugfs', 'Counts'],
+                     *rows(text)]
+        except ValueError as error:
+            raise self.error('%s: %s' % (path, error))
+        for cells in lines:
+            for number, cell in enumerate(cells):
+                table.append('   %s %s' % ('  -' if number else '* -', cell))
         self.state_machine.insert_input(table + [''], path)
         return []
