@@ -3,8 +3,8 @@
  * Test the statistics file descriptor of VMs and vCPUs: opening and the file
  *
  * What Documentation/virt/kvm/stats.rst promises of the format and of the file
- * is tried on each kind: of a VM and of a vCPU, through KVM_STATS_GETFD
- * ("getfd") and KVM_GET_STATS_FD ("stats_fd").
+ * is tried on each kind: of a VM, of a vCPU and of all vCPUs of a VM, through
+ * KVM_STATS_GETFD ("getfd") and KVM_GET_STATS_FD ("stats_fd").
  *
  * As root it sets the limit of open files of the whole system to 0 for some
  * milliseconds. It puts it back whatever happens, unless it is killed by SIGKILL.
@@ -14,7 +14,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/compiler.h>
-#include <linux/io_uring.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,14 +35,9 @@
 #include "stats_test.h"
 #include "test_util.h"
 
-/* tools/arch/x86/include/asm/unistd_64.h, which comes first, has not all. */
-#ifndef __NR_io_uring_setup
-#define __NR_io_uring_setup	425
-#define __NR_io_uring_enter	426
-#endif
-
 #define VCPU_ID		0
 #define OTHER_VCPU_ID	1
+#define NR_VCPUS	2
 
 /* More than any file here has; a read never touches what lies behind */
 #define BUF_SIZE	65536
@@ -98,6 +93,7 @@ static void test_header(const struct stats_file *file, const char *id)
 {
 	const struct kvm_stats *stats = &file->stats;
 	char want[sizeof(stats->id)] = "";
+	unsigned int rows;
 
 	strncpy(want, id, sizeof(want) - 1);
 	ok(!memcmp(stats->id, want, sizeof(want)),
@@ -115,9 +111,10 @@ static void test_header(const struct stats_file *file, const char *id)
 	   stats->data_offset);
 	ok(!(stats->data_offset % sizeof(uint64_t)),
 	   "%s: the values are aligned", file->label);
-	ok(file->size == stats->data_offset + kvm_stats_data_size(stats),
-	   "%s: the file has %zu bytes, as the descriptors say",
-	   file->label, file->size);
+	rows = file->scope == KVM_STATS_VCPUS ? NR_VCPUS : 1;
+	ok(file->size == stats->data_offset + rows * kvm_stats_data_size(stats),
+	   "%s: the file has %zu bytes, %u times what the descriptors say",
+	   file->label, file->size, rows);
 	if (file->abi == &abi_stats_fd) {
 		const struct kvm_stats_header *header = (void *)file->reference;
 
@@ -391,47 +388,6 @@ static bool child_reads(void *arg)
 	return stats_file_reads(arg);
 }
 
-/* One read through an io_uring that is made for it; returns as pread() does. */
-static ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset)
-{
-	struct io_uring_params params = { 0 };
-	struct iovec iov = { data, len };
-	struct io_uring_sqe *sqe;
-	size_t sq_size, cq_size;
-	char *sq, *cq;
-	int ring;
-
-	ring = syscall(__NR_io_uring_setup, 1, &params);
-	TEST_ASSERT(ring >= 0, "io_uring_setup, errno: %i", errno);
-	sq_size = params.sq_off.array + sizeof(__u32);
-	cq_size = params.cq_off.cqes +
-		  params.cq_entries * sizeof(struct io_uring_cqe);
-	sq = mmap(NULL, sq_size, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
-		  IORING_OFF_SQ_RING);
-	cq = mmap(NULL, cq_size, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
-		  IORING_OFF_CQ_RING);
-	sqe = mmap(NULL, sizeof(*sqe), PROT_READ | PROT_WRITE, MAP_SHARED, ring,
-		   IORING_OFF_SQES);
-	TEST_ASSERT(sq != MAP_FAILED && cq != MAP_FAILED && sqe != MAP_FAILED,
-		    "mmap of an io_uring, errno: %i", errno);
-
-	memset(sqe, 0, sizeof(*sqe));
-	sqe->opcode = IORING_OP_READV;
-	sqe->fd = fd;
-	sqe->off = offset;
-	sqe->addr = (uintptr_t)&iov;
-	sqe->len = 1;
-	*(__u32 *)(sq + params.sq_off.array) = 0;
-	__atomic_store_n((__u32 *)(sq + params.sq_off.tail), 1, __ATOMIC_RELEASE);
-	TEST_ASSERT(syscall(__NR_io_uring_enter, ring, 1, 1,
-			    IORING_ENTER_GETEVENTS, NULL, 0) == 1,
-		    "io_uring_enter, errno: %i", errno);
-	TEST_ASSERT(__atomic_load_n((__u32 *)(cq + params.cq_off.tail),
-				    __ATOMIC_ACQUIRE) == 1,
-		    "io_uring_enter without a result");
-	return ((struct io_uring_cqe *)(cq + params.cq_off.cqes))->res;
-}
-
 static bool child_reads_io_uring(void *arg)
 {
 	struct stats_file *file = arg;
@@ -449,7 +405,7 @@ static bool child_reads_io_uring(void *arg)
  */
 static void test_io_uring(struct stats_file *file)
 {
-	if (syscall(__NR_io_uring_setup, 1, NULL) == -1 && errno != EFAULT) {
+	if (!have_io_uring()) {
 		ksft_test_result_skip("%s: no io_uring\n", file->label);
 		return;
 	}
@@ -624,6 +580,46 @@ static void test_compat(struct stats_file *file, int fd)
 }
 #endif
 
+/* A thread that reads from an fd as soon as there is a file behind it */
+struct guesser {
+	int fd;
+	bool stop;
+	unsigned long read;
+	int error;
+};
+
+static void *guess(void *arg)
+{
+	struct guesser *guesser = arg;
+	char byte;
+
+	while (!READ_ONCE(guesser->stop)) {
+		if (pread(guesser->fd, &byte, 1, 0) == 1)
+			guesser->read++;
+		else if (errno != EBADF)
+			guesser->error = errno;
+	}
+	return NULL;
+}
+
+/* A file that another thread sees is one that can be read at an offset. */
+static void test_visible(int fd)
+{
+	struct guesser guesser = { .fd = next_fd() };
+	const int opens = 20000;
+	pthread_t thread;
+	int i;
+
+	TEST_ASSERT(!pthread_create(&thread, NULL, guess, &guesser), "pthread_create");
+	for (i = 0; i < opens && ioctl(fd, KVM_STATS_GETFD, 0) == guesser.fd; i++)
+		close(guesser.fd);
+	WRITE_ONCE(guesser.stop, true);
+	pthread_join(thread, NULL);
+	ok(i == opens && guesser.read && !guesser.error,
+	   "%d files opened, another thread read %lu times: %s", i, guesser.read,
+	   guesser.error ? strerror(guesser.error) : "no error");
+}
+
 static void test_file(struct stats_file *file, int fd, const char *link,
 		      const char *id)
 {
@@ -669,9 +665,10 @@ int main(int argc, char *argv[])
 {
 	char vm_id[64], vcpu_id[64];
 	struct both of_vm, of_vcpu;
-	struct stats_file other;
+	struct stats_file of_vcpus, other;
 	int vm_fd, vcpu_fd;
 	struct kvm_vm *vm;
+	uint64_t number;
 
 	setbuf(stdout, NULL);
 	ksft_print_header();
@@ -693,17 +690,29 @@ int main(int argc, char *argv[])
 	test_argument(vcpu_fd, "vCPU");
 	test_no_room(vm_fd, "VM");
 	test_no_room(vcpu_fd, "vCPU");
+	test_visible(vcpu_fd);
 
 	test_both(&of_vm, vm_fd, "VM", "anon_inode:kvm-vm-stats", vm_id);
 	test_both(&of_vcpu, vcpu_fd, "vCPU", "anon_inode:kvm-vcpu-stats:0", vcpu_id);
+	stats_file_open(&of_vcpus, &abi_getfd, vm_fd, KVM_STATS_VCPUS, "vCPUs");
+	test_file(&of_vcpus, vm_fd, "anon_inode:kvm-vcpus-stats", vm_id);
 	stats_file_open(&other, &abi_getfd, vcpu_get_fd(vm, OTHER_VCPU_ID), 0,
 			"other vCPU");
 	test_same_descriptors(&of_vcpu.getfd, &other);
+	number = stats_vm_number(of_vm.getfd.stats.fd);
+	ok(number && stats_vm_number(of_vm.stats_fd.stats.fd) == number &&
+	   stats_vm_number(of_vcpu.getfd.stats.fd) == number &&
+	   stats_vm_number(of_vcpu.stats_fd.stats.fd) == number &&
+	   stats_vm_number(of_vcpus.stats.fd) == number &&
+	   stats_vm_number(other.stats.fd) == number,
+	   "the fdinfo of each file has the number of the VM, %llu",
+	   (unsigned long long)number);
 
 	stats_file_close(&of_vm.getfd);
 	stats_file_close(&of_vm.stats_fd);
 	stats_file_close(&of_vcpu.getfd);
 	stats_file_close(&of_vcpu.stats_fd);
+	stats_file_close(&of_vcpus);
 	stats_file_close(&other);
 	kvm_vm_free(vm);
 	if (debugfs_has_kvm())

@@ -29,15 +29,15 @@ struct kvm_stats {
 
 /*
  * Open the statistics of @fd, a VM or vCPU fd, with KVM_STATS_GETFD and read
- * header and descriptors. @scope is the argument of the ioctl. Fails the test
- * if that is not possible.
+ * header and descriptors. @scope is the argument of the ioctl: 0 or
+ * KVM_STATS_VCPUS. Fails the test if that is not possible.
  */
 void kvm_stats_open_getfd(struct kvm_stats *stats, int fd, unsigned long scope);
 
 /* The same with KVM_GET_STATS_FD */
 void kvm_stats_open_stats_fd(struct kvm_stats *stats, int fd);
 
-/* The same for @stats_fd, which KVM_STATS_GETFD opened */
+/* The same for @stats_fd, which KVM_STATS_GETFD or KVM_STATS_NEXT opened */
 void kvm_stats_take_getfd(struct kvm_stats *stats, int stats_fd);
 
 /* Close the file and free the memory of the descriptors. */
@@ -51,7 +51,10 @@ const struct kvm_stats_desc *kvm_stats_desc(const struct kvm_stats *stats,
 const struct kvm_stats_desc *kvm_stats_find(const struct kvm_stats *stats,
 					    const char *name);
 
-/* Bytes of the values that the descriptors describe; the file ends behind them */
+/*
+ * Bytes of the values that the descriptors describe. The file ends behind them;
+ * one of KVM_STATS_VCPUS has as many for each vCPU.
+ */
 size_t kvm_stats_data_size(const struct kvm_stats *stats);
 
 /* The value of the statistic @name now, of its first one if it has several */

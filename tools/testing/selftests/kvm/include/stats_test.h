@@ -82,6 +82,12 @@ bool stats_file_unchanged(const struct stats_file *file);
 /* The number of the VM from the fdinfo of a statistics file, 0 if none is there */
 uint64_t stats_vm_number(int stats_fd);
 
+/*
+ * Leave the test unless KVM_STATS_NEXT is there for this process: to be called
+ * at the start of one that cannot do without it.
+ */
+void require_stats_next(void);
+
 /* Whether @promise holds in a child, which says it with its exit status */
 bool child_says(bool (*promise)(void *arg), void *arg);
 
@@ -112,6 +118,24 @@ bool vm_goes_away(pid_t pid, int vm_fd);
 
 /* References of all modules that may implement KVM; -1 if none is a module */
 long module_references(void);
+
+/* Whether the modules have as many references within 10 s */
+bool module_references_become(long want);
+
+/*
+ * Whether the CPU copies aligned words whole. QEMU's emulation of an x86 CPU
+ * with ERMS does not: the kernel copies with REP MOVSB, which moves bytes there.
+ */
+bool cpu_copies_whole_words(void);
+
+/* Whether the kernel has io_uring */
+bool have_io_uring(void);
+
+/*
+ * One read through an io_uring that is made for it; returns as pread() does, but
+ * -errno.
+ */
+ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset);
 
 /* A thread that is in KVM_RUN until a signal comes, and errno after that */
 struct vcpu_thread {

@@ -3,23 +3,36 @@
  * What the tests of the statistics files share
  */
 #define _GNU_SOURCE
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bits.h>
 #include <linux/compiler.h>
+#include <linux/io_uring.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "stats_test.h"
 #include "test_util.h"
+
+/* tools/arch/x86/include/asm/unistd_64.h, which comes first, has not all. */
+#ifndef __NR_io_uring_setup
+#define __NR_io_uring_setup	425
+#define __NR_io_uring_enter	426
+#endif
 
 const struct stats_abi abi_getfd = {
 	.name = "getfd",
@@ -147,6 +160,26 @@ uint64_t stats_vm_number(int stats_fd)
 	return number;
 }
 
+void require_stats_next(void)
+{
+	struct kvm_stats_next next = { 0 };
+	int kvm_fd = open("/dev/kvm", O_RDWR), stats_fd;
+
+	if (kvm_fd < 0 ||
+	    !(ioctl(kvm_fd, KVM_CHECK_EXTENSION, KVM_CAP_STATS_BINARY_FD) &
+	      KVM_STATS_CAP_NEXT)) {
+		print_skip("KVM_STATS_NEXT is not available");
+		exit(KSFT_SKIP);
+	}
+	stats_fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next);
+	if (stats_fd == -1 && errno == EPERM) {
+		print_skip("KVM_STATS_NEXT needs CAP_PERFMON");
+		exit(KSFT_SKIP);
+	}
+	close(stats_fd);
+	close(kvm_fd);
+}
+
 bool child_says(bool (*promise)(void *arg), void *arg)
 {
 	pid_t pid;
@@ -266,6 +299,81 @@ long module_references(void)
 		found = (found < 0 ? 0 : found) + refs;
 	}
 	return found;
+}
+
+bool module_references_become(long want)
+{
+	int i;
+
+	for (i = 0; i < 1000 && module_references() != want; i++)
+		usleep(10000);
+	return module_references() == want;
+}
+
+#define CPUID_7_EBX_ERMS	BIT(9)
+
+bool cpu_copies_whole_words(void)
+{
+#ifdef __x86_64__
+	unsigned int eax, ebx = 0, ecx, edx, name[3] = { 0 };
+
+	__cpuid(0x40000000, eax, name[0], name[1], name[2]);
+	__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx);
+	if (!memcmp(name, "TCGTCGTCGTCG", sizeof(name)) && (ebx & CPUID_7_EBX_ERMS))
+		return false;
+#endif
+	return sizeof(long) == sizeof(uint64_t);
+}
+
+bool have_io_uring(void)
+{
+	return syscall(__NR_io_uring_setup, 1, NULL) == -1 && errno == EFAULT;
+}
+
+ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset)
+{
+	struct io_uring_params params = { 0 };
+	struct iovec iov = { data, len };
+	struct io_uring_sqe *sqe;
+	size_t sq_size, cq_size;
+	char *sq, *cq;
+	ssize_t res;
+	int ring;
+
+	ring = syscall(__NR_io_uring_setup, 1, &params);
+	TEST_ASSERT(ring >= 0, "io_uring_setup, errno: %i", errno);
+	sq_size = params.sq_off.array + sizeof(__u32);
+	cq_size = params.cq_off.cqes +
+		  params.cq_entries * sizeof(struct io_uring_cqe);
+	sq = mmap(NULL, sq_size, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
+		  IORING_OFF_SQ_RING);
+	cq = mmap(NULL, cq_size, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
+		  IORING_OFF_CQ_RING);
+	sqe = mmap(NULL, sizeof(*sqe), PROT_READ | PROT_WRITE, MAP_SHARED, ring,
+		   IORING_OFF_SQES);
+	TEST_ASSERT(sq != MAP_FAILED && cq != MAP_FAILED && sqe != MAP_FAILED,
+		    "mmap of an io_uring, errno: %i", errno);
+
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->opcode = IORING_OP_READV;
+	sqe->fd = fd;
+	sqe->off = offset;
+	sqe->addr = (uintptr_t)&iov;
+	sqe->len = 1;
+	*(__u32 *)(sq + params.sq_off.array) = 0;
+	__atomic_store_n((__u32 *)(sq + params.sq_off.tail), 1, __ATOMIC_RELEASE);
+	TEST_ASSERT(syscall(__NR_io_uring_enter, ring, 1, 1,
+			    IORING_ENTER_GETEVENTS, NULL, 0) == 1,
+		    "io_uring_enter, errno: %i", errno);
+	TEST_ASSERT(__atomic_load_n((__u32 *)(cq + params.cq_off.tail),
+				    __ATOMIC_ACQUIRE) == 1,
+		    "io_uring_enter without a result");
+	res = ((struct io_uring_cqe *)(cq + params.cq_off.cqes))->res;
+	munmap(sqe, sizeof(*sqe));
+	munmap(cq, cq_size);
+	munmap(sq, sq_size);
+	close(ring);
+	return res;
 }
 
 /* Not with _vcpu_run(), which enters the guest again after a signal. */

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Test what the ioctls of the statistics say to bad input
+ *
+ *	kvm_stats_input [-n IOCTLS] [-s SEED]
+ *
+ * Every argument, structures that are not in memory or only in part, fds that
+ * are closed or of another kind, no fd left: an error, and nothing else. Then
+ * random ioctls around the numbers of the statistics, on /dev/kvm, VM and vCPU,
+ * after which all is as before.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "kvm_stats.h"
+#include "kvm_util.h"
+#include "stats_test.h"
+#include "test_util.h"
+
+static int kvm_fd, vm_fd, vcpu_fd;
+
+/* An ioctl that has to fail with @error, 0 for any; whether it does, and leaves no fd */
+static bool fails(int fd, unsigned long request, unsigned long arg, int error)
+{
+	int next = next_fd();
+	int r = ioctl(fd, request, arg), result = errno;
+
+	if (r == -1 && (!error || result == error) && next_fd() == next)
+		return true;
+	ksft_print_msg("fd %d, ioctl %#lx, argument %#lx: %d, %s, next fd %d after %d\n",
+		       fd, request, arg, r, r == -1 ? strerror(result) : "no error",
+		       next_fd(), next);
+	if (r > STDERR_FILENO)
+		close(r);
+	return false;
+}
+
+static bool opens(int fd, unsigned long request, unsigned long arg)
+{
+	int stats_fd = ioctl(fd, request, arg);
+
+	close(stats_fd);
+	return stats_fd >= 0;
+}
+
+static void test_scopes(void)
+{
+	unsigned long on_stack = 0, high = 0, arg;
+	bool good = true;
+
+	/* On 64 bits no argument may be taken for what its lower half is. */
+	if (sizeof(long) == 8)
+		high = 1UL << (sizeof(long) * 4);
+	ok(opens(vm_fd, KVM_STATS_GETFD, 0) && opens(vcpu_fd, KVM_STATS_GETFD, 0),
+	   "scope 0 opens the statistics of VM and vCPU");
+	ok(opens(vm_fd, KVM_STATS_GETFD, KVM_STATS_VCPUS),
+	   "scope KVM_STATS_VCPUS opens those of all vCPUs on a VM");
+	ok(fails(vcpu_fd, KVM_STATS_GETFD, KVM_STATS_VCPUS, EINVAL),
+	   "and is EINVAL on a vCPU");
+	for (arg = 2; arg <= 16; arg++)
+		good &= fails(vm_fd, KVM_STATS_GETFD, arg, EINVAL) &&
+			fails(vcpu_fd, KVM_STATS_GETFD, arg, EINVAL);
+	ok(good, "scopes 2 to 16: EINVAL");
+	for (arg = 0, good = true; high && arg <= 16; arg++)
+		good &= fails(vm_fd, KVM_STATS_GETFD, high | arg, EINVAL) &&
+			fails(vcpu_fd, KVM_STATS_GETFD, high | arg, EINVAL) &&
+			fails(vm_fd, KVM_STATS_GETFD, high << 31 | arg, EINVAL);
+	ok(good, "scopes that are 0 to 16 in their lower half only: EINVAL");
+	ok(fails(vm_fd, KVM_STATS_GETFD, (unsigned long)&on_stack, EINVAL) &&
+	   fails(vm_fd, KVM_STATS_GETFD, (unsigned long)&vm_fd, EINVAL) &&
+	   fails(vm_fd, KVM_STATS_GETFD, -1UL, EINVAL) &&
+	   fails(vm_fd, KVM_STATS_GETFD, 1UL << (sizeof(long) * 8 - 1), EINVAL),
+	   "pointers and the greatest numbers as a scope: EINVAL");
+	for (arg = 0, good = true; arg <= 16; arg++)
+		good &= opens(vm_fd, KVM_GET_STATS_FD, arg) &&
+			opens(vcpu_fd, KVM_GET_STATS_FD, arg);
+	ok(good && opens(vm_fd, KVM_GET_STATS_FD, -1UL),
+	   "KVM_GET_STATS_FD ignores every argument");
+}
+
+static void test_next_fields(void)
+{
+	const struct kvm_stats_next good_one = { 0 };
+	struct kvm_stats_next next;
+	bool good = true;
+	uint32_t scope;
+	int bit;
+
+	for (scope = 2; scope; scope = scope < 16 ? scope + 1 : scope << 1) {
+		next = good_one;
+		next.scope = scope;
+		good &= fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)&next, EINVAL);
+	}
+	ok(good, "KVM_STATS_NEXT: scopes that are not there: EINVAL");
+	for (bit = 0, good = true; bit < 128; bit++) {
+		next = good_one;
+		next.reserved[bit / 64] = 1ULL << bit % 64;
+		good &= fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)&next, EINVAL);
+	}
+	ok(good, "KVM_STATS_NEXT: each reserved bit that is set: EINVAL");
+}
+
+/* The structure is where no memory is, or only a part of it, or none to write. */
+static void test_next_memory(void)
+{
+	const long page = sysconf(_SC_PAGESIZE);
+	const size_t size = sizeof(struct kvm_stats_next);
+	bool good = true;
+	char *map;
+	size_t in;
+
+	map = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	TEST_ASSERT(map != MAP_FAILED, "mmap, errno: %i", errno);
+	TEST_ASSERT(!mprotect(map + page, page, PROT_NONE), "mprotect, errno: %i", errno);
+	for (in = 0; in < size; in++)
+		good &= fails(kvm_fd, KVM_STATS_NEXT,
+			      (unsigned long)map + page - in, EFAULT);
+	ok(good, "0 to %zu bytes of the structure in memory: EFAULT", size - 1);
+	TEST_ASSERT(!mprotect(map, page, PROT_READ), "mprotect, errno: %i", errno);
+	ok(fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)map, EFAULT),
+	   "a structure that cannot be written: EFAULT, and no fd is left");
+	TEST_ASSERT(!mprotect(map, page, PROT_READ | PROT_WRITE) &&
+		    !mprotect(map + page, page, PROT_READ), "mprotect, errno: %i", errno);
+	/* The answer is all in front of the scope. */
+	for (in = 1, good = true; in < offsetof(struct kvm_stats_next, scope); in++) {
+		memset(map + page - in, 0, in);
+		good &= fails(kvm_fd, KVM_STATS_NEXT,
+			      (unsigned long)map + page - in, EFAULT);
+	}
+	ok(good, "1 to %zu bytes of it can be written: EFAULT", in - 1);
+	ok(fails(kvm_fd, KVM_STATS_NEXT, 0, EFAULT) &&
+	   fails(kvm_fd, KVM_STATS_NEXT, 1, EFAULT) &&
+	   fails(kvm_fd, KVM_STATS_NEXT, -1UL, EFAULT) &&
+	   fails(kvm_fd, KVM_STATS_NEXT, -8UL, EFAULT) &&
+	   fails(kvm_fd, KVM_STATS_NEXT, 1UL << (sizeof(long) * 8 - 1), EFAULT),
+	   "no pointer, and pointers to where no program has memory: EFAULT");
+	munmap(map, 2 * page);
+}
+
+static void test_fds(void)
+{
+	struct kvm_stats_next next = { 0 };
+	int stats_fd = ioctl(vm_fd, KVM_STATS_GETFD, 0);
+	int event_fd = eventfd(0, 0), null_fd = open("/dev/null", O_RDWR);
+	const unsigned long requests[] = {
+		KVM_STATS_GETFD, KVM_GET_STATS_FD, KVM_STATS_NEXT,
+	};
+	bool closed = true, others = true, statistics = true;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(requests); i++) {
+		unsigned long arg = requests[i] == KVM_STATS_NEXT ?
+				    (unsigned long)&next : 0;
+
+		closed &= fails(-1, requests[i], arg, EBADF) &&
+			  fails(next_fd(), requests[i], arg, EBADF);
+		others &= fails(event_fd, requests[i], arg, ENOTTY) &&
+			  fails(null_fd, requests[i], arg, ENOTTY);
+		statistics &= fails(stats_fd, requests[i], arg, ENOTTY);
+	}
+	ok(closed, "closed fds: EBADF");
+	ok(others, "fds that are not of KVM: ENOTTY");
+	ok(statistics, "a statistics file has no ioctls: ENOTTY");
+	/* With an error that depends on the architecture */
+	ok(fails(kvm_fd, KVM_STATS_GETFD, 0, 0) && fails(kvm_fd, KVM_GET_STATS_FD, 0, 0),
+	   "/dev/kvm has no statistics of its own");
+	ok(fails(vm_fd, KVM_STATS_NEXT, (unsigned long)&next, 0) &&
+	   fails(vcpu_fd, KVM_STATS_NEXT, (unsigned long)&next, 0),
+	   "KVM_STATS_NEXT is for /dev/kvm only");
+	close(stats_fd);
+	close(event_fd);
+	close(null_fd);
+}
+
+static void test_no_fds(void)
+{
+	struct kvm_stats_next next = { 0 };
+	struct rlimit old, none;
+	bool good;
+
+	TEST_ASSERT(!getrlimit(RLIMIT_NOFILE, &old), "getrlimit, errno: %i", errno);
+	none = old;
+	none.rlim_cur = next_fd();
+	TEST_ASSERT(!setrlimit(RLIMIT_NOFILE, &none), "setrlimit, errno: %i", errno);
+	good = ioctl(vm_fd, KVM_STATS_GETFD, KVM_STATS_VCPUS) == -1 &&
+	       errno == EMFILE &&
+	       ioctl(kvm_fd, KVM_STATS_NEXT, &next) == -1 && errno == EMFILE;
+	TEST_ASSERT(!setrlimit(RLIMIT_NOFILE, &old), "setrlimit, errno: %i", errno);
+	ok(good, "KVM_STATS_VCPUS and KVM_STATS_NEXT without a free fd: EMFILE");
+}
+
+/* A generator of its own: the same seed has to give the same ioctls everywhere. */
+static uint64_t random_state;
+
+static uint64_t random_u64(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+static unsigned long random_argument(void *page)
+{
+	switch (random_u64() % 5) {
+	case 0:
+		return random_u64() % 17;
+	case 1:
+		return random_u64();
+	case 2:
+		return random_u64() % 17 | (random_u64() & ~0xffffffffULL);
+	default:
+		return (unsigned long)page + random_u64() % 4096;
+	}
+}
+
+static void test_random(unsigned long ioctls, uint64_t seed)
+{
+	const int fds[] = { kvm_fd, vm_fd, vcpu_fd };
+	unsigned long i, opened = 0;
+	struct stats_file file;
+	int first = next_fd();
+	uint64_t *page;
+
+	page = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	TEST_ASSERT(page != MAP_FAILED, "mmap, errno: %i", errno);
+	random_state = seed;
+	for (i = 0; i < ioctls; i++) {
+		unsigned int nr = random_u64() % 3 ? 0xf0 + random_u64() % 16 : 0xce;
+		unsigned int dir = random_u64() % 4, size = random_u64() % 64;
+		unsigned long request, arg = random_argument(page);
+		int fd = fds[random_u64() % ARRAY_SIZE(fds)];
+
+		switch (random_u64() % 4) {
+		case 0:
+			request = KVM_STATS_GETFD;
+			break;
+		case 1:
+			request = KVM_STATS_NEXT;
+			break;
+		default:
+			request = _IOC(dir, KVMIO, nr, size);
+		}
+		page[random_u64() % 512] = random_u64() % 3 ? 0 : random_u64();
+		if (!(random_u64() % 8))
+			memset(page, 0, 4096);
+		fd = ioctl(fd, request, arg);
+		if (fd > 0) {
+			opened++;
+			if (close(fd))
+				break;
+		}
+	}
+	ok(i == ioctls && next_fd() == first,
+	   "%lu random ioctls (seed %llu) opened %lu files and left none", i,
+	   (unsigned long long)seed, opened);
+	stats_file_open(&file, &abi_getfd, vm_fd, KVM_STATS_VCPUS, "vCPUs");
+	ok(stats_file_unchanged(&file), "after them the statistics can be read");
+	stats_file_close(&file);
+	munmap(page, 2 * 4096);
+}
+
+int main(int argc, char *argv[])
+{
+	unsigned long ioctls = 100000;
+	uint64_t seed = 1;
+	int opt;
+
+	while ((opt = getopt(argc, argv, "n:s:")) != -1) {
+		if (opt == 'n')
+			ioctls = strtoul(optarg, NULL, 0);
+		else if (opt == 's')
+			seed = strtoull(optarg, NULL, 0);
+		if (opt == '?' || !ioctls || !seed) {
+			fprintf(stderr, "usage: %s [-n IOCTLS] [-s SEED], neither 0\n",
+				argv[0]);
+			return 2;
+		}
+	}
+
+	setbuf(stdout, NULL);
+	ksft_print_header();
+	require_stats_next();
+	kvm_fd = open("/dev/kvm", O_RDWR);
+	vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
+	vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, 0);
+	TEST_ASSERT(vcpu_fd >= 0, "No VM with a vCPU, errno: %i", errno);
+
+	test_scopes();
+	test_next_fields();
+	test_next_memory();
+	test_fds();
+	test_no_fds();
+	test_random(ioctls, seed);
+	close(vcpu_fd);
+	close(vm_fd);
+	ok(vm_goes_away(getpid(), vm_fd), "nothing of it keeps the VM");
+
+	ksft_set_plan(ksft_test_num());
+	ksft_exit(!ksft_get_fail_cnt());
+}

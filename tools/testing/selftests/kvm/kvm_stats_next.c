@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Test KVM_STATS_NEXT: the statistics of all VMs of a host, one after another
+ *
+ * Each VM has a number that no other one gets, and the ioctl on /dev/kvm opens
+ * the statistics of the VM with the next greater number: so no VM comes twice,
+ * and none that is there all the time is left out. It is for those who may
+ * watch the whole system, and it keeps no VM.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/compiler.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "kvm_stats.h"
+#include "kvm_util.h"
+#include "stats_test.h"
+#include "test_util.h"
+
+/* The C library's headers may be older than CAP_PERFMON. */
+#ifndef CAP_PERFMON
+#define CAP_PERFMON	38
+#endif
+
+/* tools/arch/x86/include/asm/unistd_64.h, which comes first, has not all. */
+#ifndef __NR_capset
+#define __NR_capset	126
+#endif
+
+static int kvm_fd;
+
+static int create_vm(void)
+{
+	int vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
+
+	TEST_ASSERT(vm_fd >= 0, "KVM_CREATE_VM, errno: %i", errno);
+	return vm_fd;
+}
+
+/* The number of the VM behind an fd */
+static uint64_t number_of(int vm_fd)
+{
+	int stats_fd = ioctl(vm_fd, KVM_STATS_GETFD, 0);
+	uint64_t number;
+
+	TEST_ASSERT(stats_fd >= 0, "KVM_STATS_GETFD, errno: %i", errno);
+	number = stats_vm_number(stats_fd);
+	TEST_ASSERT(number, "No kvm-stats-vm in the fdinfo");
+	close(stats_fd);
+	return number;
+}
+
+static int next_vm(struct kvm_stats_next *next)
+{
+	return ioctl(kvm_fd, KVM_STATS_NEXT, next);
+}
+
+static void test_numbers(void)
+{
+	uint64_t last = 0, number;
+	const int vms = 100;
+	int i, vm_fd;
+
+	for (i = 0; i < vms; i++) {
+		vm_fd = create_vm();
+		number = number_of(vm_fd);
+		close(vm_fd);
+		if (number <= last)
+			break;
+		last = number;
+	}
+	ok(i == vms, "the numbers of %d VMs, one after another, only grow (last: %llu)",
+	   i, (unsigned long long)last);
+}
+
+/* What comes back of one VM is what its own fd gives. */
+static void test_one(uint32_t scope, const char *link)
+{
+	struct kvm_stats_next next = { 0 };
+	int vm_fd = create_vm(), stats_fd;
+	int vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, 0);
+	struct stats_file own, found;
+	char path[64], text[64] = "";
+
+	next.vm = number_of(vm_fd) - 1;
+	next.scope = scope;
+	next.pid = 0xdeadbeef;	/* is for the answer */
+	stats_fd = next_vm(&next);
+	TEST_ASSERT(stats_fd >= 0, "KVM_STATS_NEXT, errno: %i", errno);
+	ok(next.vm == number_of(vm_fd), "scope %u: the next VM is %llu", scope,
+	   (unsigned long long)next.vm);
+	ok(next.pid == getpid() && next.scope == scope &&
+	   !next.reserved[0] && !next.reserved[1],
+	   "scope %u: its process is %u, and nothing else changed", scope, next.pid);
+	ok((fcntl(stats_fd, F_GETFL) & O_ACCMODE) == O_RDONLY &&
+	   fcntl(stats_fd, F_GETFD) == FD_CLOEXEC,
+	   "scope %u: the file is read-only and closed by exec", scope);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", stats_fd);
+	readlink(path, text, sizeof(text) - 1);
+	ok(!strcmp(text, link), "scope %u: it is %s", scope, text);
+	ok(stats_vm_number(stats_fd) == next.vm, "scope %u: its fdinfo has the number",
+	   scope);
+	stats_file_open(&own, &abi_getfd, vm_fd, scope, "own");
+	stats_file_take(&found, stats_fd, "found");
+	ok(own.size == found.size && !memcmp(own.reference, found.reference, own.size),
+	   "scope %u: its %zu bytes are those of the VM's own file", scope, own.size);
+	stats_file_close(&own);
+
+	close(vcpu_fd);
+	close(vm_fd);
+	ok(vm_goes_away(getpid(), vm_fd), "scope %u: it does not keep the VM", scope);
+	stats_file_close(&found);
+	next.vm--;
+	stats_fd = next_vm(&next);
+	ok(stats_fd == -1 && errno == ENOENT, "scope %u: which is not found any more",
+	   scope);
+	close(stats_fd);
+}
+
+static void test_order(void)
+{
+	struct kvm_stats_next next = { 0 };
+	uint64_t numbers[5];
+	int vm_fd[5], stats_fd, i, found = 0;
+	bool grows = true;
+	uint64_t last = 0;
+
+	for (i = 0; i < ARRAY_SIZE(vm_fd); i++) {
+		vm_fd[i] = create_vm();
+		numbers[i] = number_of(vm_fd[i]);
+	}
+	/* A gap: the third VM goes. */
+	close(vm_fd[2]);
+	numbers[2] = 0;
+	while ((stats_fd = next_vm(&next)) >= 0) {
+		grows &= next.vm > last;
+		last = next.vm;
+		for (i = 0; i < ARRAY_SIZE(numbers); i++)
+			found += numbers[i] == next.vm;
+		close(stats_fd);
+	}
+	ok(errno == ENOENT, "after the last VM: ENOENT");
+	ok(grows, "the numbers that come grow");
+	ok(found == ARRAY_SIZE(numbers) - 1, "each VM comes once, but for one that has gone");
+	next.vm = UINT64_MAX;
+	ok(next_vm(&next) == -1 && errno == ENOENT,
+	   "after the greatest number there can be: ENOENT");
+
+	vm_fd[2] = create_vm();
+	next.vm = last;
+	stats_fd = next_vm(&next);
+	ok(stats_fd >= 0 && next.vm == number_of(vm_fd[2]),
+	   "a new VM is found by going on from the last number");
+	close(stats_fd);
+	for (i = 0; i < ARRAY_SIZE(vm_fd); i++)
+		close(vm_fd[i]);
+}
+
+static bool next_says(int error)
+{
+	struct kvm_stats_next next = { 0 };
+	int stats_fd = next_vm(&next);
+
+	return error ? stats_fd == -1 && errno == error : stats_fd >= 0;
+}
+
+/* Keep one capability, or none with -1, as a user who is not root. */
+static bool has_only(int capability)
+{
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2] = { };
+
+	if (capability >= 0) {
+		data[capability / 32].permitted = 1u << capability % 32;
+		data[capability / 32].effective = 1u << capability % 32;
+	}
+	return !syscall(__NR_capset, &header, data);
+}
+
+static bool child_nobody(void *arg)
+{
+	return !setresuid(NOBODY, NOBODY, NOBODY) && next_says(EPERM);
+}
+
+static bool child_root_without(void *arg)
+{
+	return has_only(-1) && next_says(EPERM);
+}
+
+static bool child_perfmon(void *arg)
+{
+	return has_only(CAP_PERFMON) && next_says(0);
+}
+
+static bool child_sys_admin(void *arg)
+{
+	return has_only(CAP_SYS_ADMIN) && next_says(0);
+}
+
+/* In a namespace of its own a user has all capabilities, but not over the host. */
+static bool child_user_namespace(void *arg)
+{
+	return !unshare(CLONE_NEWUSER) && next_says(EPERM);
+}
+
+static bool child_nobody_user_namespace(void *arg)
+{
+	return !setresuid(NOBODY, NOBODY, NOBODY) && child_user_namespace(arg);
+}
+
+static void test_permission(void)
+{
+	int vm_fd = create_vm();
+
+	ok(child_says(child_perfmon, NULL), "CAP_PERFMON is enough");
+	ok(child_says(child_sys_admin, NULL), "CAP_SYS_ADMIN is, too");
+	ok(child_says(child_root_without, NULL), "root without capabilities: EPERM");
+	ok(child_says(child_nobody, NULL), "another user: EPERM");
+	if (access("/proc/self/ns/user", F_OK)) {
+		ksft_test_result_skip("no user namespaces\n");
+	} else {
+		ok(child_says(child_user_namespace, NULL),
+		   "root in a user namespace of its own: EPERM");
+		ok(child_says(child_nobody_user_namespace, NULL),
+		   "another user in a user namespace of its own: EPERM");
+	}
+	close(vm_fd);
+}
+
+/* The process of another PID namespace has no number in this one. */
+static bool child_pid_namespace(void *arg)
+{
+	struct kvm_stats_next next = { .vm = *(uint64_t *)arg - 1 };
+	int status, stats_fd, vm_fd;
+	pid_t pid;
+
+	if (unshare(CLONE_NEWPID))
+		return false;
+	pid = fork();
+	if (pid)
+		return waitpid(pid, &status, 0) == pid && !status;
+	stats_fd = next_vm(&next);
+	if (stats_fd < 0 || next.pid != 0)
+		_exit(1);
+	close(stats_fd);
+	vm_fd = create_vm();
+	next.vm = number_of(vm_fd) - 1;
+	stats_fd = next_vm(&next);
+	_exit(stats_fd < 0 || next.pid != 1);
+}
+
+static void test_pid_namespace(void)
+{
+	int vm_fd = create_vm();
+	uint64_t number = number_of(vm_fd);
+
+	if (access("/proc/self/ns/pid", F_OK))
+		ksft_test_result_skip("no PID namespaces\n");
+	else
+		ok(child_says(child_pid_namespace, &number),
+		   "in a new PID namespace this VM's process is 0, a VM's in it is 1");
+	close(vm_fd);
+}
+
+/* The VMs that are there all the time while others come and go */
+static int permanent_fd[3];
+static uint64_t permanent[3];
+static bool stop;
+
+static void *come_and_go(void *arg)
+{
+	unsigned long vms = 0;
+
+	for (; !READ_ONCE(stop); vms++) {
+		int vm_fd = create_vm();
+
+		if (vms % 2)
+			close(ioctl(vm_fd, KVM_CREATE_VCPU, 0));
+		close(vm_fd);
+	}
+	return (void *)vms;
+}
+
+struct enumeration {
+	pthread_t thread;
+	unsigned long rounds;
+	unsigned long found;
+	const char *error;
+};
+
+static void *enumerate(void *arg)
+{
+	struct enumeration *mine = arg;
+
+	while (!READ_ONCE(stop) && !mine->error) {
+		struct kvm_stats_next next = { .scope = mine->rounds % 2 };
+		int stats_fd, i, seen = 0;
+		uint64_t last = 0;
+		char id[64];
+
+		while ((stats_fd = next_vm(&next)) >= 0) {
+			if (next.vm <= last)
+				mine->error = "a VM came twice or out of order";
+			if (stats_vm_number(stats_fd) != next.vm)
+				mine->error = "the file is another VM's";
+			if (pread(stats_fd, id, sizeof(id), 0) != sizeof(id) ||
+			    atoi(id + strlen("kvm-")) != getpid())
+				mine->error = "the id is not that of this process";
+			last = next.vm;
+			for (i = 0; i < ARRAY_SIZE(permanent); i++)
+				seen += permanent[i] == last;
+			mine->found++;
+			close(stats_fd);
+		}
+		if (errno != ENOENT)
+			mine->error = "it ended with another error than ENOENT";
+		if (seen != ARRAY_SIZE(permanent))
+			mine->error = "a VM that is there all the time was left out";
+		mine->rounds++;
+	}
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	struct enumeration each[4] = { };
+	unsigned long rounds = 0, found = 0, vms = 0;
+	const char *error = NULL;
+	pthread_t makers[2];
+	void *made;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(permanent); i++) {
+		permanent_fd[i] = create_vm();
+		permanent[i] = number_of(permanent_fd[i]);
+	}
+	for (i = 0; i < ARRAY_SIZE(makers); i++)
+		TEST_ASSERT(!pthread_create(&makers[i], NULL, come_and_go, NULL),
+			    "pthread_create");
+	for (i = 0; i < ARRAY_SIZE(each); i++)
+		TEST_ASSERT(!pthread_create(&each[i].thread, NULL, enumerate, &each[i]),
+			    "pthread_create");
+	sleep(3);
+	WRITE_ONCE(stop, true);
+	for (i = 0; i < ARRAY_SIZE(makers); i++) {
+		pthread_join(makers[i], &made);
+		vms += (unsigned long)made;
+	}
+	for (i = 0; i < ARRAY_SIZE(each); i++) {
+		pthread_join(each[i].thread, NULL);
+		rounds += each[i].rounds;
+		found += each[i].found;
+		error = error ?: each[i].error;
+	}
+	ok(!error && rounds && vms,
+	   "%lu enumerations by %zu threads found %lu files while %lu VMs came and went: %s",
+	   rounds, ARRAY_SIZE(each), found, vms, error ?: "all right");
+	for (i = 0; i < ARRAY_SIZE(permanent); i++)
+		close(permanent_fd[i]);
+	ok(vm_goes_away(getpid(), -1), "no VM was kept");
+}
+
+int main(int argc, char *argv[])
+{
+	setbuf(stdout, NULL);
+	ksft_print_header();
+	require_stats_next();
+	kvm_fd = open("/dev/kvm", O_RDWR);
+	TEST_ASSERT(kvm_fd >= 0, "/dev/kvm, errno: %i", errno);
+
+	test_numbers();
+	test_one(0, "anon_inode:kvm-vm-stats");
+	test_one(KVM_STATS_VCPUS, "anon_inode:kvm-vcpus-stats");
+	test_order();
+	test_permission();
+	test_pid_namespace();
+	test_threads();
+
+	ksft_set_plan(ksft_test_num());
+	ksft_exit(!ksft_get_fail_cnt());
+}

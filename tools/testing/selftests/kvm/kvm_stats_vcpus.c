@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Test the file of all vCPUs of a VM: KVM_STATS_GETFD with KVM_STATS_VCPUS
+ *
+ * It has the descriptors of a vCPU's own file and two more, and a row of values
+ * for each vCPU, in the order in which they were created. What all statistics
+ * files have in common is in kvm_bin_form_stats.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "guest_exits.h"
+#include "kselftest.h"
+#include "kvm_stats.h"
+#include "kvm_util.h"
+#include "stats_test.h"
+#include "test_util.h"
+
+/* A VM and vCPUs that do not run: without the memory that a guest needs */
+static int create_vm(void)
+{
+	int kvm_fd = open("/dev/kvm", O_RDWR);
+	int vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
+
+	TEST_ASSERT(vm_fd >= 0, "KVM_CREATE_VM, errno: %i", errno);
+	close(kvm_fd);
+	return vm_fd;
+}
+
+static int create_vcpu(int vm_fd, unsigned long id)
+{
+	int vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, id);
+
+	TEST_ASSERT(vcpu_fd >= 0, "KVM_CREATE_VCPU %lu, errno: %i", id, errno);
+	return vcpu_fd;
+}
+
+/* Where the values are */
+struct rows {
+	struct kvm_stats stats;
+	size_t size;		/* of a row, in bytes */
+	size_t id_offset;	/* in a row */
+	size_t tid_offset;
+};
+
+static size_t offset_of(const struct kvm_stats *stats, const char *name)
+{
+	const struct kvm_stats_desc *desc = kvm_stats_find(stats, name);
+
+	TEST_ASSERT(desc, "No statistic %s", name);
+	return desc->offset;
+}
+
+static void rows_open(struct rows *rows, int vm_fd)
+{
+	kvm_stats_open_getfd(&rows->stats, vm_fd, KVM_STATS_VCPUS);
+	rows->size = kvm_stats_data_size(&rows->stats);
+	rows->id_offset = offset_of(&rows->stats, "vcpu_id");
+	rows->tid_offset = offset_of(&rows->stats, "vcpu_tid");
+}
+
+static off_t row_start(const struct rows *rows, unsigned int row)
+{
+	return rows->stats.data_offset + (off_t)row * rows->size;
+}
+
+/* All-ones if there is no such row */
+static uint64_t row_value(const struct rows *rows, unsigned int row,
+			  size_t offset)
+{
+	uint64_t value = UINT64_MAX;
+
+	if (pread(rows->stats.fd, &value, sizeof(value),
+		  row_start(rows, row) + offset) != sizeof(value))
+		return UINT64_MAX;
+	return value;
+}
+
+static unsigned int rows_now(const struct rows *rows)
+{
+	off_t end = lseek(rows->stats.fd, 0, SEEK_END);
+
+	TEST_ASSERT(end >= rows->stats.data_offset &&
+		    !((end - rows->stats.data_offset) % rows->size),
+		    "the file has %lld bytes, no whole number of rows",
+		    (long long)end);
+	return (end - rows->stats.data_offset) / rows->size;
+}
+
+/* Whether a row begins with the values that the vCPU's own file has */
+static bool row_is_of(const struct rows *rows, unsigned int row,
+		      const struct kvm_stats *vcpu)
+{
+	size_t size = kvm_stats_data_size(vcpu);
+	char *theirs = malloc(size), *ours = malloc(rows->size);
+	bool same;
+
+	TEST_ASSERT(theirs && ours, "No memory");
+	same = pread(vcpu->fd, theirs, size, vcpu->data_offset) == (ssize_t)size &&
+	       pread(rows->stats.fd, ours, rows->size, row_start(rows, row)) ==
+	       (ssize_t)rows->size && !memcmp(theirs, ours, size);
+	free(theirs);
+	free(ours);
+	return same;
+}
+
+static void test_empty(void)
+{
+	int vm_fd = create_vm();
+	struct rows rows;
+	char byte;
+
+	rows_open(&rows, vm_fd);
+	ok(!rows_now(&rows), "without a vCPU the table is empty");
+	ok(pread(rows.stats.fd, &byte, 1, row_start(&rows, 0)) == 0,
+	   "and reading it gives no bytes");
+	kvm_stats_close(&rows.stats);
+	close(vm_fd);
+}
+
+static bool instant(const struct kvm_stats_desc *desc, size_t offset)
+{
+	return desc->flags == (KVM_STATS_TYPE_INSTANT | KVM_STATS_UNIT_NONE) &&
+	       desc->size == 1 && !desc->exponent && desc->offset == offset;
+}
+
+/* A reader of vCPUs' own files needs nothing new for this one. */
+static void test_descriptors(void)
+{
+	int vm_fd = create_vm(), vcpu_fd = create_vcpu(vm_fd, 0);
+	struct kvm_stats vcpu;
+	struct rows rows;
+	size_t size;
+
+	kvm_stats_open_getfd(&vcpu, vcpu_fd, 0);
+	rows_open(&rows, vm_fd);
+	size = kvm_stats_data_size(&vcpu);
+	ok(rows.stats.count == vcpu.count + 2 &&
+	   rows.stats.name_size == vcpu.name_size &&
+	   !memcmp(rows.stats.descs, vcpu.descs, vcpu.count * vcpu.desc_size),
+	   "%u descriptors are those of a vCPU's own file", vcpu.count);
+	ok(!strcmp(kvm_stats_desc(&rows.stats, vcpu.count)->name, "vcpu_id") &&
+	   instant(kvm_stats_find(&rows.stats, "vcpu_id"), size),
+	   "vcpu_id follows");
+	ok(!strcmp(kvm_stats_desc(&rows.stats, vcpu.count + 1)->name, "vcpu_tid") &&
+	   instant(kvm_stats_find(&rows.stats, "vcpu_tid"), size + 8),
+	   "vcpu_tid follows");
+	ok(rows_now(&rows) == 1 && rows.size == size + 16,
+	   "a vCPU has a row of %zu bytes", rows.size);
+	kvm_stats_close(&vcpu);
+	kvm_stats_close(&rows.stats);
+	close(vcpu_fd);
+	close(vm_fd);
+}
+
+/* vCPUs with ids that leave room between them come while the file is open. */
+static void test_growth(void)
+{
+	const unsigned long last_id = kvm_check_cap(KVM_CAP_MAX_VCPU_ID) - 1;
+	const unsigned long ids[] = { 2, 0, last_id, 1 };
+	int vm_fd = create_vm(), vcpu_fd[ARRAY_SIZE(ids)], i, row;
+	struct kvm_stats vcpu;
+	struct rows rows;
+	char *before, *after, *buf;
+	bool good;
+
+	if (last_id < 3) {
+		ksft_test_result_skip("vCPU ids go to %lu only\n", last_id);
+		close(vm_fd);
+		return;
+	}
+	rows_open(&rows, vm_fd);
+	buf = malloc(rows.size + 1);
+	before = malloc(rows.stats.data_offset);
+	after = malloc(rows.stats.data_offset);
+	TEST_ASSERT(buf && before && after, "No memory");
+	pread(rows.stats.fd, before, rows.stats.data_offset, 0);
+	lseek(rows.stats.fd, 0, SEEK_END);
+
+	for (i = 0; i < ARRAY_SIZE(ids); i++) {
+		good = read(rows.stats.fd, buf, 1) == 0;
+		vcpu_fd[i] = create_vcpu(vm_fd, ids[i]);
+		good &= read(rows.stats.fd, buf, rows.size + 1) ==
+			(ssize_t)rows.size &&
+			((uint64_t *)buf)[rows.id_offset / 8] == ids[i];
+		ok(good && rows_now(&rows) == i + 1,
+		   "reading goes on with a row for the new vCPU %lu", ids[i]);
+
+		kvm_stats_open_getfd(&vcpu, vcpu_fd[i], 0);
+		for (row = 0, good = true; row <= i; row++)
+			good &= row_value(&rows, row, rows.id_offset) == ids[row];
+		ok(good && row_is_of(&rows, i, &vcpu),
+		   "%d rows in the order of creation, the last one as its own file",
+		   i + 1);
+		kvm_stats_close(&vcpu);
+	}
+	ok(pread(rows.stats.fd, after, rows.stats.data_offset, 0) ==
+	   rows.stats.data_offset &&
+	   !memcmp(before, after, rows.stats.data_offset),
+	   "header and descriptors are what they were");
+
+	/* vCPU fds are not the vCPUs: those are there as long as the VM. */
+	for (i = 0; i < ARRAY_SIZE(ids); i++)
+		close(vcpu_fd[i]);
+	ok(rows_now(&rows) == ARRAY_SIZE(ids), "closing vCPU fds takes no row away");
+	kvm_stats_close(&rows.stats);
+	close(vm_fd);
+	free(buf);
+	free(before);
+	free(after);
+}
+
+/* Each vCPU counts in its own row, and in no other. */
+static void test_rows(void)
+{
+	const struct guest_exit_stat *stat = guest_exit_stats();
+	const uint32_t ids[] = { 1, 0, 2 };
+	struct kvm_stats vcpu;
+	struct rows rows;
+	struct kvm_vm *vm;
+	bool good;
+	int i, j;
+
+	vm = vm_create_guest(ids[0], guest_exits);
+	vm_vcpu_add_default(vm, ids[1], guest_exits);
+	vm_vcpu_add_default(vm, ids[2], guest_exits);
+	rows_open(&rows, vm_get_fd(vm));
+	for (i = 0; i < ARRAY_SIZE(ids); i++)
+		vcpu_run_exits(vm, ids[i], 10 * (i + 1));
+	for (; stat->name; stat++) {
+		size_t offset = offset_of(&rows.stats, stat->name);
+
+		if (!stat->exact)
+			continue;
+		for (i = 0, good = true; i < ARRAY_SIZE(ids); i++)
+			good &= row_value(&rows, i, offset) ==
+				10 * (i + 1) * stat->per_run;
+		ok(good, "10, 20 and 30 exits are %llu, %llu and %llu %s",
+		   (unsigned long long)row_value(&rows, 0, offset),
+		   (unsigned long long)row_value(&rows, 1, offset),
+		   (unsigned long long)row_value(&rows, 2, offset), stat->name);
+	}
+	for (i = 0, good = true; i < ARRAY_SIZE(ids); i++) {
+		kvm_stats_open_getfd(&vcpu, vcpu_get_fd(vm, ids[i]), 0);
+		for (j = 0; j < ARRAY_SIZE(ids); j++)
+			good &= row_is_of(&rows, j, &vcpu) == (i == j);
+		kvm_stats_close(&vcpu);
+	}
+	ok(good, "each row has the values of its vCPU's own file, and of no other");
+	kvm_stats_close(&rows.stats);
+	kvm_vm_free(vm);
+}
+
+static pid_t current_tid(void)
+{
+	return syscall(SYS_gettid);
+}
+
+/* Enter KVM_RUN and come back at once, which no guest is needed for. */
+static pid_t run_at_once(int vcpu_fd)
+{
+	int kvm_fd = open("/dev/kvm", O_RDWR);
+	int size = ioctl(kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
+	struct kvm_run *run;
+
+	close(kvm_fd);
+	run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu_fd, 0);
+	TEST_ASSERT(run != MAP_FAILED, "mmap of a vCPU, errno: %i", errno);
+	run->immediate_exit = 1;
+	TEST_ASSERT(ioctl(vcpu_fd, KVM_RUN, NULL) == -1 && errno == EINTR,
+		    "KVM_RUN, errno: %i", errno);
+	munmap(run, size);
+	return current_tid();
+}
+
+static void *run_in_thread(void *arg)
+{
+	return (void *)(long)run_at_once(*(int *)arg);
+}
+
+static void test_tid(void)
+{
+	int vm_fd = create_vm(), vcpu_fd = create_vcpu(vm_fd, 0);
+	int other_fd = create_vcpu(vm_fd, 1);
+	struct rows rows;
+	pthread_t thread;
+	void *tid;
+
+	rows_open(&rows, vm_fd);
+	ok(row_value(&rows, 0, rows.tid_offset) == 0,
+	   "vcpu_tid is 0 before the vCPU ran");
+	run_at_once(vcpu_fd);
+	ok(row_value(&rows, 0, rows.tid_offset) == current_tid(),
+	   "then the thread that ran it, %d", current_tid());
+	TEST_ASSERT(!pthread_create(&thread, NULL, run_in_thread, &vcpu_fd),
+		    "pthread_create");
+	pthread_join(thread, &tid);
+	ok(row_value(&rows, 0, rows.tid_offset) == (long)tid,
+	   "then the other one that did, %ld", (long)tid);
+	run_at_once(vcpu_fd);
+	ok(row_value(&rows, 0, rows.tid_offset) == current_tid(),
+	   "then the first one again");
+	ok(row_value(&rows, 1, rows.tid_offset) == 0, "and nothing of another vCPU");
+	kvm_stats_close(&rows.stats);
+	close(other_fd);
+	close(vcpu_fd);
+	close(vm_fd);
+}
+
+/* The thread's number is that of the initial PID namespace. */
+static bool child_in_pid_namespace(void *arg)
+{
+	pid_t pid;
+	int status, fds[2];
+	uint64_t tid;
+
+	if (unshare(CLONE_NEWPID) || pipe(fds))
+		return false;
+	pid = fork();
+	if (!pid) {
+		int vm_fd = create_vm(), vcpu_fd = create_vcpu(vm_fd, 0);
+		struct rows rows;
+
+		rows_open(&rows, vm_fd);
+		if (run_at_once(vcpu_fd) != 1)
+			_exit(1);
+		tid = row_value(&rows, 0, rows.tid_offset);
+		_exit(write(fds[1], &tid, sizeof(tid)) != sizeof(tid));
+	}
+	return waitpid(pid, &status, 0) == pid && !status &&
+	       read(fds[0], &tid, sizeof(tid)) == sizeof(tid) && tid == pid;
+}
+
+static void test_pid_namespace(void)
+{
+	if (access("/proc/self/ns/pid", F_OK) || geteuid())
+		ksft_test_result_skip("no PID namespace\n");
+	else
+		ok(child_says(child_in_pid_namespace, NULL),
+		   "vcpu_tid has the number of the initial PID namespace");
+}
+
+/* Any part of the table, in one read */
+static void test_every_offset(void)
+{
+	int vm_fd = create_vm(), i;
+	size_t size, offset, want, reads = 0;
+	char *reference, *buf;
+	struct rows rows;
+	bool good = true;
+	ssize_t r = 0;
+
+	for (i = 0; i < 3; i++)
+		close(create_vcpu(vm_fd, i));
+	rows_open(&rows, vm_fd);
+	size = row_start(&rows, 3);
+	reference = malloc(size);
+	buf = malloc(size + 16);
+	TEST_ASSERT(reference && buf, "No memory");
+	TEST_ASSERT(pread(rows.stats.fd, reference, size, 0) == (ssize_t)size,
+		    "Reading the table failed");
+
+	for (offset = row_start(&rows, 0) - 16; good && offset <= size + 8; offset++) {
+		const size_t lengths[] = {
+			1, 8, 17, rows.size - 1, rows.size, rows.size + 1,
+			2 * rows.size - 8, size,
+		};
+
+		for (i = 0; good && i < ARRAY_SIZE(lengths); i++) {
+			want = offset > size ? 0 : size - offset;
+			if (want > lengths[i])
+				want = lengths[i];
+			memset(buf, POISON, want + 16);
+			r = pread(rows.stats.fd, buf, lengths[i], offset);
+			good = r == (ssize_t)want &&
+			       !memcmp(buf, reference + offset, want) &&
+			       poisoned(buf + want, 16);
+			if (!good)
+				ksft_print_msg("%zu bytes at %zu: %zd\n",
+					       lengths[i], offset, r);
+			reads++;
+		}
+	}
+	ok(good, "%zu preads of every part of the table match", reads);
+	kvm_stats_close(&rows.stats);
+	close(vm_fd);
+	free(reference);
+	free(buf);
+}
+
+/* The memory to read into ends in the middle of a row, or between two. */
+static void test_faults(void)
+{
+	const long page = sysconf(_SC_PAGESIZE);
+	int vm_fd = create_vm(), i;
+	size_t start, size, room, len;
+	char *reference, *map, *end;
+	struct rows rows;
+	bool good = true;
+	ssize_t r = 0;
+
+	for (i = 0; i < 3; i++)
+		close(create_vcpu(vm_fd, i));
+	rows_open(&rows, vm_fd);
+	start = row_start(&rows, 0);
+	size = 3 * rows.size;
+	len = (size + page - 1) / page * page;
+	reference = malloc(size);
+	TEST_ASSERT(reference, "No memory");
+	pread(rows.stats.fd, reference, size, start);
+	map = mmap(NULL, len + page, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	TEST_ASSERT(map != MAP_FAILED, "mmap, errno: %i", errno);
+	end = map + len;
+	TEST_ASSERT(!mprotect(end, page, PROT_NONE), "mprotect, errno: %i", errno);
+
+	for (room = 1; good && room < size; room++) {
+		memset(end - room, POISON, room);
+		r = pread(rows.stats.fd, end - room, size, start);
+		good = r > 0 && r <= (ssize_t)room &&
+		       !memcmp(end - room, reference, r);
+		/* A whole row in front of the fault is not lost. */
+		good &= r >= (ssize_t)(room / rows.size * rows.size);
+	}
+	ok(good, "a fault behind %zu bytes returns what is in front of it (%zd)",
+	   room - 1, r);
+	ok(pread(rows.stats.fd, end, size, start) == -1 && errno == EFAULT &&
+	   pread(rows.stats.fd, end, size, start + rows.size + 8) == -1 &&
+	   errno == EFAULT, "a fault at the first byte: EFAULT");
+	munmap(map, len + page);
+	kvm_stats_close(&rows.stats);
+	close(vm_fd);
+	free(reference);
+}
+
+/* A VM with as many vCPUs as it can have, and a reader that is killed */
+static void test_maximum(void)
+{
+	unsigned int max = kvm_check_cap(KVM_CAP_MAX_VCPUS), i;
+	int vm_fd = create_vm(), status, vcpu_fd;
+	struct rows rows;
+	bool good = true;
+	size_t size;
+	char *buf;
+	pid_t pid;
+
+	rows_open(&rows, vm_fd);
+	for (i = 0; i < max; i++) {
+		vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, (long)i);
+		if (vcpu_fd < 0) {
+			TEST_ASSERT(errno == ENOMEM, "KVM_CREATE_VCPU, errno: %i",
+				    errno);
+			ksft_print_msg("no memory for %u vCPUs\n", max);
+			max = i;
+		}
+		close(vcpu_fd);
+	}
+	ok(rows_now(&rows) == max, "%u vCPUs, the most there can be, have %u rows",
+	   max, rows_now(&rows));
+	size = row_start(&rows, max);
+	buf = malloc(size + 1);
+	TEST_ASSERT(buf, "No memory");
+	ok(pread(rows.stats.fd, buf, size + 1, 0) == (ssize_t)size,
+	   "one pread takes all %zu bytes", size);
+	for (i = 0; i < max; i++) {
+		uint64_t id;
+
+		memcpy(&id, buf + row_start(&rows, i) + rows.id_offset, sizeof(id));
+		good &= id == i;
+	}
+	ok(good, "each row has its vCPU's id");
+
+	fflush(stdout);
+	pid = fork();
+	TEST_ASSERT(pid >= 0, "fork, errno: %i", errno);
+	while (!pid) {
+		if (pread(rows.stats.fd, buf, size, 0) != (ssize_t)size)
+			_exit(1);
+	}
+	usleep(20000);
+	kill(pid, SIGKILL);
+	ok(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status),
+	   "a process that is killed while it reads ends");
+	kvm_stats_close(&rows.stats);
+	close(vm_fd);
+	free(buf);
+}
+
+int main(int argc, char *argv[])
+{
+	setbuf(stdout, NULL);
+	ksft_print_header();
+	if (!(kvm_check_cap(KVM_CAP_STATS_BINARY_FD) & KVM_STATS_CAP_VCPUS)) {
+		print_skip("KVM_STATS_VCPUS is not available");
+		exit(KSFT_SKIP);
+	}
+
+	test_empty();
+	test_descriptors();
+	test_growth();
+	if (guest_exit_stats())
+		test_rows();
+	else
+		ksft_test_result_skip("no guest can run here\n");
+	test_tid();
+	test_pid_namespace();
+	test_every_offset();
+	test_faults();
+	test_maximum();
+
+	ksft_set_plan(ksft_test_num());
+	ksft_exit(!ksft_get_fail_cnt());
+}
