@@ -183,7 +183,7 @@ static int make_table(const struct types *types, const char *struct_name,
 static int find(const struct types *types, struct bpf_kvm_types *found)
 {
 	struct bpf_layout *layout = &found->layout;
-	const __u32 pointer = sizeof(void *);
+	const __u32 pointer = btf__pointer_size(types->vmlinux);
 
 	return	find_member(types, "kvm", "mm", &layout->vm_mm, NULL, pointer) ?:
 		find_member(types, "kvm", "stat", &layout->vm_stat,
