@@ -71,7 +71,7 @@ def prepare(record):
 
 
 def boot(results, prefix, record, chosen, *, files=(), overlay=None,
-         limit=600, memory=None):
+         limit=1200, memory=None):
     """Run the tests in one boot; a result each, and one of the boot itself.
 
     prefix names the results and the folder of the logs.
