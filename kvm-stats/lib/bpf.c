@@ -143,11 +143,12 @@ static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 		say(p->help, "use a kernel with CONFIG_DEBUG_INFO_BTF, with KVM loaded");
 		return error;
 	}
-	error = own_vm_open(&own, p->why, sizeof(p->why));
+	error = own_vm_open(&own, OWN_VCPU_ID, p->why, sizeof(p->why));
 	if (error) {
 		explain_own_vm(error, p);
 		goto no_vm;
 	}
+	own_vm_run(&own);
 	error = bpf_iterator_open_checked(&iterator, &types, &own, p->why, sizeof(p->why));
 	if (error) {
 		explain_load(error, p);

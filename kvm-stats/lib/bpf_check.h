@@ -13,6 +13,9 @@
 #include "bpf_layout.h"
 #include "own_vm.h"
 
+/* Of the own VM's vCPU: found by chance in few places of memory, but possible. */
+#define OWN_VCPU_ID 37
+
 /*
  * Descriptors against type information: every statistic is a member of the
  * structure, where and as long as the descriptor says, and together they are as
@@ -24,10 +27,10 @@ int bpf_check_types(const char *kind, const struct kvmstats_table *described,
 		    char *why, size_t why_size);
 
 /*
- * Load the program, and compare what it copies of the caller's own VM with what
- * the VM's statistics files say; where the kernel has none, with what its vCPU
- * did. Returns 0, or a negative errno and the reason, in words, in why: -EPROTO
- * if it copies something else.
+ * Load the program, and compare what it copies of the caller's own VM, whose vCPU
+ * has OWN_VCPU_ID and has run if it can, with what the VM's statistics files say;
+ * where the kernel has none, with what its vCPU did. Returns 0, or a negative errno
+ * and the reason, in words, in why: -EPROTO if it copies something else.
  */
 int bpf_iterator_open_checked(struct bpf_iterator **iterator,
 			      const struct bpf_kvm_types *types,

@@ -4,26 +4,20 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <linux/kvm.h>
 
+#include "abi.h"
 #include "own_vm.h"
-
-/* Since Linux 5.14: older headers lack it. */
-#ifndef KVM_GET_STATS_FD
-#define KVM_GET_STATS_FD _IO(KVMIO, 0xce)
-#endif
 
 #define HALTS 3
 
 #ifdef __x86_64__
 /* The vCPU begins 16 bytes below 4 GiB, here in a page full of HLT. */
-static void run(struct own_vm *own, int kvm)
+void own_vm_run(struct own_vm *own)
 {
 	const size_t page = sysconf(_SC_PAGESIZE);
-	int size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
 	struct kvm_userspace_memory_region region = {
 		.guest_phys_addr = (1ULL << 32) - page,
 		.memory_size = page,
@@ -36,51 +30,70 @@ static void run(struct own_vm *own, int kvm)
 		return;
 	memset(own->code, 0xf4, page);
 	region.userspace_addr = (uintptr_t)own->code;
-	run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, own->vcpu, 0);
+	/* Its first page is all that is looked at. */
+	run = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, own->vcpu, 0);
 	if (run == MAP_FAILED)
 		return;
 	if (!ioctl(own->vm, KVM_SET_USER_MEMORY_REGION, &region))
 		while (own->halts < HALTS && !ioctl(own->vcpu, KVM_RUN, 0) &&
 		       run->exit_reason == KVM_EXIT_HLT)
 			own->halts++;
-	munmap(run, size);
+	munmap(run, page);
 }
 #else
-static void run(struct own_vm *own, int kvm)
+void own_vm_run(struct own_vm *own)
 {
 }
 #endif
 
-int own_vm_open(struct own_vm *own, char *why, size_t size)
+/* A statistics file, -ENOSYS if the kernel has none, or another negative errno */
+static int open_stats(int fd)
 {
-	const char *what = "/dev/kvm";
-	int error, kvm;
+	int stats = ioctl(fd, ABI_STATS_GETFD, ABI_SCOPE_OWN);
+
+	if (stats < 0)
+		stats = ioctl(fd, ABI_GET_STATS_FD, 0);
+	if (stats >= 0)
+		return stats;
+	return errno == ENOTTY || errno == EINVAL ? -ENOSYS : -errno;
+}
+
+/* A descriptor, or a negative errno and the words for it */
+static int said(int fd, const char *what, char *why, size_t size)
+{
+	if (fd >= 0)
+		return fd;
+	fd = -errno;
+	snprintf(why, size, "%s: %s", what, strerror(-fd));
+	return fd;
+}
+
+int own_vm_open(struct own_vm *own, int vcpu_id, char *why, size_t size)
+{
+	int kvm, ret;
 
 	*own = (struct own_vm){ -1, -1, -1, -1, MAP_FAILED, 0 };
-	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	if (kvm < 0)
-		goto fail;
-	what = "creating a VM";
-	own->vm = ioctl(kvm, KVM_CREATE_VM, 0);
-	if (own->vm < 0)
-		goto fail;
-	what = "creating a vCPU";
-	own->vcpu = ioctl(own->vm, KVM_CREATE_VCPU, OWN_VCPU_ID);
-	if (own->vcpu < 0)
-		goto fail;
-	run(own, kvm);
-	own->vm_stats = ioctl(own->vm, KVM_GET_STATS_FD, 0);
-	own->vcpu_stats = ioctl(own->vcpu, KVM_GET_STATS_FD, 0);
-	close(kvm);
-	return 0;
-
-fail:
-	error = errno;
-	snprintf(why, size, "%s: %s", what, strerror(error));
+	ret = kvm = said(open("/dev/kvm", O_RDWR | O_CLOEXEC), "/dev/kvm", why, size);
+	if (ret >= 0)
+		ret = own->vm = said(ioctl(kvm, ABI_CREATE_VM, 0), "KVM_CREATE_VM", why,
+				     size);
+	if (ret >= 0)
+		ret = own->vcpu = said(ioctl(own->vm, ABI_CREATE_VCPU, vcpu_id),
+				       "KVM_CREATE_VCPU", why, size);
+	if (ret >= 0) {
+		own->vm_stats = open_stats(own->vm);
+		own->vcpu_stats = open_stats(own->vcpu);
+		ret = own->vm_stats < 0 ? own->vm_stats : own->vcpu_stats;
+		if (ret == -ENOSYS)
+			ret = 0;
+		if (ret < 0)
+			snprintf(why, size, "KVM_GET_STATS_FD: %s", strerror(-ret));
+	}
 	if (kvm >= 0)
 		close(kvm);
-	own_vm_close(own);
-	return -error;
+	if (ret < 0)
+		own_vm_close(own);
+	return ret < 0 ? ret : 0;
 }
 
 void own_vm_close(struct own_vm *own)

@@ -8,25 +8,27 @@
 #ifndef KVMSTATS_OWN_VM_H
 #define KVMSTATS_OWN_VM_H
 
-#include <stdbool.h>
 #include <stddef.h>
-
-/* Found by chance in few places of memory, and possible on every host. */
-#define OWN_VCPU_ID 37
 
 struct own_vm {
 	int vm, vcpu;			/* files of KVM */
-	int vm_stats, vcpu_stats;	/* KVM_GET_STATS_FD; -1: before Linux 5.14 */
+	int vm_stats, vcpu_stats;	/* negative: this kernel has none */
 	void *code;			/* a page of the VM's memory, while it lives */
-	unsigned int halts;		/* of the vCPU; 0: it could not be let run */
+	unsigned int halts;		/* of the vCPU; 0: it has not run */
 };
 
 /*
- * Make it and, where this is known how to (x86), let the vCPU run a few
- * instructions, so that its statistics are not all 0. Returns 0, or a negative
- * errno and the reason, in words, in why.
+ * Make it, with a vCPU of this id. Returns 0, or a negative errno and the reason,
+ * in words, in why.
  */
-int own_vm_open(struct own_vm *own, char *why, size_t size);
+int own_vm_open(struct own_vm *own, int vcpu_id, char *why, size_t size);
+
+/*
+ * Where this is known how to (x86), let the vCPU run a few instructions, so that
+ * not all statistics are 0: own->halts says how many ended in a halt.
+ */
+void own_vm_run(struct own_vm *own);
+
 void own_vm_close(struct own_vm *own);
 
 #endif /* KVMSTATS_OWN_VM_H */

@@ -132,8 +132,9 @@ static int count_records(struct bpf_iterator *iterator, pid_t pid,
 static void *make_vm(void *pipe)
 {
 	struct own_vm own;
-	char ready = !own_vm_open(&own, why, sizeof(why));
+	char ready = !own_vm_open(&own, OWN_VCPU_ID, why, sizeof(why));
 
+	own_vm_run(&own);
 	if (write(*(int *)pipe, &ready, 1) == 1)
 		pause();
 	return NULL;
@@ -235,10 +236,11 @@ int main(void)
 	struct own_vm own;
 
 	if (bpf_types_find(&types, why, sizeof(why)) ||
-	    own_vm_open(&own, why, sizeof(why))) {
+	    own_vm_open(&own, OWN_VCPU_ID, why, sizeof(why))) {
 		printf("Bail out! %s\n", why);
 		return 1;
 	}
+	own_vm_run(&own);
 	expect("all as the kernel says", check_layout(&types, &types.layout, &own), NULL);
 	test_offsets(&types, &own);
 	if (own.vm_stats >= 0) {
