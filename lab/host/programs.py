@@ -76,9 +76,10 @@ def build(record):
             # Libraries for other machines than this one are seldom there.
             ["make", "-C", READER, f"CC={compiler}", "LIBC_ONLY=1",
              f"OUTPUT={out}/kvm-stats/", f"LDFLAGS={ldflags}", "program",
-             "descriptors"],
+             "descriptors", f"{out}/kvm-stats/tests/sources"],
             ["cp", out / "kvm-stats/kvm-stats",
-             out / "kvm-stats/tests/descriptors", out / "bin"]]
+             out / "kvm-stats/tests/descriptors",
+             out / "kvm-stats/tests/sources", out / "bin"]]
     steps.run(f"{record.title}: build the programs",
               Path(f"{record.log}-userland.log"), *commands)
 

@@ -53,7 +53,8 @@ def tests(record):
 
     found = [Test(argv[0], argv, tap) for argv in selftests(record)]
     found += [Test("debugfs", ["with-vm", "debugfs-list"], debugfs),
-              Test("completeness", ["descriptors"], members)]
+              Test("completeness", ["descriptors"], members),
+              Test("kvm-stats", ["sources", "next", "files"], tap)]
     # Last, what all of them together have left. The lab's own module stays.
     modules = [Path(module).stem.replace("-", "_") for module in record.modules
                if not module.startswith("extmod/")]

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * VMs and vCPUs come and go in another process; each source that is named sees
+ * it at the next sample, tells them apart, has the last values once, and keeps no
+ * file of what has gone: sources SOURCE... Needs /dev/kvm, runs no guest; TAP.
+ */
+#include <dirent.h>
+#include <err.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "abi.h"
+#include "kvmstats.h"
+#include "tap.h"
+
+#define MAX_FDS		16
+
+static const char *source;
+static struct kvmstats *k;
+static pid_t vmm;
+static int to_vmm, from_vmm;
+
+#define result(ok, text)	tap_result(ok, "%s: %s", source, text)
+
+static int need(int ret, const char *what)
+{
+	if (ret < 0)
+		err(1, "%s", what);
+	return ret;
+}
+
+/* The VMM: 'V' makes a VM with two vCPUs, 'C' one more in it, 'X' closes it. */
+static void be_vmm(int in, int out)
+{
+	int kvm = need(open("/dev/kvm", O_RDWR), "/dev/kvm");
+	int fds[2][MAX_FDS], count[2] = { 0 }, vms = 0, i;
+	char command;
+
+	prctl(PR_SET_NAME, "test-vmm");
+	while (read(in, &command, 1) == 1) {
+		if (command == 'V') {
+			fds[vms][0] = need(ioctl(kvm, ABI_CREATE_VM, 0), "KVM_CREATE_VM");
+			count[vms++] = 1;
+		}
+		for (i = 0; command != 'X' && i < (command == 'V' ? 2 : 1); i++) {
+			int *fd = &fds[vms - 1][count[vms - 1]];
+
+			/* the VM's fd is the first, so the next id is one less */
+			*fd = need(ioctl(fds[vms - 1][0], ABI_CREATE_VCPU,
+					 count[vms - 1] - 1), "KVM_CREATE_VCPU");
+			count[vms - 1]++;
+		}
+		if (command == 'X') {
+			for (vms--; count[vms]; )
+				close(fds[vms][--count[vms]]);
+		}
+		need(write(out, ".", 1), "write");
+	}
+	_exit(0);
+}
+
+static void start_vmm(void)
+{
+	int in[2], out[2];
+
+	need(pipe2(in, O_CLOEXEC), "pipe");
+	need(pipe2(out, O_CLOEXEC), "pipe");
+	vmm = need(fork(), "fork");
+	if (!vmm) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(in[1]);
+		close(out[0]);
+		be_vmm(in[0], out[1]);
+	}
+	close(in[0]);
+	close(out[1]);
+	to_vmm = in[1];
+	from_vmm = out[0];
+}
+
+static void tell(char command)
+{
+	need(write(to_vmm, &command, 1), "write");
+	if (read(from_vmm, &command, 1) != 1)
+		errx(1, "the VMM has ended");
+}
+
+static int count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void sample(void)
+{
+	if (kvmstats_sample(k))
+		errx(1, "%s: %s", source, kvmstats_problem(k));
+}
+
+/* VM number nth of the VMM, of those that the last sample saw; NULL: none */
+static struct kvmstats_vm *find(unsigned int nth)
+{
+	struct kvmstats_vm *vm;
+
+	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+		if (vm->pid == vmm && !--nth)
+			return vm;
+	}
+	return NULL;
+}
+
+static bool has_vcpus(const struct kvmstats_vm *vm, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; vm && i < vm->vcpus; i++) {
+		if (vm->vcpu[i]->id != i || !vm->vcpu[i]->values)
+			return false;
+	}
+	return vm && vm->vcpus == n;
+}
+
+static void come(void)
+{
+	const struct kvmstats_vm *vm;
+
+	sample();
+	result(!find(1), "a process without VMs has none");
+	tell('V');
+	sample();
+	vm = find(1);
+	result(vm && !find(2) && vm->fresh && !vm->elapsed && vm->values,
+	       "a VM is there at the next sample");
+	result(has_vcpus(vm, 2), "and its two vCPUs");
+	result(vm && !strcmp(vm->who.name, "test-vmm") && !vm->nth,
+	       "its name is that of the process");
+	sample();
+	vm = find(1);
+	result(vm && !vm->fresh && vm->elapsed && !vm->ended && !vm->vcpu[0]->fresh,
+	       "then it has time that passed");
+	tell('C');
+	sample();
+	vm = find(1);
+	result(has_vcpus(vm, 3) && vm->vcpu[2]->fresh && !vm->vcpu[1]->fresh,
+	       "a vCPU that was added is there");
+	tell('V');
+	sample();
+	result(find(2) && !find(3) && find(1)->nth == 1 && find(2)->nth == 2 &&
+	       find(1)->number && find(1)->number < find(2)->number,
+	       "a second VM of the process has a number of its own");
+	result(has_vcpus(find(1), 3) && has_vcpus(find(2), 2),
+	       "and each has its own vCPUs");
+}
+
+static void go(int fds)
+{
+	tell('X');
+	sample();
+	result(find(2) && find(2)->ended && find(2)->values && has_vcpus(find(2), 2) &&
+	       find(2)->elapsed && !find(1)->ended,
+	       "the VM that was closed has its last values");
+	sample();
+	result(find(1) && !find(2) && find(1)->nth == 1 && !find(1)->ended,
+	       "once; the other one is as it was");
+	kill(vmm, SIGKILL);
+	waitpid(vmm, NULL, 0);
+	sample();
+	result(find(1) && find(1)->ended && has_vcpus(find(1), 3),
+	       "the VM of a process that was killed has its last values");
+	sample();
+	result(!find(1), "once");
+	result(count_fds() == fds, "no file of what has gone is kept");
+}
+
+int main(int argc, char **argv)
+{
+	struct kvmstats_options options = { 0 };
+	int i, before, fds, ret;
+
+	if (argc < 2)
+		errx(2, "usage: sources SOURCE...");
+	for (i = 1; i < argc; i++) {
+		options.source = source = argv[i];
+		start_vmm();
+		before = count_fds();
+		ret = kvmstats_open(&k, &options);
+		result(!ret, "works here");
+		if (!ret) {
+			sample();
+			fds = count_fds();
+			come();
+			go(fds);
+			kvmstats_close(k);
+			result(count_fds() == before, "nothing is left open at the end");
+		} else {
+			kill(vmm, SIGKILL);
+			waitpid(vmm, NULL, 0);
+		}
+		close(to_vmm);
+		close(from_vmm);
+	}
+	return tap_end();
+}
