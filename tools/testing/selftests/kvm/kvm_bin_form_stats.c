@@ -606,7 +606,7 @@ static void *guess(void *arg)
 static void test_visible(int fd)
 {
 	struct guesser guesser = { .fd = next_fd() };
-	const int opens = 20000;
+	const int opens = 100000;
 	pthread_t thread;
 	int i;
 
