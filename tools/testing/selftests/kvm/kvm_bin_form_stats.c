@@ -156,6 +156,9 @@ static const char *desc_error(const struct kvm_stats *stats, uint32_t i,
 	if (desc->exponent && (unit == KVM_STATS_UNIT_NONE ||
 			       unit == KVM_STATS_UNIT_BOOLEAN))
 		return "exponent without a unit";
+	if (len > 3 && !strncmp(desc->name + len - 3, "_ns", 3) &&
+	    (unit != KVM_STATS_UNIT_SECONDS || desc->exponent != -9))
+		return "is not in nanoseconds";
 	if (hist ? desc->size < 2 : desc->size != 1)
 		return "size does not fit the type";
 	if (linear == !desc->bucket_size)
@@ -318,6 +321,8 @@ static void test_faults(struct stats_file *file)
 	};
 	const long page = sysconf(_SC_PAGESIZE);
 	const size_t pages = BUF_SIZE / page;
+	/* The kernel's half, and on x86 the first of what is nobody's */
+	void *no_users = (void *)~(~0UL >> 1);
 	char *map, *end;
 	ssize_t r = 0;
 	int i;
@@ -346,6 +351,11 @@ static void test_faults(struct stats_file *file)
 	   pread(file->stats.fd, end, values, file->stats.data_offset) == -1 &&
 	   errno == EFAULT,
 	   "%s: a fault at the first byte: EFAULT", file->label);
+	ok(pread(file->stats.fd, READ_ONCE(no_users), 8, 0) == -1 &&
+	   errno == EFAULT &&
+	   pread(file->stats.fd, READ_ONCE(no_users), values,
+		 file->stats.data_offset) == -1 && errno == EFAULT,
+	   "%s: an address that no process can have: EFAULT", file->label);
 	ok(pread(file->stats.fd, end, 8, file->size) == 0,
 	   "%s: at the end nothing faults", file->label);
 	munmap(map, (pages + 1) * page);

@@ -85,11 +85,29 @@ static void test_numbers(void)
 	   i, (unsigned long long)last);
 }
 
+static void *create_vm_here(void *vm_fd)
+{
+	*(int *)vm_fd = create_vm();
+	return NULL;
+}
+
+/* Its process is that of the thread, not the thread. */
+static int create_vm_in_thread(void)
+{
+	pthread_t thread;
+	int vm_fd;
+
+	TEST_ASSERT(!pthread_create(&thread, NULL, create_vm_here, &vm_fd),
+		    "pthread_create");
+	pthread_join(thread, NULL);
+	return vm_fd;
+}
+
 /* What comes back of one VM is what its own fd gives. */
 static void test_one(uint32_t scope, const char *link)
 {
 	struct kvm_stats_next next = { 0 };
-	int vm_fd = create_vm(), stats_fd;
+	int vm_fd = create_vm_in_thread(), stats_fd;
 	int vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, 0);
 	struct stats_file own, found;
 	char path[64], text[64] = "";

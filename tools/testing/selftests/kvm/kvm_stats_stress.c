@@ -313,6 +313,10 @@ static void do_dup(struct worker *worker, struct file_slot *file)
 {
 	int fd = dup(file->fd);
 
+	if (fd < 0) {
+		fail(worker, "%s", strerror(errno));
+		return;
+	}
 	check_pread(worker, file, fd);
 	close(fd);
 }

@@ -164,6 +164,16 @@ static void test_descriptors(void)
 	close(vm_fd);
 }
 
+/* Whether the link of a vCPU's file ends in the id of the vCPU */
+static bool link_has(int stats_fd, unsigned long id)
+{
+	char path[64], link[64] = "", want[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", stats_fd);
+	snprintf(want, sizeof(want), "anon_inode:kvm-vcpu-stats:%lu", id);
+	return readlink(path, link, sizeof(link) - 1) > 0 && !strcmp(link, want);
+}
+
 /* vCPUs with ids that leave room between them come while the file is open. */
 static void test_growth(void)
 {
@@ -203,6 +213,7 @@ static void test_growth(void)
 		ok(good && row_is_of(&rows, i, &vcpu),
 		   "%d rows in the order of creation, the last one as its own file",
 		   i + 1);
+		ok(link_has(vcpu.fd, ids[i]), "whose link has the id %lu", ids[i]);
 		kvm_stats_close(&vcpu);
 	}
 	ok(pread(rows.stats.fd, after, rows.stats.data_offset, 0) ==
