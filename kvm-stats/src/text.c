@@ -173,8 +173,11 @@ const char *text_bad_glob(const char *glob)
 	const char *c, *end;
 
 	for (c = glob; *c; c++) {
-		if (*c == '\\' && !*++c)
-			return "ends in a backslash";
+		if (*c == '\\') {
+			if (!*++c)
+				return "ends in a backslash";
+			continue;
+		}
 		if (*c != '[')
 			continue;
 		/* "]" may be the first of a set */
