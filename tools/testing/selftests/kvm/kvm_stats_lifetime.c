@@ -105,14 +105,18 @@ static bool all_poll(struct all_files *all, short want)
 	return true;
 }
 
-/* Wait for nothing but the end: that is reported without being asked for. */
+/*
+ * Wait for nothing but the end: that is reported without being asked for, and
+ * not before the VM has gone.
+ */
 static void *poll_waiter(void *arg)
 {
 	const struct stats_file *file = arg;
 	struct pollfd poll_fd = { .fd = file->stats.fd };
 
 	return (void *)(long)(poll(&poll_fd, 1, TIMEOUT) == 1 &&
-			      poll_fd.revents == POLLHUP);
+			      poll_fd.revents == POLLHUP &&
+			      !debugfs_dir(getpid(), -1, NULL, 0));
 }
 
 static void *epoll_waiter(void *arg)
@@ -283,7 +287,7 @@ static void test_closed(void)
 	kvm_vm_free(vm);
 
 	pthread_join(in_poll, &poll_woken);
-	ok(poll_woken, "poll() of the VM's file wakes up with POLLHUP");
+	ok(poll_woken, "poll() of the VM's file wakes up with POLLHUP when it has gone");
 	pthread_join(in_epoll, &epoll_woken);
 	ok(epoll_woken, "epoll_wait() of the vCPU's file wakes up with EPOLLHUP");
 	WRITE_ONCE(stop_reading, true);
