@@ -312,6 +312,7 @@ static void test_faults(struct stats_file *file)
 		size_t room;
 	} cut[] = {
 		{ 0, 1 }, { 0, 40 }, { 0, 64 }, { 0, 75 }, { 0, 100 },
+		{ 0, file->stats.data_offset },
 		{ 0, file->size - 1 },
 		/* All the values at once, which has a way of its own */
 		{ file->stats.data_offset, 1 },
