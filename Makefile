@@ -22,7 +22,7 @@ help:
 	@echo '  make import           bring the commits of build/linux back into the repository'
 	@echo '  make series           export each series for git am into build/series'
 	@echo '  make bench            count the instructions of opening and reading'
-	@echo '  make check-bisect     build every patch on every kernel; takes an hour'
+	@echo '  make check-bisect     build every patch on every kernel'
 	@echo '  make check-warnings   compile KVM with W=1 and sparse on every kernel'
 	@echo '  make check-races      run all tests on a kernel that watches for data races'
 	@echo '  make check-mutants    break KVM here and there: some test has to see it; takes an hour'
