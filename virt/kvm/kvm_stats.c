@@ -232,15 +232,15 @@ static ssize_t kvm_stats_read_front(struct file *file, char __user *buf,
 
 /*
  * copy_to_user() without the check for hardened usercopy, which costs more than
- * the copy: that @from and @n are within the counters is checked by the callers.
+ * the copy: that @from and @n are within the counters is checked by the callers,
+ * as is access_ok().
  *
  * Return: how many bytes were not copied.
  */
 static __always_inline size_t kvm_stats_copy(char __user *buf, const void *from,
 					     size_t n)
 {
-	might_fault();
-	if (should_fail_usercopy() || unlikely(!access_ok(buf, n)))
+	if (should_fail_usercopy())
 		return n;
 	/*
 	 * The counters change meanwhile, and no lock would keep a vCPU from
@@ -256,13 +256,17 @@ static __always_inline size_t kvm_stats_copy(char __user *buf, const void *from,
 static __always_inline ssize_t kvm_stats_values(const void *values, const size_t size,
 						char __user *buf, size_t len, u64 pos)
 {
-	size_t n;
+	size_t left;
 
 	if (pos >= size)
 		return 0;
 	len = min_t(size_t, len, size - pos);
-	n = len - kvm_stats_copy(buf, values + pos, len);
-	return unlikely(len && !n) ? -EFAULT : n;
+	if (unlikely(!access_ok(buf, len)))
+		return -EFAULT;
+	left = kvm_stats_copy(buf, values + pos, len);
+	if (likely(!left))
+		return len;
+	return left < len ? len - left : -EFAULT;
 }
 
 static __always_inline ssize_t kvm_vm_values(const void *object, char __user *buf,
@@ -290,31 +294,51 @@ static __always_inline ssize_t kvm_vcpus_values(const void *object, char __user 
 {
 	const struct kvm *kvm = object;
 	const struct kvm_vcpu *vcpu;
-	size_t n, left = 0, copied = 0;
+	size_t n, left, copied = 0;
 
+	if (unlikely(!access_ok(buf, len)))
+		return -EFAULT;
 	list_for_each_entry_lockless(vcpu, &kvm->stats_vcpus, stats_vcpus) {
-		const void *row = (const void *)vcpu + KVM_VCPU_ROW_OFFSET;
-
-		if (pos >= KVM_VCPU_ROW_SIZE) {
+		if (unlikely(pos >= KVM_VCPU_ROW_SIZE)) {
 			pos -= KVM_VCPU_ROW_SIZE;
 			continue;
 		}
-		if (!len)
+		n = min_t(size_t, len - copied, KVM_VCPU_ROW_SIZE - pos);
+		if (!n)
 			break;
-		n = min_t(size_t, len, KVM_VCPU_ROW_SIZE - pos);
-		left = kvm_stats_copy(buf, row + pos, n);
-		n -= left;
-		copied += n;
+		left = kvm_stats_copy(buf + copied,
+				      (const void *)vcpu + KVM_VCPU_ROW_OFFSET + pos, n);
+		copied += n - left;
 		if (unlikely(left))
-			break;
-		if (unlikely(fatal_signal_pending(current)))
-			return copied;
-		cond_resched();
-		buf += n;
-		len -= n;
+			return copied ?: -EFAULT;
 		pos = 0;
+		if (unlikely(need_resched() || signal_pending(current))) {
+			if (fatal_signal_pending(current))
+				break;
+			cond_resched();
+		}
 	}
-	return unlikely(left && !copied) ? -EFAULT : copied;
+	return copied;
+}
+
+typedef ssize_t (*kvm_stats_values_fn)(const void *object, char __user *buf,
+				       size_t len, u64 pos);
+
+/* Whatever is asked for from in front of the values. */
+static noinline ssize_t kvm_stats_read_from_front(struct file *file, char __user *buf,
+						  size_t len, loff_t *ppos,
+						  kvm_stats_values_fn values)
+{
+	ssize_t front, n;
+
+	front = kvm_stats_read_front(file, buf, len, ppos);
+	if (front < 0 || *ppos < kvm_stats_file(file)->data_offset)
+		return front;
+	n = values(file->private_data, buf + front, len - front, 0);
+	if (n < 0)
+		return front ?: n;
+	*ppos += n;
+	return front + n;
 }
 
 /*
@@ -323,22 +347,17 @@ static __always_inline ssize_t kvm_vcpus_values(const void *object, char __user 
  */
 static __always_inline ssize_t
 kvm_stats_read(struct file *file, char __user *buf, size_t len, loff_t *ppos,
-	       ssize_t (*values)(const void *object, char __user *buf, size_t len,
-				 u64 pos))
+	       kvm_stats_values_fn values)
 {
 	const size_t data_offset = kvm_stats_file(file)->data_offset;
-	ssize_t front = 0, n;
+	ssize_t n;
 
-	if (unlikely(*ppos < data_offset)) {
-		front = kvm_stats_read_front(file, buf, len, ppos);
-		if (front < 0 || *ppos < data_offset)
-			return front;
-	}
-	n = values(file->private_data, buf + front, len - front, *ppos - data_offset);
-	if (unlikely(n < 0))
-		return front ?: n;
-	*ppos += n;
-	return front + n;
+	if (unlikely(*ppos < data_offset))
+		return kvm_stats_read_from_front(file, buf, len, ppos, values);
+	n = values(file->private_data, buf, len, *ppos - data_offset);
+	if (likely(n > 0))
+		*ppos += n;
+	return n;
 }
 
 static ssize_t kvm_vm_stats_read(struct file *file, char __user *buf,
