@@ -301,15 +301,17 @@ static long kvm_pv_perf_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 }
 
 /* CLOSE, ENABLE, DISABLE, READ: they have an id, and write its slot. */
-static long kvm_pv_perf_event_op(struct kvm_vcpu *vcpu, u64 op, u64 id)
+static long kvm_pv_perf_event_op(struct kvm_vcpu *vcpu, u64 op, u64 arg)
 {
 	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
 	struct kvm_pv_perf_event *event;
+	unsigned int id;
 	long r;
 
-	if (id >= KVM_PV_PERF_MAX_EVENTS)
+	if (arg >= KVM_PV_PERF_MAX_EVENTS)
 		return -KVM_E2BIG;
-	id = array_index_nospec(id, KVM_PV_PERF_MAX_EVENTS);
+	/* It fits now, and array_index_nospec() takes no u64 on 32 bits. */
+	id = array_index_nospec((unsigned int)arg, KVM_PV_PERF_MAX_EVENTS);
 	if (!pv_perf || !test_bit(id, &pv_perf->open))
 		return -KVM_ENOENT;
 
