@@ -63,7 +63,7 @@ static void open_verdict(const char *node)
 		if (i)
 			usleep(100000);
 		fd = open(node, O_RDWR | O_NOCTTY | O_CLOEXEC);
-		if (fd < 0 && errno != ENOENT)
+		if (fd < 0 && errno != ENOENT && errno != ENODEV)
 			break;
 	}
 	if (fd < 0)
