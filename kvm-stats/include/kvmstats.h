@@ -110,9 +110,10 @@ struct kvmstats_who {
 
 /*
  * What happened between the last two samples. For a VM, sums over its vCPUs
- * (tlb_flushes: and the VM's own). All 0 if the VM or vCPU is fresh. What is not
- * known is 0 and its has_* false: the kernel has no such statistic, or no thread
- * of the vCPU is known.
+ * (tlb_flushes: and the VM's own). All 0 if the VM or vCPU is fresh; no time is
+ * longer than elapsed, so all of them are 0 if that is. What is not known is 0 and
+ * its has_* false: the kernel has no such statistic, or no thread of the vCPU is
+ * known.
  */
 struct kvmstats_activity {
 	/* Times, nanoseconds. What is missing to the time that has elapsed, for
@@ -152,7 +153,9 @@ struct kvmstats_vm {
 	bool fresh;		/* first seen at the last sample: has no rates */
 	bool ended;		/* these are its last values; gone at the next sample */
 	uint64_t time;		/* of the values: CLOCK_MONOTONIC, nanoseconds */
-	uint64_t elapsed;	/* since the sample before, nanoseconds; 0 if fresh */
+	/* Since the sample before, nanoseconds. 0 if fresh, or if the clock has not
+	 * moved (it may have the timer's resolution): rates are not known then. */
+	uint64_t elapsed;
 	const void *values;	/* table KVMSTATS_VM; NULL: the source has none */
 	const void *before;	/* of the sample before; undefined if fresh */
 	/* vCPUs of several VMs of the process, whose the kernel does not say */

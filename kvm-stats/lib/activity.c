@@ -159,7 +159,7 @@ static void vcpu_update(struct kvmstats *k, struct core_vm *vm,
 	struct kvmstats_activity *last = &vcpu->pub.last;
 
 	memset(last, 0, sizeof(*last));
-	if (vcpu->pub.fresh || !vm->pub.elapsed)
+	if (vcpu->pub.fresh)
 		return;
 	spend(role, vcpu, vm->pub.elapsed);
 	last->has_exits = role[ROLE_EXITS].count;
@@ -245,7 +245,7 @@ void activity_update(struct kvmstats *k, struct core_vm *vm)
 		}
 		find_peaks(table, vm);
 	}
-	if (vm->pub.values && vm->had_values && flushes->count && vm->pub.elapsed) {
+	if (vm->pub.values && vm->had_values && flushes->count && !vm->pub.fresh) {
 		sum->has_tlb_flushes = true;
 		sum->tlb_flushes += growth(flushes, vm->now, vm->before);
 	}

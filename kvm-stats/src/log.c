@@ -30,7 +30,7 @@ static void percent(struct out *out, bool has, uint64_t part, uint64_t elapsed)
 {
 	char text[TEXT_SIZE];
 
-	if (!has) {
+	if (!has || !elapsed) {
 		out_none(out);
 		return;
 	}
@@ -42,7 +42,7 @@ static void rate(struct out *out, bool has, uint64_t growth, uint64_t elapsed)
 {
 	char text[TEXT_SIZE];
 
-	if (!has) {
+	if (!has || !elapsed) {
 		out_none(out);
 		return;
 	}

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "abi.h"
@@ -101,8 +102,20 @@ static int count_fds(void)
 	return n;
 }
 
+/* Some machines' clocks have no more than the resolution of the timer. */
+static void let_time_pass(void)
+{
+	struct timespec before, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	do {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec == before.tv_sec && now.tv_nsec == before.tv_nsec);
+}
+
 static void sample(void)
 {
+	let_time_pass();
 	if (kvmstats_sample(k))
 		errx(1, "%s: %s", source, kvmstats_problem(k));
 }
