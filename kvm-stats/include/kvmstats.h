@@ -148,9 +148,17 @@ struct kvmstats_vm {
 	struct kvmstats_vm *next;	/* by process, then number */
 	uint64_t number;	/* of the kernel, unique while it runs; 0: it has none */
 	pid_t pid;		/* thread group that created or holds it */
-	unsigned int nth;	/* 1, 2, ... of the VMs of a process; 0: it had one only */
+	/*
+	 * 1, 2, ... of the VMs of a process; 0: it had one only. Those that come
+	 * later have larger ones. Of those that come together, in the order in which
+	 * they were made if the kernel has numbers of VMs (source next, and files of
+	 * such a kernel), else in that of their descriptors, which is mostly the same.
+	 */
+	unsigned int nth;
 	struct kvmstats_who who;
-	bool fresh;		/* first seen at the last sample: has no rates */
+	/* No rates: first seen at the last sample; or it has ended, and these are
+	 * values of the sample before: a source without files cannot read later ones */
+	bool fresh;
 	bool ended;		/* these are its last values; gone at the next sample */
 	uint64_t time;		/* of the values: CLOCK_MONOTONIC, nanoseconds */
 	/* Since the sample before, nanoseconds. 0 if fresh, or if the clock has not

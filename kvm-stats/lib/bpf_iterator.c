@@ -122,7 +122,7 @@ static int compare(__s64 a, __s64 b)
 	return (a > b) - (a < b);
 }
 
-/* By VM, itself first; of the same object the owner's file, the lowest one, first. */
+/* By VM; of the same object the owner's file, the lowest one, first. */
 static int compare_records(const struct bpf_record *a, const struct bpf_record *b)
 {
 	return compare(a->vm, b->vm) ?: compare(a->vcpu_id, b->vcpu_id) ?:
@@ -130,8 +130,15 @@ static int compare_records(const struct bpf_record *a, const struct bpf_record *
 	       compare(a->pid, b->pid) ?: compare(a->fd, b->fd);
 }
 
+/* As the kernel wrote them: by process, then descriptor */
+static int compare_places(const struct bpf_record *a, const struct bpf_record *b)
+{
+	return (a > b) - (a < b);
+}
+
 /* Heap sort: qsort() would allocate memory for every sample. */
-static void sort(const struct bpf_record **records, size_t n)
+static void sort(const struct bpf_record **records, size_t n,
+		 int (*order)(const struct bpf_record *a, const struct bpf_record *b))
 {
 	const struct bpf_record *down;
 	size_t i = n / 2, at, child;
@@ -144,10 +151,9 @@ static void sort(const struct bpf_record **records, size_t n)
 			records[n] = records[0];
 		}
 		for (at = i; (child = 2 * at + 1) < n; at = child) {
-			if (child + 1 < n &&
-			    compare_records(records[child], records[child + 1]) < 0)
+			if (child + 1 < n && order(records[child], records[child + 1]) < 0)
 				child++;
-			if (compare_records(down, records[child]) >= 0)
+			if (order(down, records[child]) >= 0)
 				break;
 			records[at] = records[child];
 		}
@@ -175,10 +181,11 @@ int bpf_iterator_read(struct bpf_iterator *iterator,
 		}
 		iterator->records[n] = (void *)(iterator->data + at);
 	}
-	sort(iterator->records, n);
+	sort(iterator->records, n, compare_records);
 	for (i = 0; i < n; i++)
 		if (!kept || iterator->records[kept - 1]->object != iterator->records[i]->object)
 			iterator->records[kept++] = iterator->records[i];
+	sort(iterator->records, kept, compare_places);
 	*records = iterator->records;
 	return kept;
 }

@@ -24,8 +24,9 @@ void bpf_iterator_close(struct bpf_iterator *iterator);
 
 /*
  * All VMs and vCPUs as they are now, each once, whoever else has its file:
- * ordered by VM, the VM itself before its vCPUs. Returns how many, or a negative
- * errno. The records belong to the iterator, until the next read.
+ * by process, then descriptor (of the process that made the VM, if that has one).
+ * Returns how many, or a negative errno. The records belong to the iterator, until
+ * the next read.
  */
 int bpf_iterator_read(struct bpf_iterator *iterator,
 		      const struct bpf_record ***records);

@@ -63,21 +63,19 @@ static void swap_values(uint64_t **a, uint64_t **b)
 	*b = other;
 }
 
-/* By process, then number, or key if it has none. */
+/* By process, then number; those without one as they came. */
 static bool comes_before(const struct core_vm *a, const struct core_vm *b)
 {
 	if (a->pub.pid != b->pub.pid)
 		return a->pub.pid < b->pub.pid;
-	if (a->pub.number != b->pub.number)
-		return a->pub.number < b->pub.number;
-	return a->key < b->key;
+	return a->pub.number < b->pub.number;
 }
 
 static void insert_vm(struct kvmstats *k, struct core_vm *vm)
 {
 	struct kvmstats_vm **at = (struct kvmstats_vm **)&k->first;
 
-	while (*at && comes_before((struct core_vm *)*at, vm))
+	while (*at && !comes_before(vm, (struct core_vm *)*at))
 		at = &(*at)->next;
 	vm->pub.next = *at;
 	*at = &vm->pub;

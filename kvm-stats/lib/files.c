@@ -55,7 +55,7 @@ struct process {
 	unsigned int vms;	/* VM fds */
 	int pidfd;
 	struct gone gone;
-	struct taken *taken;
+	struct taken *taken;	/* in the order of descriptors, of each kind and look */
 	unsigned int thread_looks;
 };
 
@@ -263,8 +263,11 @@ static bool take_kind(struct kvmstats *k, struct files_state *s, struct process 
 		      int n, enum kvm_fd_kind kind)
 {
 	bool own = kind == KVM_FD_VM || kind == KVM_FD_VCPU, lets = true;
+	struct taken **end = &p->taken;
 	int i, ret;
 
+	while (*end)
+		end = &(*end)->next;
 	for (i = 0; i < n; i++) {
 		const char *wrong = NULL;
 		struct taken *t;
@@ -283,8 +286,8 @@ static bool take_kind(struct kvmstats *k, struct files_state *s, struct process 
 		if (ret < 0)
 			wrong = strerror(-ret);
 		if (ret > 0 && !wrong) {
-			t->next = p->taken;
-			p->taken = t;
+			*end = t;
+			end = &t->next;
 			continue;
 		}
 		drop_taken(t);

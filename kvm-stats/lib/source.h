@@ -48,7 +48,8 @@ int core_set_table(struct kvmstats *k, enum kvmstats_scope scope,
 /*
  * This VM is there. key: what tells it from all others, the same each time (its
  * number, the address of its struct kvm...). pid: in the PID namespace of
- * kvmstats_options.proc. NULL: no memory.
+ * kvmstats_options.proc. NULL: no memory. VMs of one process that have no number of
+ * the kernel are in the order in which they were reported first.
  */
 struct core_vm *core_vm(struct kvmstats *k, uint64_t key, pid_t pid);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the core makes of what a source reports: here of one that has a VM with a
- * vCPU, whose values and clock the tests set. Needs no KVM.
+ * What the core makes of what a source reports: here of one that has VMs with a vCPU
+ * each, whose values and clock the tests set. Needs no KVM.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,9 @@ static const struct kvmstats_desc vm_desc[] = {
 	{ .name = "remote_tlb_flush", .size = 1, .offset = 0 },
 };
 
-/* The next sample */
+/* The next sample: keys of VMs of process 1, in the order of the report, up to 0;
+ * what all of them have. */
+static uint64_t keys[4] = { 1 };
 static uint64_t clock_ns, tlb_flushes, exits, halt, poll_ns, blocking, run, ready;
 
 static int test_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
@@ -38,22 +40,30 @@ static int test_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 	return 0;
 }
 
-static int test_sample(struct kvmstats *k, void *state)
+static void report(struct kvmstats *k, uint64_t key)
 {
 	struct core_vcpu *vcpu;
 	struct core_vm *vm;
 	uint64_t *values;
 
-	core_set_time(k, clock_ns);
-	vm = core_vm(k, 1, 1);
+	vm = core_vm(k, key, 1);
 	vcpu = core_vcpu(k, vm, 0, 1);
 	*(uint64_t *)core_vm_values(vm) = tlb_flushes;
 	values = core_vcpu_values(vcpu);
-	values[0] = exits;
+	values[0] = exits + key;	/* which tells them apart */
 	values[1] = halt;
 	values[2] = poll_ns;
 	values[3] = blocking;
 	core_vcpu_times(vcpu, run, ready);
+}
+
+static int test_sample(struct kvmstats *k, void *state)
+{
+	unsigned int i;
+
+	core_set_time(k, clock_ns);
+	for (i = 0; i < ARRAY_LEN(keys) && keys[i]; i++)
+		report(k, keys[i]);
 	return 0;
 }
 
@@ -132,6 +142,35 @@ static void test_no_time(struct kvmstats *k, const struct kvmstats_vm *vm)
 		   "the next sample has its own alone");
 }
 
+/* Two digits for each VM of the list after a sample with these keys: the key, and
+ * the number that it has of those of the process */
+static unsigned int number(struct kvmstats *k, uint64_t a, uint64_t b, uint64_t c)
+{
+	const struct kvmstats_vm *vm;
+	unsigned int said = 0;
+
+	keys[0] = a;
+	keys[1] = b;
+	keys[2] = c;
+	kvmstats_sample(k);
+	for (vm = kvmstats_first(k); vm; vm = vm->next)
+		said = 100 * said + vm->nth +
+		       10 * (*(const uint64_t *)vm->vcpu[0]->values - exits);
+	return said;
+}
+
+static void test_numbers(struct kvmstats *k)
+{
+	tap_result(number(k, 1, 0, 0) == 10, "the only VM of a process has no number");
+	tap_result(number(k, 9, 1, 8) == 119283,
+		   "it is the first of those that come, which are numbered as reported");
+	tap_result(number(k, 8, 9, 1) == 119283, "then the order of the report is nothing");
+	tap_result(number(k, 8, 9, 0) == 119283 && kvmstats_first(k)->ended,
+		   "one that has ended has its number still");
+	tap_result(number(k, 8, 9, 0) == 9283, "then the others keep theirs");
+	tap_result(number(k, 1, 8, 9) == 928314, "and one that comes has a new one");
+}
+
 int main(void)
 {
 	struct kvmstats *k;
@@ -143,6 +182,7 @@ int main(void)
 	}
 	test_second(k, kvmstats_first(k));
 	test_no_time(k, kvmstats_first(k));
+	test_numbers(k);
 	kvmstats_close(k);
 	return tap_end();
 }

@@ -91,6 +91,12 @@ static void tell(char command)
 		errx(1, "the VMM has ended");
 }
 
+/* Without them there is nothing to read of a VM that has gone. */
+static bool keeps_files(void)
+{
+	return strcmp(source, "bpf");
+}
+
 static int count_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -168,8 +174,10 @@ static void come(void)
 	       "a vCPU that was added is there");
 	tell('V');
 	sample();
+	/* BPF sees no number of the kernel's */
 	result(find(2) && !find(3) && find(1)->nth == 1 && find(2)->nth == 2 &&
-	       find(1)->number && find(1)->number < find(2)->number,
+	       !find(1)->number == !keeps_files() &&
+	       !find(2)->number == !keeps_files() && find(1)->number <= find(2)->number,
 	       "a second VM of the process has a number of its own");
 	result(has_vcpus(find(1), 3) && has_vcpus(find(2), 2),
 	       "and each has its own vCPUs");
@@ -180,7 +188,7 @@ static void go(int fds)
 	tell('X');
 	sample();
 	result(find(2) && find(2)->ended && find(2)->values && has_vcpus(find(2), 2) &&
-	       find(2)->elapsed && !find(1)->ended,
+	       !find(2)->elapsed == !keeps_files() && !find(1)->ended,
 	       "the VM that was closed has its last values");
 	sample();
 	result(find(1) && !find(2) && find(1)->nth == 1 && !find(1)->ended,
