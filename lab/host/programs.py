@@ -85,7 +85,11 @@ def build(record):
 
 
 def make(record):
-    """Build unless nothing changed since the last time."""
+    """Build unless nothing changed since the last time.
+
+    Kernels that are like another one run its programs: they are built once.
+    """
+    record = records.Record(record.like or record.name, record.tree)
     files = [Path(__file__), *sum(own(record), []),
              *sorted(path for path in READER.rglob("*") if path.is_file())]
     steps.unless_made(record.userland, record, files,

@@ -141,7 +141,7 @@ class Record:
         self.title = f"{name} ({suffix[1:]})" if suffix else name
         self.source = BUILD / tree
         self.kernel = BUILD / f"kernels{suffix}" / name
-        self.userland = BUILD / f"userland{suffix}" / name
+        self.userland = BUILD / f"userland{suffix}" / (self.like or name)
         self.boot = BUILD / f"boots{suffix}" / name
         self.log = BUILD / "logs" / f"{name}{suffix}"
 
