@@ -41,7 +41,7 @@ class Lists(unittest.TestCase):
         return str(caught.exception)
 
     def test_good(self):
-        mutant = self.read(GOOD)["a"]
+        mutant = self.read(GOOD)["x"]["a"]
         self.assertEqual((mutant.was, mutant.unseen), ("x", ""))
 
     def test_twice(self):
@@ -52,10 +52,19 @@ class Lists(unittest.TestCase):
         self.assertIn("a", self.complaint(GOOD.replace('was = "x"\n', "")))
 
     def test_those_of_files_in_the_repository_apply(self):
-        for name, mutant in mutants.read().items():
+        for mutant in mutants.choose(mutants.read(), []):
             if (TOP / mutant.file).is_file():
-                with self.subTest(mutant=name):
+                with self.subTest(mutant=mutant.name):
                     mutants.apply(mutant, (TOP / mutant.file).read_text())
+
+    def test_choose(self):
+        lists = {"x": {"a": 1, "b": 2}, "y": {"c": 3}}
+        for names, chosen in ([], [1, 2, 3]), (["x"], [1, 2]), (["c", "a"], [3, 1]), (
+                ["b", "x"], [2, 1]):
+            with self.subTest(names=names):
+                self.assertEqual(mutants.choose(lists, names), chosen)
+        with self.assertRaises(records.Invalid):
+            mutants.choose(lists, ["a", "z"])
 
 
 class Apply(unittest.TestCase):
