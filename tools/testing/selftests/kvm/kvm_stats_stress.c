@@ -10,9 +10,9 @@
  * KVM_STATS_NEXT finds, and read, seek, poll, duplicate, pass and map them.
  *
  * Every byte in front of the values is compared with what it has to be, values
- * that only grow may not fall, a row has to be that of its vCPU, and a file
- * whose VM has gone has to say so. The first thing that is wrong ends the test,
- * with the seed and the operation.
+ * that only grow may not fall, a row has to be that of its vCPU and stay, and a
+ * file whose VM has gone has to say so and to keep its last values. The first
+ * thing that is wrong ends the test, with the seed and the operation.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -106,6 +106,7 @@ struct file_slot {
 	const struct kind *kind;
 	struct vm_slot *vm;
 	unsigned long generation;	/* of the VM that it is of */
+	int rows;		/* there are at least as many as when it was opened */
 	char prefix[MAX_PREFIX];
 };
 
@@ -181,7 +182,8 @@ static void make_prefix(const struct kind *kind, char *prefix, const char *id)
 
 /* Put a file where all threads find it, in place of another one. */
 static void publish(struct worker *worker, int fd, const struct kind *kind,
-		    struct vm_slot *vm, unsigned long generation, pid_t pid, int row)
+		    struct vm_slot *vm, unsigned long generation, int rows,
+		    pid_t pid, int row)
 {
 	struct file_slot *file = &files[random_below(worker, SLOTS)];
 	char id[64];
@@ -197,6 +199,7 @@ static void publish(struct worker *worker, int fd, const struct kind *kind,
 	file->kind = kind;
 	file->vm = vm;
 	file->generation = generation;
+	file->rows = kind->scope ? rows : 1;
 	make_prefix(kind, file->prefix, id);
 	pthread_rwlock_unlock(&file->lock);
 }
@@ -373,6 +376,14 @@ static void do_wrong(struct worker *worker, struct file_slot *file)
 		fail(worker, "ioctl: %s", strerror(errno));
 }
 
+/* Whether the file says that its VM has gone */
+static bool has_ended(const struct file_slot *file)
+{
+	struct pollfd poll_fd = { .fd = file->fd };
+
+	return poll(&poll_fd, 1, 0) == 1 && poll_fd.revents == POLLHUP;
+}
+
 static bool only_grows(const struct kvm_stats_desc *desc)
 {
 	uint32_t type = desc->flags & KVM_STATS_TYPE_MASK;
@@ -386,6 +397,7 @@ static void do_values(struct worker *worker, struct file_slot *file)
 	const struct kvm_stats *stats = &file->kind->stats;
 	const struct kvm_stats_desc *id = file->kind->vcpu_id;
 	const size_t size = (MAX_VCPUS + 1) * file->kind->row_size;
+	const bool ended = has_ended(file);
 	ssize_t first, second;
 	uint32_t i, k;
 	size_t row;
@@ -397,6 +409,11 @@ static void do_values(struct worker *worker, struct file_slot *file)
 		return;
 	if (second < first)
 		fail(worker, "the file has become shorter: %zd, %zd", first, second);
+	if (first < (ssize_t)(file->rows * file->kind->row_size))
+		fail(worker, "%zd bytes instead of %d rows", first, file->rows);
+	if (ended && (second != first ||
+		      memcmp(worker->buf, worker->again, first)))
+		fail(worker, "values change though the VM has gone");
 
 	for (row = 0; (row + 1) * file->kind->row_size <= (size_t)first; row++) {
 		size_t start = row * file->kind->row_size;
@@ -608,7 +625,8 @@ static void publish_one(struct worker *worker, struct vm_slot *vm)
 	if (fd < 0)
 		fail(worker, "opening: %s", strerror(errno));
 	else
-		publish(worker, fd, kind, vm, vm->generation, getpid(), row);
+		publish(worker, fd, kind, vm, vm->generation, vm->vcpus, getpid(),
+			row);
 }
 
 /* Something with one of the VMs, which so are run by all of these threads */
@@ -697,7 +715,7 @@ static void *killer(void *arg)
 		for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 			fd = receive_fd(worker->sock[0]);
 			publish(worker, fd, kinds[i], FOREIGN, FOREIGN->generation,
-				pid, nr_vcpus - 1);
+				nr_vcpus, pid, nr_vcpus - 1);
 		}
 		usleep(random_below(worker, 20000));
 		kill(pid, SIGKILL);
