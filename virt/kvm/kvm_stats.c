@@ -237,8 +237,8 @@ static ssize_t kvm_stats_read_front(struct file *file, char __user *buf,
  *
  * Return: how many bytes were not copied.
  */
-static __always_inline size_t kvm_stats_copy(char __user *buf, const void *from,
-					     size_t n)
+static __always_inline unsigned int
+kvm_stats_copy(char __user *buf, const void *from, unsigned int n)
 {
 	if (should_fail_usercopy())
 		return n;
@@ -252,130 +252,151 @@ static __always_inline size_t kvm_stats_copy(char __user *buf, const void *from,
 	}));
 }
 
-/* The values of one VM or vCPU; @pos is in bytes from the first one. */
-static __always_inline ssize_t kvm_stats_values(const void *values, const size_t size,
-						char __user *buf, size_t len, u64 pos)
+/*
+ * What begins in front of the values, or behind them. Where the front ends the
+ * file's own read goes on.
+ */
+static noinline ssize_t kvm_stats_read_elsewhere(struct file *file, char __user *buf,
+						 size_t len, loff_t *ppos)
 {
-	size_t left;
+	const size_t data_offset = kvm_stats_file(file)->data_offset;
+	ssize_t front, n;
 
-	if (pos >= size)
+	if (*ppos >= data_offset)
 		return 0;
+	front = kvm_stats_read_front(file, buf, len, ppos);
+	if (front < 0 || *ppos < data_offset)
+		return front;
+	n = file->f_op->read(file, buf + front, len - front, ppos);
+	return n < 0 ? front : front + n;
+}
+
+/*
+ * The values of one VM or vCPU. This is no read_iter: for as few bytes as these
+ * an iterator costs more than the copy.
+ */
+static __always_inline ssize_t
+kvm_stats_read(struct file *file, char __user *buf, size_t len, loff_t *ppos,
+	       const void *values, const size_t size)
+{
+	/* In front of the values this is more than any size. */
+	const u64 pos = *ppos - kvm_stats_file(file)->data_offset;
+	unsigned int left;
+
+	if (unlikely(pos >= size))
+		return kvm_stats_read_elsewhere(file, buf, len, ppos);
 	len = min_t(size_t, len, size - pos);
 	if (unlikely(!access_ok(buf, len)))
 		return -EFAULT;
 	left = kvm_stats_copy(buf, values + pos, len);
-	if (likely(!left))
-		return len;
-	return left < len ? len - left : -EFAULT;
+	if (unlikely(left)) {
+		if (left == len)
+			return -EFAULT;
+		len -= left;
+	}
+	*ppos += len;
+	return len;
 }
 
-static __always_inline ssize_t kvm_vm_values(const void *object, char __user *buf,
-					     size_t len, u64 pos)
+static ssize_t kvm_vm_stats_read(struct file *file, char __user *buf,
+				 size_t len, loff_t *ppos)
 {
-	const struct kvm *kvm = object;
+	const struct kvm *kvm = file->private_data;
 
-	return kvm_stats_values(&kvm->stat, sizeof(kvm->stat), buf, len, pos);
+	return kvm_stats_read(file, buf, len, ppos, &kvm->stat, sizeof(kvm->stat));
 }
 
-static __always_inline ssize_t kvm_vcpu_values(const void *object, char __user *buf,
-					       size_t len, u64 pos)
+static ssize_t kvm_vcpu_stats_read(struct file *file, char __user *buf,
+				   size_t len, loff_t *ppos)
 {
-	const struct kvm_vcpu *vcpu = object;
+	const struct kvm_vcpu *vcpu = file->private_data;
 
-	return kvm_stats_values(&vcpu->stat, sizeof(vcpu->stat), buf, len, pos);
+	return kvm_stats_read(file, buf, len, ppos, &vcpu->stat, sizeof(vcpu->stat));
+}
+
+/* Whether a signal has come or another task waits for the CPU. */
+static __always_inline bool kvm_stats_interrupted(void)
+{
+	/* What is missed after this row is seen after the next one. */
+	return unlikely(data_race(current_thread_info()->flags &
+				  (_TIF_NEED_RESCHED | _TIF_SIGPENDING)));
+}
+
+static const void *kvm_vcpu_row(const struct list_head *vcpu)
+{
+	return (const void *)list_entry(vcpu, struct kvm_vcpu, stats_vcpus) +
+	       KVM_VCPU_ROW_OFFSET;
 }
 
 /*
  * A row for each vCPU, in the order of their creation. They are never taken from
  * the list, nor freed, before the last file is closed; new ones come at its end.
  */
-static __always_inline ssize_t kvm_vcpus_values(const void *object, char __user *buf,
-						size_t len, u64 pos)
-{
-	const struct kvm *kvm = object;
-	const struct kvm_vcpu *vcpu;
-	size_t n, left, copied = 0;
-
-	if (unlikely(!access_ok(buf, len)))
-		return -EFAULT;
-	list_for_each_entry_lockless(vcpu, &kvm->stats_vcpus, stats_vcpus) {
-		if (unlikely(pos >= KVM_VCPU_ROW_SIZE)) {
-			pos -= KVM_VCPU_ROW_SIZE;
-			continue;
-		}
-		n = min_t(size_t, len - copied, KVM_VCPU_ROW_SIZE - pos);
-		if (!n)
-			break;
-		left = kvm_stats_copy(buf + copied,
-				      (const void *)vcpu + KVM_VCPU_ROW_OFFSET + pos, n);
-		copied += n - left;
-		if (unlikely(left))
-			return copied ?: -EFAULT;
-		pos = 0;
-		if (unlikely(need_resched() || signal_pending(current))) {
-			if (fatal_signal_pending(current))
-				break;
-			cond_resched();
-		}
-	}
-	return copied;
-}
-
-typedef ssize_t (*kvm_stats_values_fn)(const void *object, char __user *buf,
-				       size_t len, u64 pos);
-
-/* Whatever is asked for from in front of the values. */
-static noinline ssize_t kvm_stats_read_from_front(struct file *file, char __user *buf,
-						  size_t len, loff_t *ppos,
-						  kvm_stats_values_fn values)
-{
-	ssize_t front, n;
-
-	front = kvm_stats_read_front(file, buf, len, ppos);
-	if (front < 0 || *ppos < kvm_stats_file(file)->data_offset)
-		return front;
-	n = values(file->private_data, buf + front, len - front, 0);
-	if (n < 0)
-		return front ?: n;
-	*ppos += n;
-	return front + n;
-}
-
-/*
- * This is no read_iter: for as few bytes as these an iterator costs more than
- * the copy.
- */
-static __always_inline ssize_t
-kvm_stats_read(struct file *file, char __user *buf, size_t len, loff_t *ppos,
-	       kvm_stats_values_fn values)
-{
-	const size_t data_offset = kvm_stats_file(file)->data_offset;
-	ssize_t n;
-
-	if (unlikely(*ppos < data_offset))
-		return kvm_stats_read_from_front(file, buf, len, ppos, values);
-	n = values(file->private_data, buf, len, *ppos - data_offset);
-	if (likely(n > 0))
-		*ppos += n;
-	return n;
-}
-
-static ssize_t kvm_vm_stats_read(struct file *file, char __user *buf,
-				 size_t len, loff_t *ppos)
-{
-	return kvm_stats_read(file, buf, len, ppos, kvm_vm_values);
-}
-
-static ssize_t kvm_vcpu_stats_read(struct file *file, char __user *buf,
-				   size_t len, loff_t *ppos)
-{
-	return kvm_stats_read(file, buf, len, ppos, kvm_vcpu_values);
-}
-
 static ssize_t kvm_vcpus_stats_read(struct file *file, char __user *buf,
 				    size_t len, loff_t *ppos)
 {
-	return kvm_stats_read(file, buf, len, ppos, kvm_vcpus_values);
+	const size_t data_offset = kvm_stats_file(file)->data_offset;
+	const struct kvm *kvm = file->private_data;
+	const struct list_head *vcpus = &kvm->stats_vcpus, *vcpu;
+	const ssize_t last_whole = len - KVM_VCPU_ROW_SIZE;
+	unsigned int n, left = 0;
+	ssize_t copied = 0;
+	u64 pos;
+
+	if (unlikely(*ppos < data_offset))
+		return kvm_stats_read_elsewhere(file, buf, len, ppos);
+	if (unlikely(!access_ok(buf, len)))
+		return -EFAULT;
+
+	pos = *ppos - data_offset;
+	vcpu = READ_ONCE(vcpus->next);
+	for (; vcpu != vcpus && pos >= KVM_VCPU_ROW_SIZE; pos -= KVM_VCPU_ROW_SIZE)
+		vcpu = READ_ONCE(vcpu->next);
+	if (vcpu == vcpus)
+		return 0;
+
+	/* The end of a row. */
+	if (unlikely(pos)) {
+		n = min_t(size_t, len, KVM_VCPU_ROW_SIZE - pos);
+		left = kvm_stats_copy(buf, kvm_vcpu_row(vcpu) + pos, n);
+		copied = n - left;
+		if (left)
+			goto out;
+		vcpu = READ_ONCE(vcpu->next);
+		if (vcpu == vcpus)
+			goto out;
+	}
+
+	/* Whole rows: what is done here is done for each vCPU. */
+	while (copied <= last_whole) {
+		left = kvm_stats_copy(buf + copied, kvm_vcpu_row(vcpu),
+				      KVM_VCPU_ROW_SIZE);
+		if (unlikely(left)) {
+			copied += KVM_VCPU_ROW_SIZE - left;
+			goto out;
+		}
+		copied += KVM_VCPU_ROW_SIZE;
+		if (kvm_stats_interrupted()) {
+			if (fatal_signal_pending(current))
+				goto out;
+			cond_resched();
+		}
+		vcpu = READ_ONCE(vcpu->next);
+		if (vcpu == vcpus)
+			goto out;
+	}
+
+	/* The start of a row. */
+	n = len - copied;
+	if (n) {
+		left = kvm_stats_copy(buf + copied, kvm_vcpu_row(vcpu), n);
+		copied += n - left;
+	}
+out:
+	if (unlikely(left && !copied))
+		return -EFAULT;
+	*ppos += copied;
+	return copied;
 }
 
 static loff_t kvm_vm_stats_llseek(struct file *file, loff_t offset, int whence)

@@ -25,6 +25,8 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include <linux/io_uring.h>
+
 #include "kvm_stats.h"
 
 /* Some timer ticks long, so that these are in every mean alike. */
@@ -83,6 +85,12 @@ static void eventfd_once(void)
 	close(no_less(eventfd(0, 0), 0, "eventfd"));
 }
 
+/* No file of an anonymous inode does less than this one of the base's. */
+static void pidfd_once(void)
+{
+	close(no_less(syscall(SYS_pidfd_open, getpid(), 0), 0, "pidfd_open"));
+}
+
 static void run_once(void)
 {
 	if (ioctl(one.vcpus[0], KVM_RUN, 0) != -1 || errno != EINTR)
@@ -129,6 +137,74 @@ static void bare_read_once(void)
 {
 	no_less(syscall(SYS_pread64, reading.fds[0], buf, reading.len, reading.offset),
 		reading.len, "pread");
+}
+
+static void preadv_once(void)
+{
+	struct iovec iov = { buf, reading.len };
+
+	no_less(syscall(SYS_preadv, reading.fds[0], &iov, 1, reading.offset, 0),
+		reading.len, "preadv");
+}
+
+/* A ring for one request at a time */
+static struct {
+	int fd;
+	unsigned int *sq_tail;
+	unsigned int *sq_array;
+	unsigned int sq_mask;
+	unsigned int *cq_head;
+	unsigned int cq_mask;
+	struct io_uring_sqe *sqe;
+	struct io_uring_cqe *cqes;
+	unsigned int flags;
+} ring;
+
+static void *map_ring(size_t size, off_t offset)
+{
+	void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_POPULATE, ring.fd, offset);
+
+	if (mapped == MAP_FAILED)
+		err(1, "mmap io_uring");
+	return mapped;
+}
+
+static void open_ring(void)
+{
+	struct io_uring_params params = { 0 };
+	char *sq, *cq;
+
+	ring.fd = no_less(syscall(SYS_io_uring_setup, 1, &params), 0, "io_uring_setup");
+	sq = map_ring(params.sq_off.array + params.sq_entries * sizeof(int),
+		      IORING_OFF_SQ_RING);
+	cq = map_ring(params.cq_off.cqes + params.cq_entries * sizeof(*ring.cqes),
+		      IORING_OFF_CQ_RING);
+	ring.sq_tail = (unsigned int *)(sq + params.sq_off.tail);
+	ring.sq_array = (unsigned int *)(sq + params.sq_off.array);
+	ring.sq_mask = *(unsigned int *)(sq + params.sq_off.ring_mask);
+	ring.cq_head = (unsigned int *)(cq + params.cq_off.head);
+	ring.cq_mask = *(unsigned int *)(cq + params.cq_off.ring_mask);
+	ring.cqes = (struct io_uring_cqe *)(cq + params.cq_off.cqes);
+	ring.sqe = map_ring(params.sq_entries * sizeof(*ring.sqe), IORING_OFF_SQES);
+}
+
+static void io_uring_once(void)
+{
+	*ring.sqe = (struct io_uring_sqe) {
+		.opcode = IORING_OP_READ,
+		.flags = ring.flags,
+		.fd = reading.fds[0],
+		.addr = (uintptr_t)buf,
+		.len = reading.len,
+		.off = reading.offset,
+	};
+	ring.sq_array[*ring.sq_tail & ring.sq_mask] = 0;
+	__atomic_store_n(ring.sq_tail, *ring.sq_tail + 1, __ATOMIC_RELEASE);
+	no_less(syscall(SYS_io_uring_enter, ring.fd, 1, 1, IORING_ENTER_GETEVENTS,
+			NULL, 0), 1, "io_uring_enter");
+	no_less(ring.cqes[*ring.cq_head & ring.cq_mask].res, reading.len, "io_uring");
+	__atomic_store_n(ring.cq_head, *ring.cq_head + 1, __ATOMIC_RELEASE);
 }
 
 static void read_all_once(void)
@@ -263,6 +339,23 @@ static void measure_files(void)
 			snprintf(name, sizeof(name), "open_%s_%s", kind, by);
 			measure_open(name, fd, abi ? KVM_GET_STATS_FD : KVM_STATS_GETFD);
 		}
+}
+
+/* All values of a vCPU by other system calls than pread() */
+static void measure_calls(void)
+{
+	struct kvm_stats stats;
+
+	kvm_stats_open_getfd(&stats, one.vcpus[0], 0);
+	prepare_read(stats.fd, kvm_stats_data_size(&stats), stats.data_offset);
+	measure("preadv", preadv_once);
+	open_ring();
+	measure("io_uring", io_uring_once);
+	/* Without it the kernel polls 128 times before it takes a worker thread. */
+	ring.flags = IOSQE_ASYNC;
+	measure("io_uring_async", io_uring_once);
+	close(ring.fd);
+	kvm_stats_close(&stats);
 }
 
 /* Parts of a vCPU's file */
@@ -473,6 +566,7 @@ int main(void)
 
 	measure("getppid", getppid_once);
 	measure("eventfd", eventfd_once);
+	measure("pidfd", pidfd_once);
 	measure("run", run_once);
 	measure("check_extension", check_extension_once);
 	measure_by(own_instructions, "vm", vm_once);
@@ -492,7 +586,9 @@ int main(void)
 	measure_vcpus(16);
 	measure_vcpus(64);
 	measure_vcpus(128);
-	measure_threads();
 	print_memory();
+	/* From here on the process has several threads, of the kernel's, too. */
+	measure_calls();
+	measure_threads();
 	return 0;
 }
