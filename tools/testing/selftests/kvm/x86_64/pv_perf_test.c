@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <asm/kvm_para.h>
@@ -716,6 +717,11 @@ static void test_sampling(struct kvm_vm *vm)
 		run_until(vm, 0, guest_cpuid, 1000);
 		ok(count(vm, 0) == nmis, "%s: not when disabled", name);
 		reset(vm);
+		clock_attr(vm, 0, config[i], 0)->flags = 0;
+		TEST_ASSERT(!open_event(vm, 0), "OPEN of %s failed", name);
+		run_until(vm, 0, guest_cpuid, 1000);
+		ok(!count(vm, 0), "%s: nor when opened without ENABLED", name);
+		reset(vm);
 
 		forget_nmis(vm);
 		clock_attr(vm, 0, config[i], PERIOD);
@@ -738,6 +744,56 @@ static void test_sampling(struct kvm_vm *vm)
 		run_for(vm, 5 * PERIOD);
 		ok(guest->nmis == nmis, "%s: no NMI after CLOSE", name);
 	}
+}
+
+/* Not the id that all others sample with */
+static void test_other_id(struct kvm_vm *vm)
+{
+	forget_nmis(vm);
+	open_clock(vm, 1, PERIOD);
+	run_until(vm, 0, guest_busy, 3);
+	ok(slot(vm, 1)->overflows, "event 1: its NMI finds %lu overflows in its slot",
+	   slot(vm, 1)->overflows);
+	event_op(vm, KVM_PV_PERF_CLOSE, 1);
+	open_stat(vm, 1, "exits");
+	ok(!slot(vm, 1)->overflows, "event 1: opened again it has none");
+	reset(vm);
+}
+
+/* A slot that is read while it is written */
+static struct {
+	struct kvm_pv_perf_slot *slot;
+	bool stop;
+	bool odd;
+} watcher;
+
+static void *watch_seq(void *arg)
+{
+	while (!READ_ONCE(watcher.odd) && !READ_ONCE(watcher.stop))
+		WRITE_ONCE(watcher.odd, READ_ONCE(watcher.slot->seq) & 1);
+	return NULL;
+}
+
+static void test_seq(struct kvm_vm *vm)
+{
+	const time_t end = time(NULL) + LIMIT;
+	unsigned long reads = 0;
+	pthread_t thread;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) == 1) {
+		ksft_test_result_skip("one CPU: nobody reads while a slot is written\n");
+		return;
+	}
+	open_stat(vm, 0, "hypercalls");
+	watcher.slot = slot(vm, 0);
+	pthread_create(&thread, NULL, watch_seq, NULL);
+	for (; !READ_ONCE(watcher.odd) && time(NULL) < end; reads++)
+		count(vm, 0);
+	WRITE_ONCE(watcher.stop, true);
+	pthread_join(thread, NULL);
+	ok(watcher.odd && !(slot(vm, 0)->seq & 1),
+	   "seq was odd while the slot was written (%lu READs), now it is even", reads);
+	reset(vm);
 }
 
 static void test_slow_handler(struct kvm_vm *vm)
@@ -1091,6 +1147,8 @@ int main(void)
 	test_stat(vm);
 	test_ids(vm);
 	test_sampling(vm);
+	test_other_id(vm);
+	test_seq(vm);
 	test_slow_handler(vm);
 	test_halt(vm);
 	test_reopen(vm);
