@@ -4,7 +4,8 @@
  * machine, whatever the byte order of the machine that it is of. The folder is
  * in the environment, KVM_STATS_REPLAY: "samples" is the recording, "proc" a
  * procfs with what is to be known of the processes. A sample more than there are
- * is the last one again. Linked instead of lib/sources.c.
+ * is the last one again. Linked instead of lib/sources.c, lib/describe.c and
+ * src/words.c, which know of the machine that they run on or are built for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../src/app.h"
 #include "abi.h"
 #include "core.h"
 #include "reader.h"
@@ -205,3 +207,28 @@ static const struct source_ops source_replay = {
 };
 
 const struct source_ops *const source_list[] = { &source_replay, NULL };
+
+int kvmstats_describe(struct kvmstats_table **vm, struct kvmstats_table **vcpu,
+		      char *why, size_t size)
+{
+	struct kvmstats *k;
+	int ret = kvmstats_open(&k, NULL);
+
+	*vm = *vcpu = NULL;
+	if (!ret) {
+		*vm = k->table[KVMSTATS_VM];
+		*vcpu = k->table[KVMSTATS_VCPU];
+		k->table[KVMSTATS_VM] = k->table[KVMSTATS_VCPU] = NULL;
+		kvmstats_close(k);
+		ret = *vm && *vcpu ? 0 : -ENOSYS;
+	}
+	if (ret)
+		snprintf(why, size, "nothing to describe: %s", strerror(-ret));
+	return ret;
+}
+
+/* Some have words, others none. */
+const char *app_words(enum kvmstats_scope scope, const char *name)
+{
+	return scope == KVMSTATS_VM ? "What \"it\" counts, in words" : "";
+}
