@@ -18,7 +18,8 @@
  * several of them may. Functions that return an int return 0, or a negative
  * errno. It never talks to a VMM, so a VMM that hangs does not make it wait, and
  * no file that it keeps holds a VM: on kernels whose statistics files do hold
- * it, they are closed as soon as its process has ended or closed the VM.
+ * it, they are closed at the first sample after its process has ended or closed the
+ * VM.
  *
  * What this header declares is not yet a stable ABI: the version of the shared
  * library changes with it.
@@ -206,6 +207,13 @@ const char *kvmstats_source(const struct kvmstats *k);
  */
 int kvmstats_sample(struct kvmstats *k);
 const char *kvmstats_problem(const struct kvmstats *k);	/* "" after success */
+
+/*
+ * Before a long time without samples, as when the program is stopped: close files
+ * that hold their VM, so that one that ends is not kept. The next sample opens them
+ * again, and goes on as if nothing had been.
+ */
+void kvmstats_let_go(struct kvmstats *k);
 
 /*
  * How many processes or VMs the last sample had to leave out, and why the first

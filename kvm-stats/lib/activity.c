@@ -191,18 +191,17 @@ static void add_activity(struct kvmstats_activity *sum,
 	sum->tlb_flushes += a->tlb_flushes;
 }
 
-/* All words in one go, which compilers make vectors of; then what has no sum. */
+/* All words in one go; then what has no sum. */
 static void add_values(const struct kvmstats_table *table, struct core_vm *vm,
 		       const struct core_vcpu *vcpu)
 {
 	size_t i, words = table->data_size / sizeof(uint64_t);
 
-	for (i = 0; i < words; i++)
+	for (i = 0; i < words; i++) {
 		vm->sum[i] += vcpu->now[i];
-	if (vcpu->pub.fresh)
-		return;
-	for (i = 0; i < words; i++)
-		vm->growth[i] += grown(vcpu->now[i], vcpu->before[i]);
+		if (!vcpu->pub.fresh)
+			vm->growth[i] += grown(vcpu->now[i], vcpu->before[i]);
+	}
 }
 
 static void find_peaks(const struct kvmstats_table *table, struct core_vm *vm)

@@ -91,10 +91,10 @@ static void remove_vm(struct kvmstats *k, struct core_vm *vm)
 	k->cursor = NULL;
 }
 
-/* Sources have an order of their own: the next one is mostly the one after. */
+/* Mostly it is the one of the last time, for another vCPU, or the one after. */
 static struct core_vm *find_vm(struct kvmstats *k, uint64_t key)
 {
-	struct core_vm *start = k->cursor ? next_vm(k->cursor) : NULL, *vm;
+	struct core_vm *start = k->cursor, *vm;
 
 	for (vm = start; vm; vm = next_vm(vm)) {
 		if (vm->key == key)
@@ -323,7 +323,7 @@ static void read_times(struct kvmstats *k, const struct core_vm *vm,
 		       struct core_vcpu *vcpu)
 {
 	unsigned long long run, ready;
-	char text[64];
+	char text[64], *end;
 	ssize_t n;
 
 	if (vcpu->sched_tid != vcpu->pub.tid) {
@@ -341,15 +341,14 @@ static void read_times(struct kvmstats *k, const struct core_vm *vm,
 	if (vcpu->sched_fd < 0)
 		return;
 	n = pread(vcpu->sched_fd, text, sizeof(text) - 1, 0);
-	if (n > 0) {
-		text[n] = '\0';
-		/* all 0: a kernel without CONFIG_SCHED_INFO */
-		if (sscanf(text, "%llu %llu", &run, &ready) == 2 && run + ready) {
-			core_vcpu_times(vcpu, run, ready);
-			return;
-		}
-	}
-	vcpu->has_times = false;
+	text[n > 0 ? n : 0] = '\0';
+	run = strtoull(text, &end, 10);
+	ready = strtoull(end, NULL, 10);
+	/* all 0: a kernel without CONFIG_SCHED_INFO */
+	if (run + ready)
+		core_vcpu_times(vcpu, run, ready);
+	else
+		vcpu->has_times = false;
 }
 
 static void drop_vcpus(struct core_vm *vm)
@@ -432,6 +431,12 @@ int kvmstats_sample(struct kvmstats *k)
 	}
 	count_in_process(k);
 	return ret;
+}
+
+void kvmstats_let_go(struct kvmstats *k)
+{
+	if (k->source->let_go)
+		k->source->let_go(k->state);
 }
 
 static const struct source_ops *find_source(unsigned int i)

@@ -23,11 +23,12 @@
 #include "proc.h"
 #include "reader.h"
 
-/* Seconds after which a process is looked at again that seems the same, and
- * those for which a new process is looked at every time. */
+/* Seconds after which a process is looked at again that seems the same, those for
+ * which a new process is looked at every time, and those after which the files of
+ * a VMM are compared with ours. */
 #define LOOK_AGAIN	60
 #define IS_YOUNG	60
-#define LOOK_AGAIN_VMM	10
+#define COMPARE_AGAIN	10
 
 /* A VM's or vCPU's file that was opened or borrowed through one of theirs. */
 struct taken {
@@ -51,7 +52,7 @@ struct process {
 	bool is_vmm;
 	bool unreadable;	/* it has VMs, the kernel shows nothing of them */
 	long fds;		/* as proc_count_fds() says; -1: look in any case */
-	time_t first_look, last_look;
+	time_t first_look, last_look, last_compare;
 	unsigned int vms;	/* VM fds */
 	int pidfd;
 	struct gone gone;
@@ -61,8 +62,10 @@ struct process {
 
 struct files_state {
 	struct reader reader;
+	pid_t self;
 	struct process *first;
 	struct process *cursor;		/* the last one seen by this walk */
+	struct process *spare;		/* of processes that have ended */
 	bool no_getfd;			/* this kernel opens them for the VMM alone */
 	struct kvm_fd *list;		/* of one process */
 	pid_t *tid;			/* their threads */
@@ -86,7 +89,8 @@ static int files_open(struct kvmstats *k, void **state, struct kvmstats_probe *p
 		snprintf(p->why, sizeof(p->why), "%s", strerror(-ret));
 		return ret;
 	}
-	fd = proc_pidfd(getpid());
+	s->self = getpid();
+	fd = proc_pidfd(s->self);
 	if (fd < 0) {
 		snprintf(p->why, sizeof(p->why), "pidfd_open: %s", strerror(-fd));
 		strcpy(p->help, "it needs Linux 5.6 or later");
@@ -107,7 +111,7 @@ static void drop_taken(struct taken *t)
 	free(t);
 }
 
-static void drop_process(struct process *p)
+static void drop_process(struct files_state *s, struct process *p)
 {
 	struct taken *t, *next;
 
@@ -117,7 +121,20 @@ static void drop_process(struct process *p)
 	}
 	if (p->pidfd >= 0)
 		close(p->pidfd);
-	free(p);
+	p->next = s->spare;
+	s->spare = p;
+}
+
+/* Processes come all the time: without an allocation, once some have gone. */
+static struct process *new_process(struct files_state *s)
+{
+	struct process *p = s->spare;
+
+	if (!p)
+		return calloc(1, sizeof(*p));
+	s->spare = p->next;
+	memset(p, 0, sizeof(*p));
+	return p;
 }
 
 static void files_close(struct kvmstats *k, void *state)
@@ -127,7 +144,11 @@ static void files_close(struct kvmstats *k, void *state)
 
 	for (p = s->first; p; p = next) {
 		next = p->next;
-		drop_process(p);
+		drop_process(s, p);
+	}
+	for (p = s->spare; p; p = next) {
+		next = p->next;
+		free(p);
 	}
 	reader_close(&s->reader);
 	free(s->list);
@@ -157,12 +178,27 @@ static bool same_fd(const struct kvm_fd *a, const struct kvm_fd *b)
 	return a->kind == b->kind && a->id == b->id && a->num == b->num;
 }
 
-/* Has the VMM closed the file and got another with the same number? */
-static bool replaced(const struct process *p, const struct taken *t)
+/* Has the VMM closed the file (EBADF), or got another with the same number? */
+static bool replaced(const struct files_state *s, const struct process *p,
+		     const struct taken *t)
 {
-	return !t->tells && t->file.fd >= 0 &&
-	       syscall(SYS_kcmp, getpid(), p->pid, KCMP_FILE, t->file.fd,
-		       t->from.num) > 0;
+	long ret;
+
+	if (t->tells || t->file.fd < 0)
+		return false;
+	ret = syscall(SYS_kcmp, s->self, p->pid, KCMP_FILE, t->file.fd, t->from.num);
+	return ret > 0 || (ret < 0 && errno == EBADF);
+}
+
+static bool any_replaced(const struct files_state *s, const struct process *p)
+{
+	const struct taken *t;
+
+	for (t = p->taken; t; t = t->next) {
+		if (replaced(s, p, t))
+			return true;
+	}
+	return false;
 }
 
 static bool number_known(const struct files_state *s, uint64_t number,
@@ -401,6 +437,7 @@ static void look_at(struct kvmstats *k, struct files_state *s, struct process *p
 	struct taken *t;
 
 	p->last_look = s->now;
+	p->last_compare = s->now;
 	p->denied = false;
 	if (n < 0) {
 		p->denied = (n == -EACCES || n == -EPERM) &&
@@ -421,12 +458,12 @@ static void look_at(struct kvmstats *k, struct files_state *s, struct process *p
 		for (i = 0; i < n && !same_fd(&t->from, &s->list[i]); i++)
 			;
 		/* A file that tells is good until it says so: the VM may live on. */
-		if (!t->tells && (i == n || replaced(p, t)))
+		if (!t->tells && (i == n || replaced(s, p, t)))
 			t->missing = true;
 	}
 	/* Who has no VM but files of others' is an agent like us. */
 	p->is_vmm = p->vms || has_vcpu;
-	if (!p->is_vmm || p->pid == getpid()) {
+	if (!p->is_vmm || p->pid == s->self) {
 		p->is_vmm = p->taken;
 		return;
 	}
@@ -465,8 +502,12 @@ static bool should_look(struct kvmstats *k, struct files_state *s, struct proces
 	p->fds = fds;
 	if (!fds && (p->is_vmm || s->now - p->first_look < IS_YOUNG))
 		look = true;
-	if (s->now - p->last_look >= (p->is_vmm ? LOOK_AGAIN_VMM : LOOK_AGAIN))
+	if (s->now - p->last_look >= LOOK_AGAIN)
 		look = true;
+	if (!look && p->is_vmm && s->now - p->last_compare >= COMPARE_AGAIN) {
+		look = any_replaced(s, p);
+		p->last_compare = s->now;
+	}
 	/* A vCPU's thread shows itself when it sleeps; look ever more seldom. */
 	if (lacks_threads(p) && (++p->thread_looks < 8 ||
 				 !(p->thread_looks & (p->thread_looks - 1))))
@@ -486,7 +527,7 @@ static int on_process(void *arg, int dirfd, int pid)
 		at = &(*at)->next;
 	p = *at;
 	if (!p || p->pid != pid) {
-		p = calloc(1, sizeof(*p));
+		p = new_process(s);
 		if (!p)
 			return -ENOMEM;
 		p->pid = pid;
@@ -573,7 +614,7 @@ static int files_sample(struct kvmstats *k, void *state)
 			read_process(k, s, p);
 		if (p->gone.hup) {
 			*at = p->next;
-			drop_process(p);
+			drop_process(s, p);
 			continue;
 		}
 		denied += p->denied;
@@ -588,10 +629,31 @@ static int files_sample(struct kvmstats *k, void *state)
 	return 0;
 }
 
+/* Files that do not tell of the end of their VM are those that hold it. */
+static void files_let_go(void *state)
+{
+	struct files_state *s = state;
+	struct taken **at, *t;
+	struct process *p;
+
+	for (p = s->first; p; p = p->next) {
+		for (at = &p->taken; (t = *at);) {
+			if (t->tells) {
+				at = &t->next;
+				continue;
+			}
+			*at = t->next;
+			drop_taken(t);
+			p->fds = -1;
+		}
+	}
+}
+
 const struct source_ops source_files = {
 	.name = "files",
 	.what = "statistics files of VMMs, borrowed with pidfd_getfd()",
 	.open = files_open,
 	.sample = files_sample,
+	.let_go = files_let_go,
 	.close = files_close,
 };

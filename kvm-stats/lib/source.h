@@ -30,6 +30,9 @@ struct source_ops {
 	 */
 	int (*sample)(struct kvmstats *k, void *state);
 
+	/* Close files that hold a VM, sample() opens them again; NULL: it has none. */
+	void (*let_go)(void *state);
+
 	/* state can be partly made: after an open() that failed it is not called. */
 	void (*close)(struct kvmstats *k, void *state);
 };

@@ -3,6 +3,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fnmatch.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,37 @@
 
 #include "app.h"
 #include "text.h"
+
+static volatile sig_atomic_t stop_asked;
+
+static void ask_stop(int signal)
+{
+	stop_asked = 1;
+}
+
+static void catch_stop(void)
+{
+	const struct sigaction action = { .sa_handler = ask_stop };
+	struct sigaction old;
+
+	/* a shell without job control has it ignored */
+	if (!sigaction(SIGTSTP, NULL, &old) && old.sa_handler != SIG_IGN)
+		sigaction(SIGTSTP, &action, NULL);
+}
+
+bool app_stop_asked(void)
+{
+	return stop_asked;
+}
+
+void app_stop(struct kvmstats *k)
+{
+	kvmstats_let_go(k);
+	stop_asked = 0;
+	signal(SIGTSTP, SIG_DFL);
+	raise(SIGTSTP);
+	catch_stop();
+}
 
 struct kvmstats *app_open(void)
 {
@@ -22,6 +54,7 @@ struct kvmstats *app_open(void)
 	if (ret && ret != -ENODEV)
 		errx(STATUS_NOTHING, "%s", strerror(-ret));
 	if (!ret) {
+		catch_stop();
 		app_sample(k);
 		return k;
 	}
@@ -143,19 +176,22 @@ uint64_t app_now(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+	return t.tv_sec * SECOND + t.tv_nsec;
 }
 
-void app_wait(uint64_t *next, uint64_t interval)
+void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval)
 {
 	uint64_t now = app_now();
-	struct timespec t;
 
 	*next += interval;
 	if (*next <= now)
 		*next += (now - *next) / interval * interval + interval;
-	t.tv_sec = *next / 1000000000;
-	t.tv_nsec = *next % 1000000000;
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
-		;
+	for (; now < *next; now = app_now()) {
+		/* a second at most: a signal may come just before */
+		const uint64_t left = *next - now < SECOND ? *next - now : SECOND - 1;
+
+		nanosleep(&(struct timespec){ .tv_nsec = left }, NULL);
+		if (stop_asked)
+			app_stop(k);
+	}
 }

@@ -59,8 +59,17 @@ bool app_selects(char **words, int n, const struct kvmstats_vm *vm);
 #define LABEL_SIZE	144
 const char *app_label(const struct kvmstats_vm *vm, char *buf);
 
-/* Sleep until the time of the next interval; skips those that have passed. */
-void app_wait(uint64_t *next, uint64_t interval);
+/*
+ * Sleep until the time of the next interval; skips those that have passed. Stops the
+ * program when it is asked to (SIGTSTP).
+ */
+void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval);
+
+/* For those that wait in another way. A program that is stopped holds no VM. */
+bool app_stop_asked(void);
+void app_stop(struct kvmstats *k);
+
+#define SECOND	1000000000ULL	/* nanoseconds */
 uint64_t app_now(void);	/* CLOCK_MONOTONIC, nanoseconds */
 
 /* What a statistic of this name counts, "" if we have no words for it */

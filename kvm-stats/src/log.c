@@ -101,7 +101,7 @@ int command_log(const struct settings *settings)
 	app_flush();
 	next = app_now();
 	do {
-		app_wait(&next, settings->interval);
+		app_wait(k, &next, settings->interval);
 		app_sample(k);
 		unread |= kvmstats_unread(k, NULL);
 		t = time(NULL);

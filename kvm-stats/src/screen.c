@@ -258,8 +258,14 @@ static bool wait_keys(struct screen *s, uint64_t until)
 	int key;
 
 	while ((now = app_now()) < until) {
-		timeout((until - now) / 1000000 + 1);
+		/* a second at most: a signal may come just before */
+		timeout(until - now < SECOND ? (until - now) / 1000000 + 1 : 1000);
 		key = getch();
+		if (app_stop_asked()) {
+			endwin();
+			app_stop(s->k);
+			draw(s);
+		}
 		if (key == ERR) {
 			/* no more keys will come from a terminal that has gone */
 			if (!isatty(STDIN_FILENO))

@@ -36,7 +36,7 @@ int command_top(const struct settings *settings)
 	}
 	next = app_now();
 	do {
-		app_wait(&next, settings->interval);
+		app_wait(k, &next, settings->interval);
 		app_sample(k);
 		view_make(&view, k, 0);
 		print(&view);
