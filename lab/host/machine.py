@@ -14,6 +14,25 @@ import records
 CMDLINE = "panic=-1 panic_on_warn=1 oops=panic"
 
 
+def write_plan(root, plan):
+    """What init is to do, a list of words each, into what becomes an initramfs."""
+    for line in plan:
+        if any("\t" in word or "\n" in word for word in line):
+            raise records.Invalid("no tab or newline in an argument, please")
+    (root / "lab" / "plan").write_text(
+        "".join("\t".join(line) + "\n" for line in plan))
+
+
+def write_initramfs(root, image):
+    """Make an image of a folder."""
+    paths = "\0".join(str(path.relative_to(root))
+                      for path in sorted(root.rglob("*")))
+    with image.open("wb") as output:
+        subprocess.run(["cpio", "-0", "-o", "-H", "newc", "-R", "0:0",
+                        "--quiet"], cwd=root, input=paths.encode(),
+                       stdout=output, check=True)
+
+
 def pack(record, folder, tests, files=(), overlay=None):
     """Make the initramfs in a folder: an overlay, init, modules, files, the plan.
 
@@ -35,17 +54,8 @@ def pack(record, folder, tests, files=(), overlay=None):
         plan.append(["module", "/lab/" + os.path.basename(module)])
     plan += [["test", name, f"/lab/bin/{program}", *args]
              for name, program, *args in tests]
-    for line in plan:
-        if any("\t" in word or "\n" in word for word in line):
-            raise records.Invalid("no tab or newline in an argument, please")
-    (root / "lab" / "plan").write_text(
-        "".join("\t".join(line) + "\n" for line in plan))
-    paths = "\0".join(str(path.relative_to(root))
-                      for path in sorted(root.rglob("*")))
-    with (folder / "initramfs").open("wb") as image:
-        subprocess.run(["cpio", "-0", "-o", "-H", "newc", "-R", "0:0",
-                        "--quiet"], cwd=root, input=paths.encode(),
-                       stdout=image, check=True)
+    write_plan(root, plan)
+    write_initramfs(root, folder / "initramfs")
     shutil.rmtree(root)
 
 

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The PMU kvm_pv of a KVM guest: events that the host counts for the vCPU on
+ * which they run, opened by hypercall.
+ *
+ * The ABI is described in Documentation/virt/kvm/pv-perf.rst. An event has an id
+ * of the host while it runs on a CPU. The host loses it when the guest is
+ * restored or migrated: then the hypercall says -KVM_ENOENT, and what was counted
+ * until then is in the slot.
+ */
+
+#define pr_fmt(fmt) "kvm_pv: " fmt
+
+#include <linux/cpumask.h>
+#include <linux/hrtimer.h>
+#include <linux/kvm.h>
+#include <linux/kvm_para.h>
+#include <linux/log2.h>
+#include <linux/mem_encrypt.h>
+#include <linux/perf_event.h>
+#include <linux/slab.h>
+#include <asm/nmi.h>
+
+/* Where nothing else calls the host, how long an event may be lost unnoticed */
+#define CHECK_NS	(100 * NSEC_PER_MSEC)
+
+/* Of attr.config: the type of the host's event, and which one of that type */
+#define CONFIG_TYPE_SHIFT	16
+#define CONFIG_SOFTWARE(_n)	(KVM_PV_PERF_TYPE_SOFTWARE << CONFIG_TYPE_SHIFT | (_n))
+#define CONFIG_STAT(_n)		(KVM_PV_PERF_TYPE_STAT << CONFIG_TYPE_SHIFT | (_n))
+
+/**
+ * struct kvm_pv_perf_cpu - the events on a CPU
+ * @slot: where the host writes, by id
+ * @attr: for opening an event
+ * @event: by id, NULL while the host's count is another one than the event's
+ * @seen: overflows that the NMI handler has seen, by id
+ * @used: ids that events have
+ * @check: looks after events while something is in @used
+ */
+struct kvm_pv_perf_cpu {
+	struct kvm_pv_perf_slot slot[KVM_PV_PERF_MAX_EVENTS] __aligned(32);
+	struct kvm_pv_perf_attr attr;
+	struct perf_event *event[KVM_PV_PERF_MAX_EVENTS];
+	u64 seen[KVM_PV_PERF_MAX_EVENTS];
+	unsigned long used;
+	struct hrtimer check;
+};
+
+/* Not in per-CPU memory: the host needs physical addresses. */
+static DEFINE_PER_CPU(struct kvm_pv_perf_cpu *, kvm_pv_perf_cpu);
+
+static struct kvm_pv_perf_info info;
+/* As the host described them when the guest booted; another host may have others. */
+static struct kvm_stats_desc *stats;
+
+static long kvm_pv_perf_call(unsigned int op, unsigned long a1)
+{
+	return kvm_hypercall2(KVM_HC_PV_PERF, op, a1);
+}
+
+/* Take over what the host has counted; an NMI may do the same meanwhile. */
+static void kvm_pv_perf_update(struct perf_event *event,
+			       const struct kvm_pv_perf_slot *slot)
+{
+	u64 now, prev;
+	u32 seq;
+
+	do {
+		seq = READ_ONCE(slot->seq);
+		barrier();
+		now = slot->count;
+		barrier();
+	} while (READ_ONCE(slot->seq) != seq);
+
+	prev = local64_xchg(&event->hw.prev_count, now);
+	local64_add(now - prev, &event->count);
+}
+
+static long kvm_pv_perf_open(struct kvm_pv_perf_cpu *cpu, struct perf_event *event)
+{
+	u32 type = event->hw.config >> CONFIG_TYPE_SHIFT;
+	u32 n = event->hw.config & (BIT(CONFIG_TYPE_SHIFT) - 1);
+	int id = event->hw.idx;
+	long r;
+
+	cpu->attr = (struct kvm_pv_perf_attr) {
+		.size = sizeof(cpu->attr),
+		.id = id,
+		.type = type,
+		.flags = KVM_PV_PERF_ENABLED,
+		.slot = __pa(&cpu->slot[id]),
+	};
+	if (type == KVM_PV_PERF_TYPE_STAT) {
+		memcpy(cpu->attr.name, stats[n].name, sizeof(cpu->attr.name));
+	} else {
+		cpu->attr.config = n;
+		if (is_sampling_event(event)) {
+			event->hw.last_period = max(event->hw.sample_period,
+						    info.min_period);
+			cpu->attr.period = event->hw.last_period;
+		}
+	}
+	/* Or the first overflow could look like the last one of another event. */
+	WRITE_ONCE(cpu->slot[id].overflows, 0);
+	WRITE_ONCE(cpu->seen[id], 0);
+	r = kvm_pv_perf_call(KVM_PV_PERF_OPEN, __pa(&cpu->attr));
+	if (!r) {
+		local64_set(&event->hw.prev_count, 0);
+		event->hw.state = 0;
+		barrier();
+		WRITE_ONCE(cpu->event[id], event);
+	}
+	return r;
+}
+
+static void kvm_pv_perf_close(struct kvm_pv_perf_cpu *cpu, struct perf_event *event)
+{
+	int id = event->hw.idx;
+
+	/* Lost or not, the slot has the last count. */
+	kvm_pv_perf_call(KVM_PV_PERF_CLOSE, id);
+	WRITE_ONCE(cpu->event[id], NULL);
+	barrier();
+	kvm_pv_perf_update(event, &cpu->slot[id]);
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+}
+
+static void kvm_pv_perf_read(struct perf_event *event)
+{
+	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
+	int id = event->hw.idx;
+
+	if (event->hw.state & PERF_HES_STOPPED)
+		return;
+	/* A sample may read other events; it leaves opening to the timer. */
+	if (kvm_pv_perf_call(KVM_PV_PERF_READ, id) == -KVM_ENOENT && !in_nmi()) {
+		kvm_pv_perf_close(cpu, event);
+		kvm_pv_perf_open(cpu, event);
+	} else {
+		kvm_pv_perf_update(event, &cpu->slot[id]);
+	}
+}
+
+static enum hrtimer_restart kvm_pv_perf_check(struct hrtimer *timer)
+{
+	struct kvm_pv_perf_cpu *cpu =
+		container_of(timer, struct kvm_pv_perf_cpu, check);
+	unsigned int id;
+
+	/* It may come late, on another CPU, when this one is offline. */
+	if (!cpu->used || cpu != this_cpu_read(kvm_pv_perf_cpu))
+		return HRTIMER_NORESTART;
+	for_each_set_bit(id, &cpu->used, KVM_PV_PERF_MAX_EVENTS) {
+		if (cpu->event[id])
+			kvm_pv_perf_read(cpu->event[id]);
+	}
+	hrtimer_forward_now(timer, ns_to_ktime(CHECK_NS));
+	return HRTIMER_RESTART;
+}
+
+static void kvm_pv_perf_start(struct perf_event *event, int flags)
+{
+	if (event->hw.state & PERF_HES_STOPPED)
+		kvm_pv_perf_open(this_cpu_read(kvm_pv_perf_cpu), event);
+}
+
+static void kvm_pv_perf_stop(struct perf_event *event, int flags)
+{
+	if (!(event->hw.state & PERF_HES_STOPPED))
+		kvm_pv_perf_close(this_cpu_read(kvm_pv_perf_cpu), event);
+}
+
+static int kvm_pv_perf_add(struct perf_event *event, int flags)
+{
+	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
+	unsigned int id = find_first_zero_bit(&cpu->used, info.max_events);
+
+	if (id >= info.max_events)
+		return -EAGAIN;
+	event->hw.idx = id;
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	if (flags & PERF_EF_START && kvm_pv_perf_open(cpu, event))
+		return -EAGAIN;
+	__set_bit(id, &cpu->used);
+	if (!hrtimer_active(&cpu->check))
+		hrtimer_start(&cpu->check, ns_to_ktime(CHECK_NS),
+			      HRTIMER_MODE_REL_PINNED_HARD);
+	perf_event_update_userpage(event);
+	return 0;
+}
+
+static void kvm_pv_perf_del(struct perf_event *event, int flags)
+{
+	kvm_pv_perf_stop(event, PERF_EF_UPDATE);
+	__clear_bit(event->hw.idx, &this_cpu_read(kvm_pv_perf_cpu)->used);
+	perf_event_update_userpage(event);
+}
+
+static int kvm_pv_perf_event_init(struct perf_event *event)
+{
+	struct hw_perf_event *hwc = &event->hw;
+	u64 config = event->attr.config;
+
+	if (event->attr.type != event->pmu->type)
+		return -ENOENT;
+	if (has_branch_stack(event))
+		return -EOPNOTSUPP;
+
+	switch (config >> CONFIG_TYPE_SHIFT) {
+	case KVM_PV_PERF_TYPE_SOFTWARE:
+		if (config != CONFIG_SOFTWARE(PERF_COUNT_SW_CPU_CLOCK) &&
+		    config != CONFIG_SOFTWARE(PERF_COUNT_SW_TASK_CLOCK))
+			return -EINVAL;
+		break;
+	case KVM_PV_PERF_TYPE_STAT:
+		if (config - CONFIG_STAT(0) >= info.stats)
+			return -EINVAL;
+		if (is_sampling_event(event))
+			return -EOPNOTSUPP;
+		break;
+	default:
+		return -EINVAL;
+	}
+	hwc->config = config;
+
+	/* The clocks have a fixed rate: a frequency is a period. */
+	if (is_sampling_event(event) && event->attr.freq) {
+		event->attr.sample_period = div64_u64(NSEC_PER_SEC,
+						      event->attr.sample_freq);
+		event->attr.freq = 0;
+		hwc->sample_period = event->attr.sample_period;
+	}
+	return 0;
+}
+
+/*
+ * An overflow may be told by an NMI that comes after the event was closed, so all
+ * slots are looked at, and one NMI may stand for several overflows: as many are
+ * handled, or the next NMI would be an unknown one.
+ */
+static int kvm_pv_perf_nmi(unsigned int type, struct pt_regs *regs)
+{
+	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
+	unsigned int id;
+	int handled = 0;
+
+	for (id = 0; id < KVM_PV_PERF_MAX_EVENTS; id++) {
+		struct perf_event *event = READ_ONCE(cpu->event[id]);
+		u64 overflows = READ_ONCE(cpu->slot[id].overflows);
+		struct perf_sample_data data;
+
+		if (overflows == cpu->seen[id])
+			continue;
+		handled += overflows - cpu->seen[id];
+		cpu->seen[id] = overflows;
+		if (!event)
+			continue;
+		kvm_pv_perf_update(event, &cpu->slot[id]);
+		perf_sample_data_init(&data, 0, event->hw.last_period);
+		if (perf_event_overflow(event, &data, regs))
+			kvm_pv_perf_stop(event, 0);
+	}
+	return handled;
+}
+
+/**
+ * kvm_pv_perf_guest_reset - have the host forget the events of this CPU
+ *
+ * It writes to their slots, in memory that another kernel may have soon.
+ */
+void kvm_pv_perf_guest_reset(void)
+{
+	if (this_cpu_read(kvm_pv_perf_cpu))
+		kvm_pv_perf_call(KVM_PV_PERF_RESET, 0);
+}
+
+PMU_FORMAT_ATTR(event, "config:0-31");
+
+static struct attribute *format_attrs[] = {
+	&format_attr_event.attr,
+	NULL
+};
+
+static const struct attribute_group format_group = {
+	.name = "format",
+	.attrs = format_attrs,
+};
+
+static struct attribute_group events_group = {
+	.name = "events",
+};
+
+static const struct attribute_group *attr_groups[] = {
+	&format_group,
+	&events_group,
+	NULL
+};
+
+static struct pmu kvm_pv_pmu = {
+	.task_ctx_nr = perf_sw_context,
+	.capabilities = PERF_PMU_CAP_NO_EXCLUDE,
+	.attr_groups = attr_groups,
+	.event_init = kvm_pv_perf_event_init,
+	.add = kvm_pv_perf_add,
+	.del = kvm_pv_perf_del,
+	.start = kvm_pv_perf_start,
+	.stop = kvm_pv_perf_stop,
+	.read = kvm_pv_perf_read,
+};
+
+/* An attribute of the group "events": NAME, NAME.unit or NAME.scale */
+static int __init kvm_pv_perf_attribute(struct attribute **attr, const char *name,
+					const char *suffix, char *value)
+{
+	struct perf_pmu_events_attr *made = kzalloc(sizeof(*made), GFP_KERNEL);
+
+	if (!made)
+		return -ENOMEM;
+	sysfs_attr_init(&made->attr.attr);
+	made->attr.attr.name = kasprintf(GFP_KERNEL, "%s%s", name, suffix);
+	made->attr.attr.mode = 0444;
+	made->attr.show = perf_event_sysfs_show;
+	made->event_str = value;
+	*attr = &made->attr.attr;
+	return made->attr.attr.name && value ? 0 : -ENOMEM;
+}
+
+static int __init kvm_pv_perf_name(struct attribute ***attr, const char *name,
+				   u32 config, const char *unit, int exponent)
+{
+	int r = kvm_pv_perf_attribute((*attr)++, name, "",
+				      kasprintf(GFP_KERNEL, "event=0x%x", config));
+
+	if (!r && unit)
+		r = kvm_pv_perf_attribute((*attr)++, name, ".unit",
+					  kasprintf(GFP_KERNEL, "%s", unit));
+	if (!r && exponent)
+		r = kvm_pv_perf_attribute((*attr)++, name, ".scale",
+					  kasprintf(GFP_KERNEL, "1e%d", exponent));
+	return r;
+}
+
+/* The events as sysfs has them: what the host counts, with its unit */
+static int __init kvm_pv_perf_events(void)
+{
+	static const char * const units[] = { NULL, "B", "s", "cycles" };
+	struct attribute **attr;
+	unsigned int i;
+	int r;
+
+	attr = kcalloc(3 * (info.stats + 2) + 1, sizeof(*attr), GFP_KERNEL);
+	if (!attr)
+		return -ENOMEM;
+	events_group.attrs = attr;
+	r = kvm_pv_perf_name(&attr, "cpu-clock",
+			     CONFIG_SOFTWARE(PERF_COUNT_SW_CPU_CLOCK), "s", -9);
+	if (!r)
+		r = kvm_pv_perf_name(&attr, "task-clock",
+				     CONFIG_SOFTWARE(PERF_COUNT_SW_TASK_CLOCK), "s", -9);
+	for (i = 0; i < info.stats && !r; i++) {
+		const struct kvm_stats_desc *desc = &stats[i];
+		u32 unit = (desc->flags & KVM_STATS_UNIT_MASK) >> KVM_STATS_UNIT_SHIFT;
+
+		/* Perf sums up, and scales by powers of ten. */
+		if (desc->size != 1 || unit >= ARRAY_SIZE(units) ||
+		    (desc->flags & KVM_STATS_TYPE_MASK) != KVM_STATS_TYPE_CUMULATIVE ||
+		    ((desc->flags & KVM_STATS_BASE_MASK) != KVM_STATS_BASE_POW10 &&
+		     desc->exponent))
+			continue;
+		r = kvm_pv_perf_name(&attr, desc->name, CONFIG_STAT(i),
+				     units[unit], desc->exponent);
+	}
+	return r;
+}
+
+static int __init kvm_pv_perf_stats(void)
+{
+	struct kvm_stats_desc *stat;
+	unsigned int i;
+
+	if (info.stats >= BIT(CONFIG_TYPE_SHIFT))
+		return -EINVAL;
+	stats = kcalloc(info.stats, sizeof(*stats), GFP_KERNEL);
+	stat = kzalloc(sizeof(*stat), GFP_KERNEL);
+	if (!stats || !stat)
+		return -ENOMEM;
+	for (i = 0; i < info.stats; i++) {
+		if (kvm_hypercall3(KVM_HC_PV_PERF, KVM_PV_PERF_STAT_DESC, i, __pa(stat)))
+			return -EINVAL;
+		stats[i] = *stat;
+		stats[i].name[sizeof(stats[i].name) - 1] = '\0';
+	}
+	kfree(stat);
+	return 0;
+}
+
+static bool __init kvm_pv_perf_available(void)
+{
+	struct kvm_pv_perf_info *got;
+
+	/* VMMs hide the CPUID bit if they do not know it: ask. */
+	if (!kvm_para_available() || mem_encrypt_active())
+		return false;
+	got = kzalloc(sizeof(*got), GFP_KERNEL);
+	if (got && !kvm_pv_perf_call(KVM_PV_PERF_QUERY, __pa(got)))
+		info = *got;
+	kfree(got);
+	info.max_events = min_t(u32, info.max_events, KVM_PV_PERF_MAX_EVENTS);
+	return info.version >= KVM_PV_PERF_VERSION;
+}
+
+static int __init kvm_pv_perf_init(void)
+{
+	struct kvm_pv_perf_cpu *cpu;
+	unsigned int i;
+	int r;
+
+	if (!kvm_pv_perf_available())
+		return 0;
+	r = kvm_pv_perf_stats();
+	if (!r)
+		r = kvm_pv_perf_events();
+	if (r)
+		return r;
+	for_each_possible_cpu(i) {
+		/* A power of two: slots are aligned, none crosses a page. */
+		cpu = kzalloc_node(roundup_pow_of_two(sizeof(*cpu)), GFP_KERNEL,
+				   cpu_to_node(i));
+		if (!cpu)
+			return -ENOMEM;
+		hrtimer_init(&cpu->check, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+		cpu->check.function = kvm_pv_perf_check;
+		per_cpu(kvm_pv_perf_cpu, i) = cpu;
+	}
+	r = register_nmi_handler(NMI_LOCAL, kvm_pv_perf_nmi, 0, "kvm_pv");
+	if (!r)
+		r = perf_pmu_register(&kvm_pv_pmu, "kvm_pv", -1);
+	if (!r)
+		pr_info("%u statistics of the host, %u events per CPU\n",
+			info.stats, info.max_events);
+	return r;
+}
+device_initcall(kvm_pv_perf_init);

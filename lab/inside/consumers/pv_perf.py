@@ -1,0 +1,273 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""In the lab's machine: does perf in a Linux guest count and sample on the host?
+
+QEMU runs a guest whose PID 1 is the lab's own, with the tests of PLAN; what they
+said is judged here.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import consumer
+import judge
+import qmp
+
+CPUIDS = 5000
+SLOTS = 16
+PARAMETER = Path("/sys/module/kvm/parameters/pv_perf")
+CONSOLE = Path("/tmp/guest-console")
+VERDICT = Path("/tmp/guest-verdict")
+# A test takes so many seconds at most.
+LIMIT = 60
+# Without -no-reboot: a reset must not end it.
+QEMU = ["qemu-system-x86_64", "-accel", "kvm", "-smp", str(consumer.CPUS),
+        "-m", "512M", "-nodefaults", "-display", "none",
+        "-kernel", consumer.KERNEL, "-initrd", consumer.INITRD,
+        "-append", f"{consumer.CMDLINE} panic=-1 oops=panic",
+        *(word for name, path in (("console", CONSOLE), ("verdict", VERDICT))
+          for word in ("-chardev", f"file,id={name},path={path},append=on",
+                       "-serial", f"chardev:{name}"))]
+
+
+def stat(*options, events="kvm_pv/exits/", program=("perf-work", CPUIDS)):
+    """perf stat of a program, with values that a program can read."""
+    return ["perf", "stat", "-x,", *options, "-e", events, "--", *program]
+
+
+# What runs in the guest, in this order.
+PLAN = {
+    "list": ["perf", "list", "--no-desc", "pmu"],
+    "sampling": ["perf", "record", "-q", "-a", "-o", "/tmp/data", "-c", "1000000",
+                 "-e", "kvm_pv/cpu-clock/", "--", "perf-work", 4 * CPUIDS],
+    "idle": stat(program=("perf-work", 0)),
+    "task": stat(),
+    "all": stat("-a"),
+    "moving": stat("-A", "-C", "0,1", program=("perf-work", CPUIDS, 2)),
+    "task-moving": stat(program=("perf-work", CPUIDS, 2)),
+    "interval": stat("-I", "100"),
+    "full": stat(events=",".join(["kvm_pv/exits/"] * (SLOTS + 4))),
+    "screen": ["perf", "stat", "-e", ",".join(
+        f"kvm_pv/{name}/" for name in ("exits", "io_exits", "irq_exits",
+                                       "hypercalls", "task-clock")),
+               "--", "perf-work", CPUIDS],
+    "record": ["perf", "record", "-q", "-o", "/tmp/data", "-e",
+               "kvm_pv/task-clock/", "--", "perf-work", 100],
+    "report": ["perf", "report", "-i", "/tmp/data", "--stdio", "--sort", "symbol"],
+}
+
+
+def counts(text):
+    """The values of perf stat -x, in their order; None: it could not count."""
+    found = re.findall(r"^(?:\s*[\d.]+,)?(?:CPU\d+,)?([\d.]+|<not counted>),[^,]*,kvm_pv/",
+                       text, re.M)
+    return [None if value.startswith("<") else float(value) for value in found]
+
+
+def at_least(text, least=CPUIDS, values=1, each=0):
+    """So many values, each so large and all together."""
+    found = counts(text)
+    good = (len(found) >= values and None not in found
+            and sum(found) >= least and min(found) >= each)
+    return [] if good else [f"values {found}, {least} are to be there"]
+
+
+def listed(text):
+    """The events of perf list: names of statistics and of clocks, no histograms."""
+    names = set(re.findall(r"kvm_pv/([\w-]+)/", text))
+    wanted = {"exits", "hypercalls", "cpu-clock", "task-clock"}
+    return ([f"{name} is missing" for name in wanted - names]
+            + [f"{name} is no count" for name in names if name.endswith("_hist")])
+
+
+def idle(text):
+    """Without the CPUIDs there are few exits."""
+    found = counts(text)
+    good = len(found) == 1 and None not in found and sum(found) < CPUIDS / 10
+    return [] if good else [f"values {found} without the CPUIDs"]
+
+
+def full(text):
+    """As many events as there are slots count; perf says which ones did not."""
+    found = counts(text)
+    good = [value for value in found if value is not None]
+    fits = (len(found) == SLOTS + 4 and len(good) == SLOTS and min(good) >= CPUIDS)
+    return [] if fits else [f"values {found}"]
+
+
+def screen(text):
+    """What a person sees: counts, and a clock in the unit that the host says."""
+    exits = re.search(r"^ +([\d,]+) +kvm_pv/exits/", text, re.M)
+    clock = re.search(r"^ +([\d.]+) s +kvm_pv/task-clock/", text, re.M)
+    good = (exits and int(exits[1].replace(",", "")) >= CPUIDS
+            and clock and float(clock[1]) > 0)
+    return [] if good else text.splitlines()
+
+
+def busiest(text):
+    """The function where perf-work spends its time."""
+    lines = re.findall(r"^\s+([\d.]+)%\s+\[.\] (\S+)", text, re.M)
+    return [] if lines and lines[0][1] == "busy_function" else [f"{lines[:3]}"]
+
+
+# What is wrong with the output of a test, nothing if it is as it has to be.
+JUDGES = {
+    "list": listed,
+    "idle": idle,
+    "task": at_least,
+    "all": at_least,
+    "moving": lambda text: at_least(text, values=2, each=CPUIDS * 2 / 5),
+    "task-moving": at_least,
+    "interval": lambda text: at_least(text, values=2),
+    "full": full,
+    "screen": screen,
+    "report": busiest,
+}
+
+
+class Guest:
+    """QEMU with the guest, and what the guest says on its verdict channel."""
+
+    def __init__(self, *options):
+        for path in (CONSOLE, VERDICT):
+            path.write_bytes(b"")
+        self.start(*options)
+        self.begin = time.monotonic()
+        self.channel = judge.Channel()
+        self.said = VERDICT.open("rb", buffering=0)
+
+    def start(self, *options):
+        """Have a QEMU run it."""
+        path = Path("/tmp/qmp")
+        path.unlink(missing_ok=True)
+        self.qemu = subprocess.Popen(
+            [*QEMU, "-qmp", f"unix:{path},server=on,wait=off", *options],
+            stderr=subprocess.STDOUT)
+        consumer.wait_for("QEMU", lambda: self.connect(path))
+
+    def connect(self, path):
+        """Whether QEMU listens already."""
+        try:
+            self.monitor = qmp.Monitor(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        return True
+
+    def heard(self):
+        """Take in what it said meanwhile; whether it said something."""
+        data = self.said.read(65536)
+        for kind, name, _ in self.channel.feed(data):
+            if kind in ("begin", "exit"):
+                print(f"# {time.monotonic() - self.begin:.1f} s: {kind} {name}")
+        return bool(data)
+
+    def until(self, what, condition):
+        """Wait until the channel says so; returns whether it did in time."""
+        deadline = time.monotonic() + LIMIT
+        while not condition(self.channel):
+            gone = self.qemu.poll() is not None
+            if self.heard():
+                deadline = time.monotonic() + LIMIT
+            elif gone or time.monotonic() > deadline:
+                print(f"# waiting for {what}: QEMU "
+                      + ("is gone" if gone else "runs, the guest is silent"))
+                return False
+            else:
+                time.sleep(0.05)
+        return True
+
+    def reset(self):
+        """Reset the machine; from then on a reboot of the guest ends QEMU."""
+        at = VERDICT.stat().st_size
+        begin = f"begin {next(iter(PLAN))}\n".encode()
+        self.monitor("system_reset")
+        consumer.wait_for("the guest after its reset",
+                          lambda: begin in VERDICT.read_bytes()[at:])
+        self.monitor("set-action", reboot="shutdown")
+        # What the first one said to the end may be half a line.
+        self.said.seek(VERDICT.read_bytes().index(begin, at))
+        self.channel = judge.Channel()
+
+    def close(self):
+        """End it; returns what its kernel said."""
+        self.qemu.kill()
+        self.qemu.wait()
+        return CONSOLE.read_text(errors="replace")
+
+
+def complaints(console):
+    """What is wrong in what the guest's kernel said."""
+    return judge.splats(console) + re.findall(r".*NMI received.*", console)
+
+
+def ended(name):
+    """The condition that a test has ended."""
+    return lambda channel: name in channel.status
+
+
+def check_allowed(results):
+    """Perf counts and samples, and goes on after a reset while it samples."""
+    PARAMETER.write_text("Y")
+    guest = Guest()
+    guest.until("sampling", lambda channel: channel.running == "sampling")
+    time.sleep(1)
+    while guest.heard():
+        pass
+    sampled = guest.channel.running == "sampling"
+    guest.reset()
+    guest.until("the end", lambda channel: channel.ended)
+    results.add("the guest is reset while it samples", [] if sampled else [
+        "it did not sample at that time"])
+    results.add("the guest comes to its end", [] if guest.channel.ended else [
+        f"it hangs in {guest.channel.running}", *guest.close().splitlines()[-8:]])
+    for name in PLAN:
+        text = guest.channel.output.get(name, b"").decode(errors="replace")
+        status = guest.channel.status.get(name)
+        problems = JUDGES.get(name, lambda text: [])(text)
+        if status != 0:
+            problems += [f"exit status {status}", *text.splitlines()]
+        results.add(f"perf in the guest: {name}", problems)
+        for line in text.splitlines()[:40]:
+            print(f"#   {line}")
+    console = guest.close()
+    results.add("the guest's kernel has nothing to complain of",
+                complaints(console))
+    results.add("the guest's kernel says what it found",
+                [] if len(re.findall("kvm_pv: .* statistics", console)) == 2
+                else console.splitlines()[-8:])
+
+
+def check_absent(results, why, *options):
+    """Where the host does not allow it, there is nothing and nothing is said."""
+    guest = Guest(*options)
+    guest.until("the list", ended("list"))
+    listing = guest.channel.output.get("list", b"").decode(errors="replace")
+    console = guest.close()
+    results.add(f"{why}: perf lists no event of the host", [] if (
+        guest.channel.status.get("list") == 0 and "kvm_pv" not in listing)
+        else listing.splitlines())
+    results.add(f"{why}: the guest's kernel says nothing of it",
+                [line for line in console.splitlines() if "kvm_pv" in line]
+                + complaints(console))
+
+
+def main():
+    """All guests, one after another."""
+    results = consumer.Results()
+    PARAMETER.write_text("Y")
+    version = subprocess.run([QEMU[0], "--version"], check=True,
+                             capture_output=True, text=True).stdout
+    print("#", version.splitlines()[0])
+    check_allowed(results)
+    check_absent(results, "CPUID enforced", "-cpu", "qemu64,kvm-pv-enforce-cpuid=on")
+    PARAMETER.write_text("N")
+    check_absent(results, "parameter off")
+    return results.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

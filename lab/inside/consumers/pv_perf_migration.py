@@ -1,0 +1,106 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""In the lab's machine: does perf in a guest lose what it counted on the host when
+the guest is migrated, or restored?
+
+usage: pv_perf_migration.py migrate|restore [EVENT]
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import consumer
+import pv_perf
+
+# Long enough for something to happen in the middle.
+CPUIDS = 200000
+
+
+def plan(event):
+    """What runs in the guest."""
+    return {"stat": pv_perf.stat(events=event, program=("perf-work", CPUIDS))}
+
+
+class Guest(pv_perf.Guest):
+    """A guest that moves."""
+
+    def migrate(self):
+        """On to another QEMU; the old one ends."""
+        there = "unix:/tmp/migration"
+        old, monitor = self.qemu, self.monitor
+        self.start("-incoming", there)
+        monitor("migrate", uri=there)
+        ends = ("completed", "failed", "cancelled")
+        consumer.wait_for("migration", lambda: monitor("query-migrate").get(
+            "status") in ends, 300)
+        status = monitor("query-migrate")["status"]
+        monitor("quit")
+        old.wait()
+        return [] if status == "completed" else [status]
+
+    def restore(self):
+        """Save it, let it go on, and put it back to where it was."""
+        problems = self.monitor.human("savevm middle", 0)
+        time.sleep(2)
+        problems += self.monitor.human("loadvm middle", 0)
+        return [line for line in problems if line]
+
+
+def disk():
+    """Options for a disk, which is where QEMU saves the guest."""
+    path = Path("/tmp/disk.qcow2")
+    with subprocess.Popen(["qemu-system-x86_64", "-nodefaults", "-display", "none",
+                           "-M", "none", "-qmp", "unix:/tmp/disk,server=on,wait=off"]
+                          ) as qemu:
+        consumer.wait_for("QEMU", Path("/tmp/disk").exists)
+        monitor = pv_perf.qmp.Monitor("/tmp/disk")
+        for job, options in (("file", {"driver": "file", "filename": str(path),
+                                       "size": 0}),
+                             ("qcow2", {"driver": "qcow2", "size": 1 << 20, "file": {
+                                 "driver": "file", "filename": str(path)}})):
+            monitor("blockdev-create", **{"job-id": job, "options": options})
+            consumer.wait_for("disk", lambda: all(
+                job["status"] == "concluded" for job in monitor("query-jobs")))
+        problems = [job["error"] for job in monitor("query-jobs") if "error" in job]
+        monitor("quit")
+    if problems:
+        raise RuntimeError(f"no disk: {problems}")
+    return ["-blockdev", f"driver=qcow2,node-name=disk,file.driver=file,file.filename={path}"]
+
+
+def main():
+    """What the arguments say, once."""
+    what, event = sys.argv[1:3]
+    results = consumer.Results()
+    if pv_perf.PARAMETER.exists():
+        pv_perf.PARAMETER.write_text("Y")
+    guest = Guest(*(disk() if what == "restore" else []))
+    guest.until("perf stat", lambda channel: channel.running == "stat")
+    time.sleep(2)
+    start = time.monotonic()
+    problems = guest.migrate() if what == "migrate" else guest.restore()
+    print(f"# {what}: {time.monotonic() - start:.1f} s")
+    while guest.heard():
+        pass
+    if guest.channel.running != "stat":
+        problems.append("perf stat had ended before")
+    results.add(f"{what} in the middle of perf stat", problems)
+    guest.until("the end", lambda channel: channel.ended)
+    text = guest.channel.output.get("stat", b"").decode(errors="replace")
+    print("#", text.strip())
+    results.add("the guest comes to its end", [] if guest.channel.status.get(
+        "stat") == 0 else [text])
+    if event.startswith("kvm_pv/"):
+        results.add("nothing is lost", pv_perf.at_least(text, CPUIDS))
+        results.add("nothing is counted twice", [] if sum(
+            value or 0 for value in pv_perf.counts(text)) < 2 * CPUIDS else [text])
+    console = guest.close()
+    results.add("the guest's kernel has nothing to complain of",
+                pv_perf.complaints(console))
+    return results.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
