@@ -176,7 +176,7 @@ static void test_statistics(double seconds)
 	pthread_t runner;
 
 	vm = vm_create_guest(VCPU_ID, guest_exits);
-	kvm_stats_open_getfd(&stats, vcpu_get_fd(vm, VCPU_ID), 0);
+	kvm_stats_open_stats_fd(&stats, vcpu_get_fd(vm, VCPU_ID));
 	stop = false;
 	TEST_ASSERT(!pthread_create(&runner, NULL, run_guest, vm), "pthread_create");
 
@@ -214,7 +214,7 @@ int main(int argc, char *argv[])
 	setbuf(stdout, NULL);
 	ksft_print_header();
 	test_copy(seconds);
-	if (kvm_check_cap(KVM_CAP_STATS_BINARY_FD) > 0 && guest_exit_stats())
+	if (kvm_check_cap(KVM_CAP_BINARY_STATS_FD) > 0 && guest_exit_stats())
 		test_statistics(seconds);
 	else
 		ksft_print_msg("no running guest to read the statistics of\n");
