@@ -466,6 +466,7 @@ static void test_sharing(struct stats_file *file)
 struct foreign {
 	int fd;
 	const struct stats_abi *abi;
+	unsigned long scope;
 	const struct stats_file *file;
 };
 
@@ -486,57 +487,32 @@ static bool child_is_refused(void *arg)
 	       errno == EIO;
 }
 
-static const char file_max[] = "/proc/sys/fs/file-max";
-
-static bool write_file_max(const char *value)
-{
-	int fd = open(file_max, O_WRONLY);
-	bool written = fd >= 0 && write(fd, value, strlen(value)) > 0;
-
-	close(fd);
-	return written;
-}
-
 static bool child_has_no_file(void *arg)
 {
 	const struct foreign *foreign = arg;
 	int next = next_fd();
 
-	return write_file_max("0\n") &&
-	       /* Only root has files beyond the limit. */
-	       !setresuid(NOBODY, NOBODY, NOBODY) &&
-	       ioctl(foreign->fd, foreign->abi->request, 0) == -1 &&
+	/* Only root has files beyond the limit. */
+	return !setresuid(NOBODY, NOBODY, NOBODY) &&
+	       ioctl(foreign->fd, foreign->abi->request, foreign->scope) == -1 &&
 	       errno == ENFILE && next_fd() == next;
 }
 
 /*
- * The limit is the whole system's. A child lowers it, so that it is put back
- * however that ends; the signals that would end this process meanwhile wait.
  * The child looks whether the fd is free again; whether the VM still is held
  * shows when it is freed.
  */
-static void test_no_files(int fd, const struct stats_abi *abi, const char *of)
+static void test_no_files(int fd, const struct stats_abi *abi, unsigned long scope,
+			  const char *of)
 {
-	struct foreign foreign = { .fd = fd, .abi = abi };
-	sigset_t all, before;
-	bool says, restored;
-	char old[32] = "";
-	FILE *f;
+	struct foreign foreign = { .fd = fd, .abi = abi, .scope = scope };
 
-	f = fopen(file_max, "r");
-	TEST_ASSERT(f && fgets(old, sizeof(old), f), "No %s", file_max);
-	fclose(f);
 	if (geteuid()) {
 		ksft_test_result_skip("%s: not root\n", of);
 		return;
 	}
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before);
-	says = child_says(child_has_no_file, &foreign);
-	restored = write_file_max(old);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	TEST_ASSERT(restored, "%s was not restored to %s", file_max, old);
-	ok(says, "%s %s without a free file: ENFILE", of, abi->name);
+	ok(child_says_without_files(child_has_no_file, &foreign),
+	   "%s %s without a free file: ENFILE", of, abi->name);
 }
 
 /* A child has another mm than the one that made the VM. */
@@ -551,18 +527,6 @@ static void test_foreign(struct stats_file *file, int fd)
 }
 
 #ifdef __x86_64__
-/* ioctl() as a 32-bit program calls it: number 54, through int 0x80 */
-static int compat_ioctl(int fd, unsigned long request, unsigned long arg)
-{
-	long r;
-
-	asm volatile("int $0x80"
-		     : "=a" (r)
-		     : "a" (54), "b" (fd), "c" (request), "d" (arg)
-		     : "memory", "r8", "r9", "r10", "r11");
-	return (int)r;
-}
-
 static bool child_opens_compat(void *arg)
 {
 	const struct foreign *foreign = arg;
@@ -659,8 +623,8 @@ static void test_no_room(int fd, const char *of)
 {
 	test_no_fds(fd, &abi_getfd, of);
 	test_no_fds(fd, &abi_stats_fd, of);
-	test_no_files(fd, &abi_getfd, of);
-	test_no_files(fd, &abi_stats_fd, of);
+	test_no_files(fd, &abi_getfd, 0, of);
+	test_no_files(fd, &abi_stats_fd, 0, of);
 }
 
 /* The files of a VM or of a vCPU, through the two ABIs */
@@ -708,6 +672,7 @@ int main(int argc, char *argv[])
 	test_argument(vcpu_fd, "vCPU");
 	test_no_room(vm_fd, "VM");
 	test_no_room(vcpu_fd, "vCPU");
+	test_no_files(vm_fd, &abi_getfd, KVM_STATS_VCPUS, "vCPUs");
 	test_visible(vcpu_fd);
 
 	test_both(&of_vm, vm_fd, "VM", "anon_inode:kvm-vm-stats", vm_id);

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -229,6 +230,14 @@ static bool child_sys_admin(void *arg)
 	return has_only(CAP_SYS_ADMIN) && next_says(0);
 }
 
+/* CAP_SYS_ADMIN would have files beyond the limit. */
+static bool child_perfmon_without_files(void *arg)
+{
+	int next = next_fd();
+
+	return has_only(CAP_PERFMON) && next_says(ENFILE) && next_fd() == next;
+}
+
 /* In a namespace of its own a user has all capabilities, but not over the host. */
 static bool child_user_namespace(void *arg)
 {
@@ -248,6 +257,8 @@ static void test_permission(void)
 	ok(child_says(child_sys_admin, NULL), "CAP_SYS_ADMIN is, too");
 	ok(child_says(child_root_without, NULL), "root without capabilities: EPERM");
 	ok(child_says(child_nobody, NULL), "another user: EPERM");
+	ok(child_says_without_files(child_perfmon_without_files, NULL),
+	   "without a free file: ENFILE");
 	if (access("/proc/self/ns/user", F_OK)) {
 		ksft_test_result_skip("no user namespaces\n");
 	} else {
@@ -392,6 +403,61 @@ static void test_threads(void)
 	ok(vm_goes_away(getpid(), -1), "no VM was kept");
 }
 
+#ifdef __x86_64__
+/* Whether a 32-bit program finds the VM behind @vm_fd */
+static bool finds_compat(struct kvm_stats_next *next, int vm_fd, uint32_t scope)
+{
+	const uint64_t number = number_of(vm_fd);
+	int stats_fd;
+	bool found;
+
+	*next = (struct kvm_stats_next) { .vm = number - 1, .scope = scope };
+	stats_fd = compat_ioctl(kvm_fd, KVM_STATS_NEXT, (uintptr_t)next);
+	found = stats_fd >= 0 && stats_vm_number(stats_fd) == number &&
+		next->vm == number && next->pid == getpid() && next->scope == scope;
+	close(stats_fd);
+	return found;
+}
+
+/* Is it an error for a 32-bit program, too? */
+static bool fails_compat(struct kvm_stats_next *at, struct kvm_stats_next next,
+			 int error)
+{
+	*at = next;
+	return compat_ioctl(kvm_fd, KVM_STATS_NEXT, (uintptr_t)at) == -error;
+}
+
+/* The structure is the same for 32-bit programs; here it has to be where they see it. */
+static void test_compat(void)
+{
+	const long page = sysconf(_SC_PAGESIZE);
+	int vm_fd = create_vm();
+	struct kvm_stats_next *next;
+
+	next = mmap(NULL, page, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	TEST_ASSERT(next != MAP_FAILED, "mmap, errno: %i", errno);
+	if (compat_ioctl(-1, 0, 0) != -EBADF) {
+		ksft_test_result_skip("no 32-bit programs\n");
+		return;
+	}
+	ok(finds_compat(next, vm_fd, 0) && finds_compat(next, vm_fd, KVM_STATS_VCPUS),
+	   "a 32-bit ioctl finds a VM, in both scopes");
+	ok(fails_compat(next, (struct kvm_stats_next) { .scope = 2 }, EINVAL) &&
+	   fails_compat(next, (struct kvm_stats_next) { .reserved = { 0, 1 } }, EINVAL) &&
+	   fails_compat(next, (struct kvm_stats_next) { .vm = UINT64_MAX }, ENOENT),
+	   "it has the same errors");
+	munmap(next, page);
+	ok(compat_ioctl(kvm_fd, KVM_STATS_NEXT, (uintptr_t)next) == -EFAULT,
+	   "and EFAULT where no memory is");
+	close(vm_fd);
+}
+#else
+static void test_compat(void)
+{
+}
+#endif
+
 int main(int argc, char *argv[])
 {
 	setbuf(stdout, NULL);
@@ -405,6 +471,7 @@ int main(int argc, char *argv[])
 	test_one(KVM_STATS_VCPUS, "anon_inode:kvm-vcpus-stats");
 	test_order();
 	test_permission();
+	test_compat();
 	test_pid_namespace();
 	test_threads();
 

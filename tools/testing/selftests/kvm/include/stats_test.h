@@ -91,6 +91,26 @@ void require_stats_next(void);
 /* Whether @promise holds in a child, which says it with its exit status */
 bool child_says(bool (*promise)(void *arg), void *arg);
 
+/*
+ * The same where no further file can be opened without CAP_SYS_ADMIN; to be
+ * called with it.
+ */
+bool child_says_without_files(bool (*promise)(void *arg), void *arg);
+
+#ifdef __x86_64__
+/* ioctl() as a 32-bit program calls it, number 54 of int 0x80; returns -errno */
+static inline int compat_ioctl(int fd, unsigned long request, unsigned long arg)
+{
+	long r;
+
+	asm volatile("int $0x80"
+		     : "=a" (r)
+		     : "a" (54), "b" (fd), "c" (request), "d" (arg)
+		     : "memory", "r8", "r9", "r10", "r11");
+	return (int)r;
+}
+#endif
+
 /* Pass an fd over a socket. */
 void send_fd(int sock, int fd);
 int receive_fd(int sock);

@@ -194,6 +194,53 @@ bool child_says(bool (*promise)(void *arg), void *arg)
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
+static const char file_max[] = "/proc/sys/fs/file-max";
+
+static bool write_file_max(const char *value)
+{
+	int fd = open(file_max, O_WRONLY);
+	bool written = fd >= 0 && write(fd, value, strlen(value)) > 0;
+
+	close(fd);
+	return written;
+}
+
+struct promise {
+	bool (*holds)(void *arg);
+	void *arg;
+};
+
+static bool child_lowers_file_max(void *arg)
+{
+	const struct promise *promise = arg;
+
+	return write_file_max("0\n") && promise->holds(promise->arg);
+}
+
+/*
+ * The limit is the whole system's. A child lowers it, so that it is put back
+ * however that ends; the signals that would end this process meanwhile wait.
+ */
+bool child_says_without_files(bool (*holds)(void *arg), void *arg)
+{
+	struct promise promise = { holds, arg };
+	sigset_t all, before;
+	bool says, restored;
+	char old[32] = "";
+	FILE *f;
+
+	f = fopen(file_max, "r");
+	TEST_ASSERT(f && fgets(old, sizeof(old), f), "No %s", file_max);
+	fclose(f);
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	says = child_says(child_lowers_file_max, &promise);
+	restored = write_file_max(old);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	TEST_ASSERT(restored, "%s was not restored to %s", file_max, old);
+	return says;
+}
+
 void send_fd(int sock, int fd)
 {
 	char control[CMSG_SPACE(sizeof(fd))] = { 0 };
