@@ -163,8 +163,8 @@ static void test_order(void)
 	/* A gap: the third VM goes. */
 	close(vm_fd[2]);
 	numbers[2] = 0;
-	while ((stats_fd = next_vm(&next)) >= 0) {
-		grows &= next.vm > last;
+	while (grows && (stats_fd = next_vm(&next)) >= 0) {
+		grows = next.vm > last;
 		last = next.vm;
 		for (i = 0; i < ARRAY_SIZE(numbers); i++)
 			found += numbers[i] == next.vm;
@@ -341,7 +341,7 @@ static void *enumerate(void *arg)
 		uint64_t last = 0;
 		char id[64];
 
-		while ((stats_fd = next_vm(&next)) >= 0) {
+		while (!mine->error && (stats_fd = next_vm(&next)) >= 0) {
 			if (next.vm <= last)
 				mine->error = "a VM came twice or out of order";
 			if (stats_vm_number(stats_fd) != next.vm)
@@ -355,9 +355,9 @@ static void *enumerate(void *arg)
 			mine->found++;
 			close(stats_fd);
 		}
-		if (errno != ENOENT)
+		if (!mine->error && errno != ENOENT)
 			mine->error = "it ended with another error than ENOENT";
-		if (seen != ARRAY_SIZE(permanent))
+		if (!mine->error && seen != ARRAY_SIZE(permanent))
 			mine->error = "a VM that is there all the time was left out";
 		mine->rounds++;
 	}

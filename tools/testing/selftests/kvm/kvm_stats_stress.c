@@ -488,12 +488,14 @@ static void do_next(struct worker *worker)
 	int fd;
 
 	while ((fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next)) >= 0) {
-		if (next.vm <= last)
-			fail(worker, "VM %llu after %llu", (unsigned long long)next.vm,
-			     (unsigned long long)last);
-		last = next.vm;
 		check_unknown(worker, kind, fd);
 		close(fd);
+		if (next.vm <= last) {
+			fail(worker, "VM %llu after %llu", (unsigned long long)next.vm,
+			     (unsigned long long)last);
+			return;
+		}
+		last = next.vm;
 	}
 	if (errno != ENOENT)
 		fail(worker, "%s instead of ENOENT", strerror(errno));
