@@ -7,11 +7,13 @@
  */
 #define _GNU_SOURCE
 #include <cpuid.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -882,6 +884,145 @@ static void test_reopen(struct kvm_vm *vm)
 	reset(vm);
 }
 
+/* What happens in the host while a guest does its worst on CPU 0 */
+struct cost {
+	uint64_t vcpu;		/* CPU time of this thread, in ns */
+	uint64_t others;	/* CPU time of the other CPUs, in ticks */
+	uint64_t ipis;		/* calls of functions on other CPUs */
+	time_t seconds;
+};
+
+/* The sum of what @file says of CPUs but 0, in lines that begin with @begin */
+static uint64_t of_other_cpus(const char *file, const char *begin)
+{
+	char line[4096], *values;
+	FILE *lines = fopen(file, "r");
+	bool row = !strcmp(file, "/proc/interrupts");
+	uint64_t sum = 0;
+	int i;
+
+	TEST_ASSERT(lines, "No %s", file);
+	while (fgets(line, sizeof(line), lines)) {
+		char *word, *next = line + strspn(line, " ");
+
+		if (strncmp(next, begin, strlen(begin)))
+			continue;
+		next += strlen(begin);
+		if (row) {
+			/* CAL: a number for each CPU */
+			values = next + 1;
+			for (i = 0; (word = strtok(i ? NULL : values, " ")) &&
+			     isdigit(*word); i++)
+				sum += i ? strtoull(word, NULL, 10) : 0;
+		} else if (isdigit(*next) && strtoul(next, &values, 10)) {
+			/* cpuN user nice system idle iowait irq softirq */
+			for (i = 0; i < 7; i++) {
+				uint64_t ticks = strtoull(values, &values, 10);
+
+				sum += i == 3 || i == 4 ? 0 : ticks;
+			}
+		}
+	}
+	fclose(lines);
+	return sum;
+}
+
+static struct cost cost_now(void)
+{
+	struct timespec cpu, now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (struct cost){
+		.vcpu = cpu.tv_sec * 1000000000ull + cpu.tv_nsec,
+		.others = of_other_cpus("/proc/stat", "cpu"),
+		.ipis = of_other_cpus("/proc/interrupts", "CAL"),
+		.seconds = now.tv_sec,
+	};
+}
+
+/*
+ * What an attack cost since @before: no more interrupts to other CPUs than perf
+ * makes at its host's first event and after its last, and no line in the log for
+ * an event.
+ */
+static void judge_attack(const char *what, const struct cost *before, int log)
+{
+	struct cost now = cost_now();
+	uint64_t ipis = now.ipis - before->ipis;
+	uint64_t seconds = now.seconds - before->seconds + 1;
+	unsigned int lines = 0;
+	char record[8192];
+
+	while (read(log, record, sizeof(record)) > 0)
+		lines++;
+	close(log);
+	printf("# %s: vCPU %lu ms, other CPUs %lu ms, %lu calls on them, %u lines in the log\n",
+	       what, (now.vcpu - before->vcpu) / 1000000,
+	       (now.others - before->others) * 1000 / sysconf(_SC_CLK_TCK), ipis,
+	       lines);
+	ok(ipis <= 200 + 20 * seconds, "%s: no interrupt to others for each", what);
+	ok(lines < 10, "%s: nothing is logged of each", what);
+}
+
+static int begin_attack(struct cost *before)
+{
+	int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK);
+
+	TEST_ASSERT(log >= 0 && !lseek(log, 0, SEEK_END), "No /dev/kmsg");
+	*before = cost_now();
+	return log;
+}
+
+static void test_attacks(struct kvm_vm *vm)
+{
+	const int turns = 2000;
+	struct guest *guest = in_guest(vm, guests[0]);
+	struct cost before;
+	cpu_set_t all, first;
+	uint32_t id, good = 0;
+	int i, log;
+
+	sched_getaffinity(0, sizeof(all), &all);
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	TEST_ASSERT(!sched_setaffinity(0, sizeof(first), &first),
+		    "sched_setaffinity, errno: %i", errno);
+
+	forget_nmis(vm);
+	log = begin_attack(&before);
+	open_clock(vm, 1, PERIOD);
+	guest->a1 = gpa_of(vm, attrs[0]);
+	guest->a2 = 1;
+	guest->ret = 0;
+	run_until(vm, 0, guest_reopen, turns);
+	reset(vm);
+	ok(!guest->ret, "attack: %d times open and close", turns);
+	judge_attack("attack: open and close", &before, log);
+
+	forget_nmis(vm);
+	log = begin_attack(&before);
+	for (id = 0; id < NR_EVENTS; id++)
+		open_clock(vm, id, PERIOD);
+	for (i = 0; i < turns && slot(vm, NR_EVENTS - 1)->overflows < 100; i++)
+		run_until(vm, 0, guest_cpuid, 1000);
+	for (id = 0; id < NR_EVENTS; id++)
+		good += !event_op(vm, KVM_PV_PERF_CLOSE, id) &&
+			slot(vm, id)->overflows > 10;
+	ok(good == NR_EVENTS, "attack: %u clocks with the shortest period", good);
+	judge_attack("attack: all slots sample", &before, log);
+
+	log = begin_attack(&before);
+	for (good = i = 0; i < turns; i++) {
+		clock_attr(vm, 0, PERF_COUNT_SW_CPU_CLOCK, PERIOD)->slot =
+			NOWHERE + i * 0x10000003fe0ull;
+		good += open_event(vm, 0) == -KVM_EFAULT;
+	}
+	ok(good == turns, "attack: slots at %d places that are no memory", good);
+	judge_attack("attack: slots everywhere", &before, log);
+	sched_setaffinity(0, sizeof(all), &all);
+}
+
 /* Tell the local APIC of vCPU 0 to INIT, and let it happen */
 static void init_vcpu(struct kvm_vm *vm)
 {
@@ -1152,6 +1293,7 @@ int main(void)
 	test_slow_handler(vm);
 	test_halt(vm);
 	test_reopen(vm);
+	test_attacks(vm);
 	test_init(vm);
 	test_mp_state(vm);
 	test_thread(vm);

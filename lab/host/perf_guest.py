@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A Linux guest with perf as Debian has it, for QEMU in the lab's machine."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import machine
+import records
+import steps
+import suite
+
+PERF = Path("/usr/bin/perf")
+PROGRAMS = records.INSIDE / "consumers"
+
+
+def libraries(program):
+    """The files that a program of this machine is linked with."""
+    said = subprocess.run(["ldd", program], check=True, capture_output=True,
+                          text=True).stdout
+    return [Path(path) for path in re.findall(r"(/\S+) \(0x", said)]
+
+
+def prepare():
+    """Build its kernel and what runs in it; returns the kernel's record."""
+    record = records.Record("x86_64")
+    steps.install(record)
+    steps.script("install-packages", "linux-perf")
+    suite.prepare(record)
+    return record
+
+
+def files(record, folder, plan):
+    """What the machine needs of it: kernel and initramfs, which are made in a folder,
+    and the programs that run QEMU. plan: argv of each test by its name."""
+    root, kernel, initrd = folder / "root", folder / "bzImage", folder / "guest.cpio"
+    shutil.rmtree(root, ignore_errors=True)
+    for file in (PERF, *libraries(PERF)):
+        path = root / str(file).lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, path)
+    (root / "lab/bin").mkdir(parents=True)
+    shutil.copy(record.userland / "init", root)
+    shutil.copy(record.userland / "bin/perf-work", root / "lab/bin")
+    (root / "lab/bin/perf").symlink_to(PERF)
+    machine.write_plan(root, [["verdict", "/dev/ttyS1"], *(
+        ["test", name, f"/lab/bin/{program}", *map(str, args)]
+        for name, (program, *args) in plan.items())])
+    machine.write_initramfs(root, initrd)
+    shutil.rmtree(root)
+    shutil.copy(record.kernel / record.image, kernel)
+    return [kernel, initrd, records.LAB / "host/judge.py", *PROGRAMS.glob("*.py")]
+
+
+def boot(found, prefix, record, release, test, guest_files):
+    """Boot a machine with QEMU of a release of Debian, and run a test in it."""
+    # Without nested paging: with it the emulated host dies now and then.
+    record.qemu = [word.replace("max,-erms", "max,-npt,-erms") for word in record.qemu]
+    suite.boot(found, prefix, record, [test], files=guest_files, memory="3G",
+               overlay=records.BUILD / "consumers" / release / "root")
