@@ -193,6 +193,9 @@ static void test_fds(void)
 	ok(fails(vm_fd, KVM_STATS_NEXT, (unsigned long)&next, 0) &&
 	   fails(vcpu_fd, KVM_STATS_NEXT, (unsigned long)&next, 0),
 	   "KVM_STATS_NEXT is for /dev/kvm only");
+	/* It has taken what the statistics want to know of its process. */
+	ok(fails(kvm_fd, KVM_CREATE_VM, -1UL, EINVAL),
+	   "a VM of a type that there is not: EINVAL");
 	close(stats_fd);
 	close(event_fd);
 	close(null_fd);
