@@ -118,6 +118,13 @@ def compare(descs, before, shown, after, exact):
     return problems
 
 
+def mount(kind, where, options="", flags=0):
+    """As mount(2): the command is not there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"none", where.encode(), kind.encode(), flags, options.encode()):
+        raise OSError(ctypes.get_errno(), f"mounting {where}")
+
+
 def wait_for(what, condition, limit=120):
     """Wait until it is so; it has to be in time."""
     deadline = time.monotonic() + limit
