@@ -3,12 +3,14 @@
  * Test that an open statistics file never keeps a VM
  *
  * When the last user of a VM goes, everything goes as if there were no
- * statistics files: the debugfs directory, what else the VM holds, its use of
- * the module. The files say so to those who poll them, their values stand still
- * and can be read until the last one is closed.
+ * statistics files: the debugfs directory, devices, memory slots and the address
+ * space that the VM holds, its use of the module. The files say so to those who
+ * poll them, their values stand still and can be read until the last one is
+ * closed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/compiler.h>
 #include <poll.h>
 #include <pthread.h>
@@ -17,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -402,6 +405,182 @@ static void test_killed(void)
 		ok(module_references_become(before), "nothing holds the modules");
 }
 
+/* A VM alone, and a file of its statistics */
+static int create_vm(int *stats_fd)
+{
+	int kvm_fd = open("/dev/kvm", O_RDWR);
+	int vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
+
+	*stats_fd = ioctl(vm_fd, KVM_STATS_GETFD, 0);
+	TEST_ASSERT(*stats_fd >= 0, "A VM with a statistics file, errno: %i", errno);
+	close(kvm_fd);
+	return vm_fd;
+}
+
+/* Wait until the VM of a statistics file has gone. */
+static void wait_for_end(int stats_fd)
+{
+	struct pollfd poll_fd = { .fd = stats_fd };
+
+	TEST_ASSERT(poll(&poll_fd, 1, TIMEOUT) == 1 && poll_fd.revents == POLLHUP,
+		    "The VM does not go");
+}
+
+/* Open an eventfd; *id is the least number that no other has. */
+static int open_eventfd(int *id)
+{
+	int fd = eventfd(0, 0);
+	char path[64], line[64];
+	bool found = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "r");
+	TEST_ASSERT(f, "No %s", path);
+	while (fgets(line, sizeof(line), f) && !found)
+		found = sscanf(line, "eventfd-id: %d", id) == 1;
+	fclose(f);
+	TEST_ASSERT(found, "No eventfd-id in %s", path);
+	return fd;
+}
+
+/* A device in the kernel holds an eventfd, which is there until it is released. */
+static void test_device(void)
+{
+	struct kvm_ioeventfd ioeventfd = { .addr = 0x1000, .len = 4 };
+	int vm_fd, stats_fd, other_fd, again_fd, id, other, again;
+
+	vm_fd = create_vm(&stats_fd);
+	ioeventfd.fd = open_eventfd(&id);
+	TEST_ASSERT(!ioctl(vm_fd, KVM_IOEVENTFD, &ioeventfd),
+		    "KVM_IOEVENTFD, errno: %i", errno);
+	close(ioeventfd.fd);
+	other_fd = open_eventfd(&other);
+	close(vm_fd);
+	wait_for_end(stats_fd);
+	again_fd = open_eventfd(&again);
+	ok(other != id && again == id,
+	   "a device in the kernel is released: eventfd %d, %d meanwhile, then %d",
+	   id, other, again);
+	close(again_fd);
+	close(other_fd);
+	close(stats_fd);
+}
+
+#ifdef __x86_64__
+/* Blocks of memory that functions of KVM took, so large that each has a line */
+static int large_blocks(void)
+{
+	FILE *f = fopen("/proc/vmallocinfo", "r");
+	char line[256];
+	int blocks = 0;
+
+	TEST_ASSERT(f, "No /proc/vmallocinfo");
+	while (fgets(line, sizeof(line), f))
+		blocks += !!strstr(line, "kvm");
+	fclose(f);
+	return blocks;
+}
+
+/*
+ * What is kept of each page of a memory slot is 16 MiB here. The block that is left
+ * until the file is closed is struct kvm with the counters.
+ */
+static void test_memory_slot(void)
+{
+	struct kvm_userspace_memory_region region = { .memory_size = 8ULL << 30 };
+	int vm_fd, stats_fd, before, without, with, after;
+	void *memory;
+
+	memory = mmap(NULL, region.memory_size, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	TEST_ASSERT(memory != MAP_FAILED, "mmap, errno: %i", errno);
+	region.userspace_addr = (uintptr_t)memory;
+	before = large_blocks();
+	vm_fd = create_vm(&stats_fd);
+	without = large_blocks();
+	TEST_ASSERT(!ioctl(vm_fd, KVM_SET_USER_MEMORY_REGION, &region),
+		    "KVM_SET_USER_MEMORY_REGION, errno: %i", errno);
+	with = large_blocks();
+	close(vm_fd);
+	wait_for_end(stats_fd);
+	after = large_blocks();
+	ok(with > without && after <= before + 1,
+	   "a memory slot is freed: %d large blocks without it, %d with it, then %d",
+	   without, with, after);
+	close(stats_fd);
+	ok(large_blocks() == before, "and the VM with the last file");
+	munmap(memory, region.memory_size);
+}
+#else
+static void test_memory_slot(void)
+{
+}
+#endif
+
+/* How many address spaces the kernel has, -1 if it does not say so */
+static int address_spaces(void)
+{
+	static const char slab[] = "/sys/kernel/slab/mm_struct";
+	char path[64];
+	int count = -1;
+	FILE *f;
+
+	/* What is free, but still at hand, counts until then. */
+	snprintf(path, sizeof(path), "%s/shrink", slab);
+	f = fopen(path, "w");
+	if (!f)
+		return -1;
+	fputs("1", f);
+	fclose(f);
+	snprintf(path, sizeof(path), "%s/objects", slab);
+	f = fopen(path, "r");
+	if (!f)
+		return -1;
+	TEST_ASSERT(fscanf(f, "%d", &count) == 1, "No number in %s", path);
+	fclose(f);
+	return count;
+}
+
+/*
+ * A VM and its MMU notifier hold the address space of the process that created
+ * it. Some are in use for other reasons, so it is tried with many.
+ */
+static void test_address_space(void)
+{
+	int stats_fd[32], sock[2], i, before, after;
+
+	before = address_spaces();
+	if (before < 0) {
+		ksft_print_msg("the kernel does not say how many address spaces it has\n");
+		return;
+	}
+	TEST_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sock),
+		    "socketpair, errno: %i", errno);
+	fflush(stdout);
+	for (i = 0; i < ARRAY_SIZE(stats_fd); i++) {
+		pid_t pid = fork();
+
+		TEST_ASSERT(pid >= 0, "fork, errno: %i", errno);
+		if (!pid) {
+			create_vm(&stats_fd[i]);
+			send_fd(sock[1], stats_fd[i]);
+			_exit(0);
+		}
+		stats_fd[i] = receive_fd(sock[0]);
+		TEST_ASSERT(waitpid(pid, NULL, 0) == pid, "waitpid, errno: %i", errno);
+		wait_for_end(stats_fd[i]);
+	}
+	after = address_spaces();
+	ok(after < before + ARRAY_SIZE(stats_fd) / 2,
+	   "the address spaces of %zu ended processes are freed: %d before, %d after",
+	   ARRAY_SIZE(stats_fd), before, after);
+	for (i = 0; i < ARRAY_SIZE(stats_fd); i++)
+		close(stats_fd[i]);
+	close(sock[0]);
+	close(sock[1]);
+}
+
 int main(int argc, char *argv[])
 {
 	setbuf(stdout, NULL);
@@ -410,6 +589,9 @@ int main(int argc, char *argv[])
 
 	test_closed();
 	test_killed();
+	test_device();
+	test_memory_slot();
+	test_address_space();
 
 	ksft_set_plan(ksft_test_num());
 	ksft_exit(!ksft_get_fail_cnt());
