@@ -227,6 +227,10 @@ struct kvmstats_vm *kvmstats_first(const struct kvmstats *k);
 const struct kvmstats_table *kvmstats_table(const struct kvmstats *k,
 					    enum kvmstats_scope scope);
 
+/* Sum up what several VMs or vCPUs did; begin with all zeros. */
+void kvmstats_add_activity(struct kvmstats_activity *sum,
+			   const struct kvmstats_activity *a);
+
 /* Per second, in thousandths; growth over elapsed nanoseconds, 0 if elapsed is. */
 uint64_t kvmstats_rate(uint64_t growth, uint64_t elapsed);
 

@@ -172,8 +172,8 @@ static void vcpu_update(struct kvmstats *k, struct core_vm *vm,
 	last->tlb_flushes = growth(&role[ROLE_TLB_FLUSHES], vcpu->now, vcpu->before);
 }
 
-static void add_activity(struct kvmstats_activity *sum,
-			 const struct kvmstats_activity *a)
+void kvmstats_add_activity(struct kvmstats_activity *sum,
+			   const struct kvmstats_activity *a)
 {
 	sum->has_run |= a->has_run;
 	sum->has_halt |= a->has_halt;
@@ -239,7 +239,7 @@ void activity_update(struct kvmstats *k, struct core_vm *vm)
 		memset(vm->growth, 0, table->data_size);
 		for (i = 0; i < vm->pub.vcpus; i++) {
 			vcpu_update(k, vm, vm->vcpu[i]);
-			add_activity(sum, &vm->vcpu[i]->pub.last);
+			kvmstats_add_activity(sum, &vm->vcpu[i]->pub.last);
 			add_values(table, vm, vm->vcpu[i]);
 		}
 		find_peaks(table, vm);

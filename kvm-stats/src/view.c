@@ -329,24 +329,6 @@ static char *sums_line(const struct kvmstats_activity *a, uint64_t elapsed)
 		      text[7]);
 }
 
-static void add_activity(struct kvmstats_activity *sum, const struct kvmstats_activity *a)
-{
-	sum->has_run |= a->has_run;
-	sum->has_halt |= a->has_halt;
-	sum->has_exits |= a->has_exits;
-	sum->has_io |= a->has_io;
-	sum->has_interrupts |= a->has_interrupts;
-	sum->has_tlb_flushes |= a->has_tlb_flushes;
-	sum->run += a->run;
-	sum->ready += a->ready;
-	sum->halt += a->halt;
-	sum->poll += a->poll;
-	sum->exits += a->exits;
-	sum->io += a->io;
-	sum->interrupts += a->interrupts;
-	sum->tlb_flushes += a->tlb_flushes;
-}
-
 static void make_host(struct view *view, const struct kvmstats *k, unsigned int width)
 {
 	struct kvmstats_activity sum = { 0 };
@@ -364,7 +346,7 @@ static void make_host(struct view *view, const struct kvmstats *k, unsigned int 
 			continue;
 		items[n++] = (struct item){ vm, -1, &vm->sum };
 		vcpus += vm->vcpus;
-		add_activity(&sum, &vm->sum);
+		kvmstats_add_activity(&sum, &vm->sum);
 		if (vm->elapsed)
 			elapsed = vm->elapsed;
 	}
