@@ -129,10 +129,12 @@ void text_rate(const struct kvmstats_desc *desc, uint64_t growth, uint64_t elaps
 
 void text_bucket(const struct kvmstats_desc *desc, unsigned int i, char *buf)
 {
-	uint64_t start = i ? 1ULL << (i - 1) : 0;
+	uint64_t start = 0;
 
 	if (desc->type == KVMSTATS_LINEAR_HIST)
 		start = (uint64_t)desc->bucket_size * i;
+	else if (i)
+		start = 1ULL << (i - 1);
 	put_decimal(start, decimals(desc), buf);
 }
 
