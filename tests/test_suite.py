@@ -30,7 +30,7 @@ class Selftests(unittest.TestCase):
                 return suite.selftests(types.SimpleNamespace(kernel=Path(folder)))
 
     def test_chosen(self):
-        everywhere = [["plain"], ["kvm_stats_torn", "-s", "0.2"]]
+        everywhere = [["plain"], ["kvm_stats_torn"]]
         for config in "", "CONFIG_KASAN=m\n", "# CONFIG_KASAN is not set\n":
             self.assertEqual(self.chosen(config), everywhere)
         for config in "CONFIG_KASAN=y\n", "CONFIG_KCSAN=y\n":

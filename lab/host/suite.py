@@ -18,7 +18,7 @@ Test = collections.namedtuple("Test", "name argv judge")
 
 # What the selftests of the series get as arguments; and without which options of
 # the kernel, all of them, one has nothing to do.
-ARGUMENTS = {"kvm_stats_torn": ["-s", "0.2"], "kvm_stats_stress": ["-t", "60"]}
+ARGUMENTS = {"kvm_stats_stress": ["-t", "60"]}
 NEEDS = {"kvm_stats_faults": ["CONFIG_FAULT_INJECTION_USERCOPY"],
          "kvm_stats_stress": ["CONFIG_KASAN", "CONFIG_KCSAN"]}
 

@@ -2,7 +2,7 @@
 /*
  * Count torn values: reads that saw half of a write
  *
- *	kvm_stats_torn [-s SECONDS]
+ *	kvm_stats_torn [-m MILLISECONDS of each figure]
  *
  * The kernel copies statistics to user space while vCPUs write them. Whether a
  * u64 can be torn depends on the CPU's way of copying, and on where the buffer
@@ -39,17 +39,18 @@
 /* As many as a vCPU has values on x86 */
 #define WORDS		131
 
-static const double default_seconds = 0.2;
+/* No fractions: not every CPU of the lab has an FPU. */
+static unsigned long milliseconds = 200;
 
 static bool stop;
 static unsigned long writes;
 
-static double now(void)
+static uint64_t now_ms(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
+	return ts.tv_sec * 1000ULL + ts.tv_nsec / 1000000;
 }
 
 static void *write_words(void *arg)
@@ -68,18 +69,17 @@ static void *write_words(void *arg)
 }
 
 /* Read words to @shift bytes behind a multiple of 8; returns how many are torn. */
-static unsigned long read_words(int fd, int shift, double seconds,
-				unsigned long *total)
+static unsigned long read_words(int fd, int shift, unsigned long *total)
 {
 	static char buf[(WORDS + 1) * sizeof(uint64_t)] __aligned(8);
 	const ssize_t size = WORDS * sizeof(uint64_t);
-	double end = now() + seconds;
+	const uint64_t end = now_ms() + milliseconds;
 	unsigned long torn = 0;
 	uint64_t word;
 	int i;
 
 	*total = 0;
-	while (now() < end) {
+	while (now_ms() < end) {
 		TEST_ASSERT(pread(fd, buf + shift, size, 0) == size,
 			    "pread, errno: %i", errno);
 		for (i = 0; i < WORDS; i++) {
@@ -91,7 +91,7 @@ static unsigned long read_words(int fd, int shift, double seconds,
 	return torn;
 }
 
-static void test_copy(double seconds)
+static void test_copy(void)
 {
 	const size_t size = WORDS * sizeof(uint64_t);
 	unsigned long torn, total, all = 0;
@@ -106,7 +106,7 @@ static void test_copy(double seconds)
 	TEST_ASSERT(!pthread_create(&writer, NULL, write_words, words),
 		    "pthread_create");
 	for (shift = 0; shift < sizeof(uint64_t); shift++) {
-		torn = read_words(fd, shift, seconds, &total);
+		torn = read_words(fd, shift, &total);
 		all += total;
 		if (!shift && cpu_copies_whole_words())
 			ok(!torn, "copies to an aligned buffer: %lu of %lu words torn",
@@ -135,10 +135,10 @@ static void *run_guest(void *arg)
  * were. Either that value was torn or the one before: go on from a whole one.
  */
 static unsigned long read_values(const struct kvm_stats *stats, int shift,
-				 double seconds, unsigned long *total)
+				 unsigned long *total)
 {
 	const size_t size = kvm_stats_data_size(stats);
-	double end = now() + seconds;
+	const uint64_t end = now_ms() + milliseconds;
 	uint64_t *last = calloc(1, size);
 	char *buf = malloc(size + sizeof(uint64_t));
 	unsigned long torn = 0;
@@ -146,7 +146,7 @@ static unsigned long read_values(const struct kvm_stats *stats, int shift,
 
 	TEST_ASSERT(last && buf, "No memory");
 	*total = 0;
-	while (now() < end) {
+	while (now_ms() < end) {
 		TEST_ASSERT(pread(stats->fd, buf + shift, size, stats->data_offset) ==
 			    (ssize_t)size, "pread, errno: %i", errno);
 		for (i = 0; i < stats->count; i++) {
@@ -168,7 +168,7 @@ static unsigned long read_values(const struct kvm_stats *stats, int shift,
 	return torn;
 }
 
-static void test_statistics(double seconds)
+static void test_statistics(void)
 {
 	unsigned long torn, total;
 	struct kvm_stats stats;
@@ -180,14 +180,14 @@ static void test_statistics(double seconds)
 	stop = false;
 	TEST_ASSERT(!pthread_create(&runner, NULL, run_guest, vm), "pthread_create");
 
-	torn = read_values(&stats, 0, seconds, &total);
+	torn = read_values(&stats, 0, &total);
 	if (cpu_copies_whole_words())
 		ok(!torn, "statistics read to an aligned buffer: %lu of %lu torn",
 		   torn, total);
 	else
 		ksft_print_msg("statistics read to an aligned buffer: %lu of %lu torn\n",
 			       torn, total);
-	torn = read_values(&stats, 1, seconds, &total);
+	torn = read_values(&stats, 1, &total);
 	ksft_print_msg("statistics read to an odd buffer: %lu of %lu torn\n",
 		       torn, total);
 
@@ -199,13 +199,12 @@ static void test_statistics(double seconds)
 
 int main(int argc, char *argv[])
 {
-	double seconds = default_seconds;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "s:")) != -1) {
-		seconds = opt == 's' ? strtod(optarg, NULL) : 0;
-		if (seconds <= 0) {
-			fprintf(stderr, "usage: %s [-s SECONDS of each figure]\n",
+	while ((opt = getopt(argc, argv, "m:")) != -1) {
+		milliseconds = opt == 'm' ? strtoul(optarg, NULL, 0) : 0;
+		if (!milliseconds) {
+			fprintf(stderr, "usage: %s [-m MILLISECONDS of each figure]\n",
 				argv[0]);
 			return 2;
 		}
@@ -213,9 +212,9 @@ int main(int argc, char *argv[])
 
 	setbuf(stdout, NULL);
 	ksft_print_header();
-	test_copy(seconds);
+	test_copy();
 	if (kvm_check_cap(KVM_CAP_BINARY_STATS_FD) > 0 && guest_exit_stats())
-		test_statistics(seconds);
+		test_statistics();
 	else
 		ksft_print_msg("no running guest to read the statistics of\n");
 	if (!cpu_copies_whole_words())
