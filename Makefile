@@ -25,6 +25,7 @@ help:
 	@echo '  make check-bisect     build every patch on every kernel'
 	@echo '  make check-warnings   compile KVM with W=1 and sparse on every kernel'
 	@echo '  make check-races      run all tests on a kernel that watches for data races'
+	@echo '  make check-migration  migrate and restore a Linux guest in the middle of perf stat'
 	@echo '  make check-mutants    break KVM here and there: some test has to see it; takes an hour'
 	@echo '  make soak             ten million operations on statistics files of all kinds'
 	@echo '  make check-NAME       run one check: $(filter-out all long mutants,$(notdir $(wildcard checks/*)))'

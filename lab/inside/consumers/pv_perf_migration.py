@@ -3,7 +3,7 @@
 """In the lab's machine: does perf in a guest lose what it counted on the host when
 the guest is migrated, or restored?
 
-usage: pv_perf_migration.py migrate|restore [EVENT]
+usage: pv_perf_migration.py migrate|restore EVENT
 """
 
 import subprocess
@@ -14,6 +14,7 @@ from pathlib import Path
 import consumer
 import pv_perf
 
+WAYS = ("migrate", "restore")
 # Long enough for something to happen in the middle.
 CPUIDS = 200000
 
@@ -76,11 +77,11 @@ def main():
     results = consumer.Results()
     if pv_perf.PARAMETER.exists():
         pv_perf.PARAMETER.write_text("Y")
-    guest = Guest(*(disk() if what == "restore" else []))
+    guest = Guest(*(disk() if what == "restore" else ()))
     guest.until("perf stat", lambda channel: channel.running == "stat")
     time.sleep(2)
     start = time.monotonic()
-    problems = guest.migrate() if what == "migrate" else guest.restore()
+    problems = getattr(guest, what)()
     print(f"# {what}: {time.monotonic() - start:.1f} s")
     while guest.heard():
         pass

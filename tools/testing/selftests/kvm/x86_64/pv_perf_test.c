@@ -61,7 +61,9 @@ static struct guest {
 	/* The guest: how it went */
 	int64_t ret;
 	uint64_t nmis;		/* that came */
-	uint64_t hlt_nmis;	/* that came in a halt and brought an overflow */
+	uint64_t hlt_nmis;	/* that came in a halt, from an overflow alone */
+	uint64_t woken;		/* the host adds 1 before and after an NMI of its own */
+	uint64_t woken_seen;	/* what that was at the last NMI */
 	uint64_t stray;		/* that no overflow explains */
 	uint64_t nested;	/* that came during another one */
 	uint64_t seen;		/* overflows of event 0 that NMIs saw */
@@ -99,7 +101,7 @@ static void add(uint64_t *var, uint64_t n)
 static void guest_nmi(struct ex_regs *regs)
 {
 	struct guest *guest = &guests[0];
-	uint64_t now;
+	uint64_t now, woken;
 
 	add(&guest->nested, READ_ONCE(guest->in_nmi));
 	WRITE_ONCE(guest->in_nmi, 1);
@@ -112,9 +114,12 @@ static void guest_nmi(struct ex_regs *regs)
 			cpu_relax();
 	}
 	now = overflows();
+	woken = READ_ONCE(guest->woken);
 	if (now > READ_ONCE(guest->seen) &&
-	    regs->rip == READ_ONCE(guest->after_hlt))
+	    regs->rip == READ_ONCE(guest->after_hlt) &&
+	    woken == READ_ONCE(guest->woken_seen))
 		add(&guest->hlt_nmis, 1);
+	WRITE_ONCE(guest->woken_seen, woken);
 	WRITE_ONCE(guest->seen, now);
 	add(&guest->stray, READ_ONCE(guest->nmis) > now);
 	WRITE_ONCE(guest->in_nmi, 0);
@@ -813,21 +818,23 @@ static void test_slow_handler(struct kvm_vm *vm)
 	   "handler longer than the period: no NMI nested, none without reason");
 }
 
-/* What wakes a halted vCPU, and how often it did */
+/* What wakes a halted vCPU now and then */
 static struct {
 	struct kvm_vm *vm;
 	bool stop;
-	uint64_t nmis;
 } waker;
 
 static void *wake_now_and_then(void *arg)
 {
 	/* To local APIC 0, delivery mode NMI */
 	struct kvm_msi msi = { .address_lo = 0xfee00000, .data = 4 << 8 };
+	struct guest *guest = in_guest(waker.vm, guests[0]);
 
-	for (waker.nmis = 0; !READ_ONCE(waker.stop); waker.nmis++) {
+	while (!READ_ONCE(waker.stop)) {
 		usleep(20000);
+		__atomic_add_fetch(&guest->woken, 1, __ATOMIC_SEQ_CST);
 		ioctl(vm_get_fd(waker.vm), KVM_SIGNAL_MSI, &msi);
+		__atomic_add_fetch(&guest->woken, 1, __ATOMIC_SEQ_CST);
 	}
 	return NULL;
 }
@@ -858,29 +865,37 @@ static void test_halt(struct kvm_vm *vm)
 	waker.vm = vm;
 	waker.stop = false;
 	pthread_create(&thread, NULL, wake_now_and_then, NULL);
-	run_until(vm, 0, guest_halt, 200);
+	run_until(vm, 0, guest_halt, 20);
 	WRITE_ONCE(waker.stop, true);
 	pthread_join(thread, NULL);
 	event_op(vm, KVM_PV_PERF_CLOSE, 0);
-	ok(guest->hlt_nmis > waker.nmis,
-	   "cli; hlt: %lu overflows ended it, %lu other NMIs", guest->hlt_nmis,
-	   waker.nmis);
+	ok(guest->hlt_nmis >= 20, "cli; hlt: %lu overflows ended it",
+	   guest->hlt_nmis);
 	ok(!guest->nested, "cli; hlt: no NMI came during another one");
 	set_halt_poll(vm, 0);
 }
 
-static void test_reopen(struct kvm_vm *vm)
+/* Open and close a clock; what the last hypercall returned */
+static int64_t reopen(struct kvm_vm *vm, int times)
 {
 	struct guest *guest = in_guest(vm, guests[0]);
 
-	forget_nmis(vm);
-	open_clock(vm, 0, PERIOD);
 	open_clock(vm, 1, PERIOD);
 	guest->a1 = gpa_of(vm, attrs[0]);
 	guest->a2 = 1;
 	guest->ret = 0;
-	run_until(vm, 0, guest_reopen, 2000);
-	ok(!guest->ret, "open and close 2000 times beside an event that samples");
+	/* In portions: a slow machine needs a minute for all of them. */
+	for (; times > 0 && !guest->ret; times -= 100)
+		run_until(vm, 0, guest_reopen, 100);
+	return guest->ret;
+}
+
+static void test_reopen(struct kvm_vm *vm)
+{
+	forget_nmis(vm);
+	open_clock(vm, 0, PERIOD);
+	ok(!reopen(vm, 2000),
+	   "open and close 2000 times beside an event that samples");
 	reset(vm);
 }
 
@@ -961,7 +976,8 @@ static void judge_attack(const char *what, const struct cost *before, int log)
 	       what, (now.vcpu - before->vcpu) / 1000000,
 	       (now.others - before->others) * 1000 / sysconf(_SC_CLK_TCK), ipis,
 	       lines);
-	ok(ipis <= 200 + 20 * seconds, "%s: no interrupt to others for each", what);
+	/* When perf goes on and off it makes 60, about once a second. */
+	ok(ipis <= 500 + 60 * seconds, "%s: no interrupt to others for each", what);
 	ok(lines < 10, "%s: nothing is logged of each", what);
 }
 
@@ -977,7 +993,6 @@ static int begin_attack(struct cost *before)
 static void test_attacks(struct kvm_vm *vm)
 {
 	const int turns = 2000;
-	struct guest *guest = in_guest(vm, guests[0]);
 	struct cost before;
 	cpu_set_t all, first;
 	uint32_t id, good = 0;
@@ -991,13 +1006,8 @@ static void test_attacks(struct kvm_vm *vm)
 
 	forget_nmis(vm);
 	log = begin_attack(&before);
-	open_clock(vm, 1, PERIOD);
-	guest->a1 = gpa_of(vm, attrs[0]);
-	guest->a2 = 1;
-	guest->ret = 0;
-	run_until(vm, 0, guest_reopen, turns);
+	ok(!reopen(vm, turns), "attack: %d times open and close", turns);
 	reset(vm);
-	ok(!guest->ret, "attack: %d times open and close", turns);
 	judge_attack("attack: open and close", &before, log);
 
 	forget_nmis(vm);
