@@ -6,7 +6,6 @@ QEMU runs a guest whose PID 1 is the lab's own, with the tests of PLAN; what the
 said is judged here.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import qmp
 CPUIDS = 5000
 SLOTS = 16
 PARAMETER = Path("/sys/module/kvm/parameters/pv_perf")
+NMIS = Path("/sys/kernel/debug/kvm/nmi_injections")
 CONSOLE = Path("/tmp/guest-console")
 VERDICT = Path("/tmp/guest-verdict")
 # So many seconds of silence are a hang.
@@ -135,6 +135,21 @@ JUDGES = {
 }
 
 
+def monitor(path):
+    """The monitor of a QEMU that has just been started."""
+    found = []
+
+    def listens():
+        try:
+            found.append(qmp.Monitor(str(path)))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        return True
+
+    consumer.wait_for("QEMU", listens)
+    return found[0]
+
+
 class Guest:
     """QEMU with the guest, and what the guest says on its verdict channel."""
 
@@ -153,15 +168,7 @@ class Guest:
         self.qemu = subprocess.Popen(
             [*QEMU, "-qmp", f"unix:{path},server=on,wait=off", *options],
             stderr=subprocess.STDOUT)
-        consumer.wait_for("QEMU", lambda: self.connect(path))
-
-    def connect(self, path):
-        """Whether QEMU listens already."""
-        try:
-            self.monitor = qmp.Monitor(str(path))
-        except (FileNotFoundError, ConnectionRefusedError):
-            return False
-        return True
+        self.monitor = monitor(path)
 
     def heard(self):
         """Take in what it said meanwhile; whether it said something."""
@@ -220,7 +227,8 @@ def check_allowed(results):
     PARAMETER.write_text("Y")
     guest = Guest()
     guest.until("sampling", lambda channel: channel.running == "sampling")
-    time.sleep(1)
+    # Perf has to start first.
+    consumer.wait_for("samples", lambda: int(NMIS.read_text()) > 100)
     while guest.heard():
         pass
     sampled = guest.channel.running == "sampling"

@@ -9,7 +9,6 @@ usage: pv_perf_migration.py migrate|restore EVENT
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import consumer
 import pv_perf
@@ -51,23 +50,23 @@ class Guest(pv_perf.Guest):
 
 def disk():
     """Options for a disk, which is where QEMU saves the guest."""
-    path = Path("/tmp/disk.qcow2")
-    with subprocess.Popen(["qemu-system-x86_64", "-nodefaults", "-display", "none",
-                           "-M", "none", "-qmp", "unix:/tmp/disk,server=on,wait=off"]
-                          ) as qemu:
-        consumer.wait_for("QEMU", Path("/tmp/disk").exists)
-        monitor = pv_perf.qmp.Monitor("/tmp/disk")
-        for job, options in (("file", {"driver": "file", "filename": str(path),
-                                       "size": 0}),
-                             ("qcow2", {"driver": "qcow2", "size": 1 << 20, "file": {
-                                 "driver": "file", "filename": str(path)}})):
-            monitor("blockdev-create", **{"job-id": job, "options": options})
-            consumer.wait_for("disk", lambda: all(
-                job["status"] == "concluded" for job in monitor("query-jobs")))
-        problems = [job["error"] for job in monitor("query-jobs") if "error" in job]
-        monitor("quit")
-    if problems:
-        raise RuntimeError(f"no disk: {problems}")
+    path, socket = "/tmp/disk.qcow2", "/tmp/disk"
+    formats = {"file": {"filename": path, "size": 0},
+               "qcow2": {"size": 1 << 20, "file": {"driver": "file", "filename": path}}}
+    with subprocess.Popen(["qemu-system-x86_64", "-M", "none", "-nodefaults", "-display",
+                           "none", "-qmp", f"unix:{socket},server=on,wait=off"]) as qemu:
+        try:
+            ask = pv_perf.monitor(socket)
+            for driver, options in formats.items():
+                ask("blockdev-create", **{
+                    "job-id": driver, "options": {"driver": driver, **options}})
+                consumer.wait_for("a disk", lambda: all(
+                    job["status"] == "concluded" for job in ask("query-jobs")))
+            errors = [job["error"] for job in ask("query-jobs") if "error" in job]
+        finally:
+            qemu.kill()
+    if errors:
+        raise RuntimeError(f"no disk: {errors}")
     return ["-blockdev", f"driver=qcow2,node-name=disk,file.driver=file,file.filename={path}"]
 
 
