@@ -138,6 +138,12 @@ static int read_vcpus_values(void)
 	return read_all(&vcpus_file, vcpus_file.stats.data_offset);
 }
 
+/* From within the first row: what is left of it is copied by itself. */
+static int read_vcpus_from_within(void)
+{
+	return read_all(&vcpus_file, vcpus_file.stats.data_offset + sizeof(uint64_t));
+}
+
 /* Opens without a fault, and closes with one. */
 static int to_close;
 
@@ -165,6 +171,7 @@ static const struct operation operations[] = {
 	{ "reading the values of a vCPU", read_vcpu_values, false, EFAULT },
 	{ "reading all of all vCPUs", read_vcpus, false, EFAULT },
 	{ "reading the values of all vCPUs", read_vcpus_values, false, EFAULT },
+	{ "reading them from within a row", read_vcpus_from_within, false, EFAULT },
 };
 
 enum verdict { FAULT_SURVIVED, NO_FAULT, WRONG };
