@@ -526,6 +526,12 @@ static int address_spaces(void)
 	int count = -1;
 	FILE *f;
 
+	/*
+	 * Lockdep sees a circle in this and a later unload of a module, with which
+	 * KVM has nothing to do.
+	 */
+	if (!access("/proc/lockdep", F_OK))
+		return -1;
 	/* What is free, but still at hand, counts until then. */
 	snprintf(path, sizeof(path), "%s/shrink", slab);
 	f = fopen(path, "w");
@@ -552,7 +558,7 @@ static void test_address_space(void)
 
 	before = address_spaces();
 	if (before < 0) {
-		ksft_print_msg("the kernel does not say how many address spaces it has\n");
+		ksft_print_msg("the kernel does not say how many address spaces it has, or has lockdep\n");
 		return;
 	}
 	TEST_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sock),
