@@ -558,7 +558,7 @@ static void test_address_space(void)
 
 	before = address_spaces();
 	if (before < 0) {
-		ksft_print_msg("the kernel does not say how many address spaces it has, or has lockdep\n");
+		ksft_print_msg("this kernel does not count its address spaces, or has lockdep\n");
 		return;
 	}
 	TEST_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sock),
