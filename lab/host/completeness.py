@@ -8,6 +8,8 @@ the descriptors from the booted kernel, as kvm-stats/tests/descriptors.c prints 
 import re
 import subprocess
 
+import records
+
 STRUCTS = {"vm": "kvm_vm_stat", "vcpu": "kvm_vcpu_stat"}
 MEMBER = re.compile(r"^\t\w.*?\b(\w+)(?:\[\d+\])?;\s+/\*\s+(\d+)\s+(\d+)\s+\*/$")
 
@@ -27,8 +29,7 @@ def parse_pahole(text):
 
 def members(record):
     """Both structs of a built kernel, by scope."""
-    built = [module for module in record.modules if module.endswith("/kvm.ko")]
-    image = record.kernel / (built or ["vmlinux"])[0]
+    image = record.kernel / records.WITH_TYPES
     return {scope: parse_pahole(subprocess.run(
                 ["pahole", "-C", struct, image], check=True,
                 capture_output=True, text=True).stdout)

@@ -84,7 +84,7 @@ def build(record):
         commands.append(record.make(f"M={folder}", "modules"))
     log = Path(f"{record.log}-kernel.log")
     steps.run(f"{record.title}: build the kernel", log, *commands)
-    for made in (*([record.image] if record.image else ["virt/kvm/kvm_main.o"]),
+    for made in (*([record.image] if record.image else [records.WITH_TYPES]),
                  *record.modules):
         if not (record.kernel / made).exists():
             raise records.Invalid(f"{record.path.name}: the build made no "
