@@ -152,5 +152,6 @@ class Record:
         """A make of this kernel's source, built outside of it."""
         return ["make", "-C", str(self.source), f"O={self.kernel}",
                 f"ARCH={self.arch}", f"CROSS_COMPILE={self.cross_compile}",
+                # kbuild's name of an object is its path from the Makefile.
                 f"CFLAGS_../../../{WITH_TYPES}=-g",
                 "LOCALVERSION=", f"-j{os.cpu_count()}", *targets]
