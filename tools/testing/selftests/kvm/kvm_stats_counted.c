@@ -134,7 +134,7 @@ static void test_running(void)
 	struct kvm_vm *vm = vm_create_guest(VCPU_ID, guest_spins);
 	int vm_fd = vm_get_fd(vm), vcpu_fd = vcpu_get_fd(vm, VCPU_ID);
 	uint64_t before, opening, otherwise, bound;
-	const unsigned int opens = 2000;
+	const unsigned int opens = 500;
 	struct vcpu_thread thread;
 	struct kvm_stats stats;
 	unsigned int i, failed = 0;
