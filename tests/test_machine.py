@@ -6,10 +6,12 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import types
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab/host"))
 
@@ -34,6 +36,10 @@ class Boot(unittest.TestCase):
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
         self.folder = Path(folder)
+        # A place of its own: those of the checks may be taken.
+        build = mock.patch.object(machine.records, "BUILD", self.folder)
+        build.start()
+        self.addCleanup(build.stop)
 
     def prepare(self, play):
         script = self.folder / "qemu"
@@ -117,6 +123,30 @@ class Boot(unittest.TestCase):
         boot = self.boot("echo deep trouble >&4; echo no such cpu >&2; exit 1")
         self.assertEqual(boot.last_lines()[-2:],
                          ["deep trouble", "no such cpu"])
+
+
+class Places(unittest.TestCase):
+    """There are fewer machines at once than CPUs."""
+
+    def test_waits(self):
+        """With three CPUs the third machine runs when the first one has ended."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        events, third = [], threading.Thread(target=lambda: self.take(events))
+        with mock.patch.object(machine.records, "BUILD", Path(folder.name)), \
+                mock.patch.object(machine.os, "cpu_count", lambda: 3):
+            with machine.place():
+                with machine.place():
+                    third.start()
+                    third.join(1)
+                    events.append("one ends")
+                third.join(10)
+        self.assertEqual(events, ["one ends", "third runs"])
+
+    @staticmethod
+    def take(events):
+        with machine.place():
+            events.append("third runs")
 
 
 if __name__ == "__main__":

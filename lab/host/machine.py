@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The emulated machine: boot one kernel of the lab, watch its verdict channel."""
 
+import contextlib
 import copy
+import fcntl
 import os
 import shutil
 import subprocess
@@ -68,6 +70,31 @@ def for_linux_guests(record):
     return record
 
 
+@contextlib.contextmanager
+def place():
+    """One of the places for machines that run: fewer than there are CPUs.
+
+    If there were more machines, time would pass in them that they do not have.
+    """
+    folder = records.BUILD / "machines"
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as files:
+        places = [files.enter_context((folder / str(number)).open("w"))
+                  for number in range(max(1, os.cpu_count() - 1))]
+        while not any(map(taken, places)):
+            time.sleep(0.5)
+        yield
+
+
+def taken(lock):
+    """Whether a file could be locked: it is until it is closed."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class Boot:
     """One boot: what ran, how it ended, and why it is no success if so."""
 
@@ -104,18 +131,18 @@ class Boot:
             *record.verdict]
         for log in (self.console, self.verdict):
             log.write_bytes(b"")
-        start = time.monotonic()
-        with self.verdict.open("rb", buffering=0) as verdict, \
-                (self.folder / "qemu.log").open("wb") as log, \
-                subprocess.Popen(command, stdin=subprocess.DEVNULL,
-                                 stdout=log, stderr=log) as qemu:
-            try:
-                self.problem = yield from self._follow(qemu, verdict,
-                                                       start + limit)
-            except ValueError as error:
-                self.problem = str(error)
-            finally:
-                qemu.kill()
+        with place(), self.verdict.open("rb", buffering=0) as verdict, \
+                (self.folder / "qemu.log").open("wb") as log:
+            start = time.monotonic()
+            with subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                  stdout=log, stderr=log) as qemu:
+                try:
+                    self.problem = yield from self._follow(qemu, verdict,
+                                                           start + limit)
+                except ValueError as error:
+                    self.problem = str(error)
+                finally:
+                    qemu.kill()
         self.seconds = time.monotonic() - start
         found = judge.splats(judge.without_races_of_others(
             self.console.read_text(errors="replace"), kernel.functions()))
