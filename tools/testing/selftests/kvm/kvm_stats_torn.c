@@ -13,7 +13,8 @@
  * a step back, if they are there and a guest can run.
  *
  * What is promised is that nothing is torn on a 64-bit host if buffer and offset
- * are multiples of 8. The rest are figures, and so is that on an emulated CPU.
+ * are multiples of 8, and on powerpc the length is one of 16. The rest are figures,
+ * and so is that on an emulated CPU.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,8 +37,11 @@
 
 #define VCPU_ID		0
 
-/* As many as a vCPU has values on x86 */
-#define WORDS		131
+/*
+ * About as many as a vCPU has values on x86. Of an odd number the last one may be
+ * copied by halves on powerpc, see arch/powerpc/lib/copyuser_power7.S.
+ */
+#define WORDS		132
 
 /* No fractions: not every CPU of the lab has an FPU. */
 static unsigned long milliseconds = 200;
