@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/compiler.h>
+#include <linux/vfio.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -467,6 +468,74 @@ static void test_device(void)
 	close(stats_fd);
 }
 
+/* A device that no hardware is needed for: samples/vfio-mdev/mtty.c has it */
+#define MTTY	"/sys/devices/virtual/mtty/mtty/mdev_supported_types/mtty-1/create"
+#define UUID	"83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
+#define DEVICE	"/sys/bus/mdev/devices/" UUID
+
+static void write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+
+	TEST_ASSERT(write(fd, text, strlen(text)) == strlen(text),
+		    "Cannot write %s, errno: %i", path, errno);
+	close(fd);
+}
+
+/* Open the group of the device. */
+static int open_group(void)
+{
+	char link[256] = "", path[64];
+	int fd;
+
+	TEST_ASSERT(readlink(DEVICE "/iommu_group", link, sizeof(link) - 1) > 0,
+		    "The device has no group, errno: %i", errno);
+	snprintf(path, sizeof(path), "/dev/vfio/%s", strrchr(link, '/') + 1);
+	fd = open(path, O_RDWR);
+	TEST_ASSERT(fd >= 0, "Cannot open %s, errno: %i", path, errno);
+	return fd;
+}
+
+/* A VM that has a device of VFIO uses its group, which cannot go elsewhere then. */
+static void test_vfio(void)
+{
+	struct kvm_create_device device = { .type = KVM_DEV_TYPE_VFIO };
+	struct kvm_device_attr attr = {
+		.group = KVM_DEV_VFIO_GROUP,
+		.attr = KVM_DEV_VFIO_GROUP_ADD,
+	};
+	int container_fd, group_fd, vm_fd, stats_fd, used;
+
+	if (access(MTTY, W_OK)) {
+		ksft_print_msg("no device for VFIO without hardware: no mtty\n");
+		return;
+	}
+	write_text(MTTY, UUID);
+	container_fd = open("/dev/vfio/vfio", O_RDWR);
+	group_fd = open_group();
+	TEST_ASSERT(!ioctl(group_fd, VFIO_GROUP_SET_CONTAINER, &container_fd) &&
+		    !ioctl(container_fd, VFIO_SET_IOMMU, VFIO_TYPE1v2_IOMMU),
+		    "A container with the group, errno: %i", errno);
+
+	vm_fd = create_vm(&stats_fd);
+	attr.addr = (uintptr_t)&group_fd;
+	TEST_ASSERT(!ioctl(vm_fd, KVM_CREATE_DEVICE, &device) &&
+		    !ioctl(device.fd, KVM_SET_DEVICE_ATTR, &attr),
+		    "A VM with the group, errno: %i", errno);
+	close(device.fd);
+	used = ioctl(group_fd, VFIO_GROUP_UNSET_CONTAINER) && errno == EBUSY;
+	close(vm_fd);
+	wait_for_end(stats_fd);
+	ok(used && !ioctl(group_fd, VFIO_GROUP_UNSET_CONTAINER),
+	   "VFIO has its group back: the VM %s it",
+	   used ? "used" : "did not use");
+
+	close(stats_fd);
+	close(group_fd);
+	close(container_fd);
+	write_text(DEVICE "/remove", "1");
+}
+
 #ifdef __x86_64__
 /* Blocks of memory that functions of KVM took, so large that each has a line */
 static int large_blocks(void)
@@ -596,6 +665,7 @@ int main(int argc, char *argv[])
 	test_closed();
 	test_killed();
 	test_device();
+	test_vfio();
 	test_memory_slot();
 	test_address_space();
 
