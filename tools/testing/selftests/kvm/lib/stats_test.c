@@ -409,12 +409,13 @@ ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset)
 	sqe->len = 1;
 	*(__u32 *)(sq + params.sq_off.array) = 0;
 	__atomic_store_n((__u32 *)(sq + params.sq_off.tail), 1, __ATOMIC_RELEASE);
-	TEST_ASSERT(syscall(__NR_io_uring_enter, ring, 1, 1,
-			    IORING_ENTER_GETEVENTS, NULL, 0) == 1,
+	TEST_ASSERT(syscall(__NR_io_uring_enter, ring, 1, 0, 0, NULL, 0) == 1,
 		    "io_uring_enter, errno: %i", errno);
-	TEST_ASSERT(__atomic_load_n((__u32 *)(cq + params.cq_off.tail),
-				    __ATOMIC_ACQUIRE) == 1,
-		    "io_uring_enter without a result");
+	/* A wait may be interrupted. */
+	while (!__atomic_load_n((__u32 *)(cq + params.cq_off.tail), __ATOMIC_ACQUIRE))
+		TEST_ASSERT(!syscall(__NR_io_uring_enter, ring, 0, 1,
+				     IORING_ENTER_GETEVENTS, NULL, 0) ||
+			    errno == EINTR, "io_uring_enter, errno: %i", errno);
 	res = ((struct io_uring_cqe *)(cq + params.cq_off.cqes))->res;
 	munmap(sqe, sizeof(*sqe));
 	munmap(cq, cq_size);
