@@ -135,6 +135,15 @@ class Races(unittest.TestCase):
                                  [f"[    2.0] BUG: KCSAN: data-race in {pair[0]}"
                                   f" / {pair[1]}"])
 
+    def test_ours_far_from_the_access(self):
+        """The file that it opens is everybody's; of the copy it asks for it is near."""
+        for between, seen in ((1, True), (4, False)):
+            with self.subTest(between=between):
+                report = RACE.format("a", "b").replace(
+                    "[    2.0]  vfs_read", "[    2.0]  x+0x1/0x2\n" * between
+                    + "[    2.0]  kvm_stats_ioctl+0x1/0x2 [kvm]\n[    2.0]  vfs_read")
+                self.assertEqual(bool(judge.splats(self.left(report))), seen)
+
     def test_a_name_that_only_begins_like_ours(self):
         report = RACE.format("kvm_stats_reader", "my_kvm_stats_read")
         self.assertEqual(judge.splats(self.left(report)), [])

@@ -21,6 +21,9 @@ SPLAT = re.compile("|".join((
 # A report of a race, to the rule below it.
 RACE = re.compile(r"^.*BUG: KCSAN: .*\n(?:(?!.*={60}).*\n)*.*={60}$", re.M)
 
+# What reads or writes, a helper that is no part of it, and who called that.
+FRAMES = 3
+
 
 def races(console):
     """The reports of data races in a console log, each as text."""
@@ -28,8 +31,18 @@ def races(console):
 
 
 def concerns(report, functions):
-    """Is one of these functions in a report of a race?"""
-    return not functions.isdisjoint(re.findall(r"(\w+)[.\w]*\+0x", report))
+    """Is one of these functions among those that read or wrote?
+
+    Further up it had something done that others do as well, a file opened, say:
+    that races in data of the base.
+    """
+    depth = 0
+    for line in report.splitlines():
+        frame = re.search(r"(\w+)[.\w]*\+0x", line)
+        depth = depth + 1 if frame else 0
+        if frame and depth <= FRAMES and frame[1] in functions:
+            return True
+    return False
 
 
 def without_races_of_others(console, functions):
