@@ -45,7 +45,7 @@ class Boot(unittest.TestCase):
         script = self.folder / "qemu"
         script.write_text(QEMU + play)
         return machine.Boot(types.SimpleNamespace(
-            qemu=["sh", script], accel="tcg", cpus="1", memory="1M", cmdline="",
+            qemu=["sh", script], cpus="1", memory="1M", cmdline="",
             verdict=[], kernel=self.folder, image="none"), self.folder)
 
     def boot(self, play, limit=20):

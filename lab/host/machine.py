@@ -63,14 +63,14 @@ def pack(record, folder, tests, files=(), overlay=None):
 
 
 def for_linux_guests(record):
-    """The same machine, its CPUs taking turns and without nested paging.
+    """The same machine with one CPU and without nested paging.
 
-    A Linux guest makes KVM patch its code while vCPUs run. When another CPU is
-    emulated beside, it now and then goes on with the breakpoint that was there
-    meanwhile, for good, the unpatched kernel, too.
+    A Linux guest makes KVM patch its code while vCPUs run. A CPU that is emulated
+    beside another now and then goes on with the breakpoint that was there
+    meanwhile, for good; on the unpatched kernel, too.
     """
     record = copy.copy(record)
-    record.accel = "tcg,thread=single"
+    record.cpus = "1"
     record.qemu = [word.replace("max,-erms", "max,-npt,-erms") for word in record.qemu]
     return record
 
@@ -120,7 +120,7 @@ class Boot:
         memory instead of the record's. Nothing is known before the last event.
         """
         record = self.record
-        accel = ["-accel", record.accel, "-smp", record.cpus]
+        accel = ["-accel", "tcg", "-smp", record.cpus]
         if icount:
             accel = ["-accel", "tcg,thread=single", "-smp", "1", "-icount",
                      "shift=0,align=off,sleep=off"]

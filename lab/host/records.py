@@ -139,7 +139,6 @@ class Record:
         for fragment in self.fragments:
             if not fragment.is_file():
                 raise Invalid(f"{self.path.name}: no fragment {fragment.name}")
-        self.accel = "tcg"
         self.srcarch = "x86" if self.arch in ("i386", "x86_64") else self.arch
         suffix = tree.removeprefix("linux")
         self.title = f"{name} ({suffix[1:]})" if suffix else name
