@@ -746,6 +746,7 @@ static void kvm_stats_init_stats_fd(struct kvm_stats_file *stats_file,
 	};
 }
 
+#ifdef CONFIG_KVM_PV_PERF
 /**
  * kvm_stats_vcpu_desc - find the descriptor of a statistic of vCPUs
  * @index: its number in the order of the file, as a guest or user space has it
@@ -759,6 +760,7 @@ const struct kvm_stats_desc *kvm_stats_vcpu_desc(unsigned int index)
 		return NULL;
 	return &kvm_vcpu_stats_desc[array_index_nospec(index, KVM_VCPU_STATS)];
 }
+#endif
 
 /**
  * kvm_stats_init - fill what is in front of the values of the files
