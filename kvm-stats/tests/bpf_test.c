@@ -110,19 +110,21 @@ static void test_table(const char *kind, int fd, const struct kvmstats_table *me
 	kvmstats_free_table(table);
 }
 
-/* How many records there are of this process, or -1; the last one in *found. */
+/* How many records there are of this process, or -1; a vCPU's, if any, in *vcpu. */
 static int count_records(struct bpf_iterator *iterator, pid_t pid,
-			 const struct bpf_record **found)
+			 const struct bpf_record **vcpu)
 {
 	const struct bpf_record **records;
 	int i, n = bpf_iterator_read(iterator, &records), count = 0;
 
+	*vcpu = NULL;
 	if (n < 0)
 		return n;
 	for (i = 0; i < n; i++) {
 		if (records[i]->pid != pid)
 			continue;
-		*found = records[i];
+		if (records[i]->vcpu_id >= 0)
+			*vcpu = records[i];
 		count++;
 	}
 	return count;
@@ -170,7 +172,7 @@ static void end(pid_t pid)
 
 static void test_who(const struct bpf_layout *layout, const struct own_vm *own)
 {
-	const struct bpf_record *record = NULL;
+	const struct bpf_record *vcpu = NULL;
 	struct bpf_iterator *iterator;
 	int copy, count;
 	pid_t pid;
@@ -185,9 +187,9 @@ static void test_who(const struct bpf_layout *layout, const struct own_vm *own)
 		pause();
 		_exit(0);
 	}
-	count = count_records(iterator, getpid(), &record);
+	count = count_records(iterator, getpid(), &vcpu);
 	tap_result(count == 2, "a VM and its vCPU, each once: %d", count);
-	count = count_records(iterator, pid, &record);
+	count = count_records(iterator, pid, &vcpu);
 	tap_result(!count, "a process that inherited them has none: %d", count);
 	end(pid);
 	close(copy);
@@ -197,12 +199,12 @@ static void test_who(const struct bpf_layout *layout, const struct own_vm *own)
 	if (pid > 0) {
 		/* The thread may be there a little longer. */
 		usleep(100000);
-		count = count_records(iterator, pid, &record);
+		count = count_records(iterator, pid, &vcpu);
 		tap_result(count == 2, "its VM and vCPU, each once: %d", count);
-		tap_result(count == 2 && record->tid != pid && (record->tid || !own->halts),
+		tap_result(vcpu && vcpu->tid != pid && (vcpu->tid || !own->halts),
 			   "and the vCPU's thread");
 		end(pid);
-		count = count_records(iterator, pid, &record);
+		count = count_records(iterator, pid, &vcpu);
 		tap_result(!count, "nothing of it when it has ended: %d", count);
 	}
 	bpf_iterator_close(iterator);
