@@ -289,22 +289,13 @@ static struct setting {
 	{ "/sys/kernel/debug/fail_usercopy/verbose", "0" },
 };
 
-static bool write_setting(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY);
-	bool written = fd >= 0 && write(fd, value, strlen(value)) > 0;
-
-	close(fd);
-	return written;
-}
-
 static void restore_settings(void)
 {
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(settings); i++)
 		if (settings[i].before[0])
-			write_setting(settings[i].path, settings[i].before);
+			write_file(settings[i].path, settings[i].before);
 }
 
 static bool change_settings(void)
@@ -318,7 +309,7 @@ static bool change_settings(void)
 		if (fd < 0 || read(fd, setting->before, sizeof(setting->before) - 1) <= 0)
 			return false;
 		close(fd);
-		if (!write_setting(setting->path, setting->value))
+		if (!write_file(setting->path, setting->value))
 			return false;
 	}
 	return true;

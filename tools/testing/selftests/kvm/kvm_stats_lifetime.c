@@ -473,15 +473,6 @@ static void test_device(void)
 #define UUID	"83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
 #define DEVICE	"/sys/bus/mdev/devices/" UUID
 
-static void write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY);
-
-	TEST_ASSERT(write(fd, text, strlen(text)) == strlen(text),
-		    "Cannot write %s, errno: %i", path, errno);
-	close(fd);
-}
-
 /* Open the group of the device. */
 static int open_group(void)
 {
@@ -510,7 +501,7 @@ static void test_vfio(void)
 		ksft_print_msg("no device for VFIO without hardware: no mtty\n");
 		return;
 	}
-	write_text(MTTY, UUID);
+	TEST_ASSERT(write_file(MTTY, UUID), "No device, errno: %i", errno);
 	container_fd = open("/dev/vfio/vfio", O_RDWR);
 	group_fd = open_group();
 	TEST_ASSERT(!ioctl(group_fd, VFIO_GROUP_SET_CONTAINER, &container_fd) &&
@@ -533,7 +524,8 @@ static void test_vfio(void)
 	close(stats_fd);
 	close(group_fd);
 	close(container_fd);
-	write_text(DEVICE "/remove", "1");
+	TEST_ASSERT(write_file(DEVICE "/remove", "1"), "The device stays, errno: %i",
+		    errno);
 }
 
 #ifdef __x86_64__
@@ -606,11 +598,8 @@ static int address_spaces(void)
 		return -1;
 	/* What is free, but still at hand, counts until then. */
 	snprintf(path, sizeof(path), "%s/shrink", slab);
-	f = fopen(path, "w");
-	if (!f)
+	if (!write_file(path, "1"))
 		return -1;
-	fputs("1", f);
-	fclose(f);
 	snprintf(path, sizeof(path), "%s/objects", slab);
 	f = fopen(path, "r");
 	if (!f)

@@ -148,6 +148,9 @@ bool module_references_become(long want);
  */
 bool cpu_copies_whole_words(void);
 
+/* Whether all of a text could be written to a file that is there */
+bool write_file(const char *path, const char *text);
+
 /* Whether the kernel has io_uring */
 bool have_io_uring(void);
 

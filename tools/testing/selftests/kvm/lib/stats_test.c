@@ -194,16 +194,17 @@ bool child_says(bool (*promise)(void *arg), void *arg)
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-static const char file_max[] = "/proc/sys/fs/file-max";
-
-static bool write_file_max(const char *value)
+bool write_file(const char *path, const char *text)
 {
-	int fd = open(file_max, O_WRONLY);
-	bool written = fd >= 0 && write(fd, value, strlen(value)) > 0;
+	const ssize_t len = strlen(text);
+	int fd = open(path, O_WRONLY);
+	bool written = fd >= 0 && write(fd, text, len) == len;
 
 	close(fd);
 	return written;
 }
+
+static const char file_max[] = "/proc/sys/fs/file-max";
 
 struct promise {
 	bool (*holds)(void *arg);
@@ -214,7 +215,7 @@ static bool child_lowers_file_max(void *arg)
 {
 	const struct promise *promise = arg;
 
-	return write_file_max("0\n") && promise->holds(promise->arg);
+	return write_file(file_max, "0\n") && promise->holds(promise->arg);
 }
 
 /*
@@ -235,7 +236,7 @@ bool child_says_without_files(bool (*holds)(void *arg), void *arg)
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
 	says = child_says(child_lowers_file_max, &promise);
-	restored = write_file_max(old);
+	restored = write_file(file_max, old);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	TEST_ASSERT(restored, "%s was not restored to %s", file_max, old);
 	return says;
