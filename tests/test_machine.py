@@ -3,6 +3,7 @@
 """Boots that go wrong, played by a script in QEMU's place."""
 
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -29,6 +30,30 @@ echo booting >&4
 PASSED = r"printf 'begin a\n| x\nexit a 0\nend\n' >&3; "
 
 
+class Clock(unittest.TestCase):
+    """What a kernel is told of the TSC."""
+
+    def clock(self, arch, host):
+        with mock.patch.object(machine, "tsc_khz", return_value=7), \
+                mock.patch.object(machine.platform, "machine", return_value=host):
+            return machine.clock(types.SimpleNamespace(arch=arch))
+
+    def test_frequency(self):
+        self.assertEqual(self.clock("i386", "x86_64"), " tsc_early_khz=7")
+        self.assertEqual(self.clock("x86_64", "x86_64"), " tsc_early_khz=7")
+
+    def test_no_tsc(self):
+        self.assertEqual(self.clock("s390", "x86_64"), "")
+        self.assertEqual(self.clock("x86_64", "aarch64"), "")
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "no TSC")
+    def test_measured_twice(self):
+        """Also while others run the frequency is the same to 1 in 1000."""
+        first = machine.tsc_khz()
+        machine.tsc_khz.cache_clear()
+        self.assertAlmostEqual(machine.tsc_khz() / first, 1, places=3)
+
+
 class Boot(unittest.TestCase):
     """What is played, and the problem that the boot then has."""
 
@@ -45,7 +70,7 @@ class Boot(unittest.TestCase):
         script = self.folder / "qemu"
         script.write_text(QEMU + play)
         return machine.Boot(types.SimpleNamespace(
-            qemu=["sh", script], cpus="1", memory="1M", cmdline="",
+            qemu=["sh", script], arch="s390", cpus="1", memory="1M", cmdline="",
             verdict=[], kernel=self.folder, image="none"), self.folder)
 
     def boot(self, play, limit=20):
