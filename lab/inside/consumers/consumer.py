@@ -146,4 +146,4 @@ def wait_for_guest():
 
 def poll_longer():
     """Let VMs to come poll long enough for the guest's sleep to end in it."""
-    Path("/sys/module/kvm/parameters/halt_poll_ns").write_text("10000000")
+    Path("/sys/module/kvm/parameters/halt_poll_ns").write_text("100000000")
