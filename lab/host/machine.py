@@ -73,7 +73,8 @@ def for_linux_guests(record):
 
     A Linux guest makes KVM patch its code while vCPUs run. A CPU that is emulated
     beside another now and then goes on with the breakpoint that was there
-    meanwhile, for good; on the unpatched kernel, too.
+    meanwhile, for good; on the unpatched kernel, too. With nested paging the
+    emulated host dies of itself now and then.
     """
     record = copy.copy(record)
     record.cpus = "1"
