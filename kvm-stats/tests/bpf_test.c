@@ -201,7 +201,8 @@ static void test_who(const struct bpf_layout *layout, const struct own_vm *own)
 		usleep(100000);
 		count = count_records(iterator, pid, &vcpu);
 		tap_result(count == 2, "its VM and vCPU, each once: %d", count);
-		tap_result(vcpu && vcpu->tid != pid && (vcpu->tid || !own->halts),
+		tap_result(count == 2 && vcpu && vcpu->tid != pid &&
+			   (vcpu->tid || !own->halts),
 			   "and the vCPU's thread");
 		end(pid);
 		count = count_records(iterator, pid, &vcpu);

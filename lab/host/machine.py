@@ -162,13 +162,13 @@ class Boot:
         memory instead of the record's. Nothing is known before the last event.
         """
         record = self.record
-        accel = ["-accel", "tcg", "-smp", record.cpus]
         cmdline = f"{CMDLINE} {record.cmdline}"
-        if not icount:
-            cmdline += clock(record)
-        else:
+        if icount:
             accel = ["-accel", "tcg,thread=single", "-smp", "1", "-icount",
                      "shift=0,align=off,sleep=off"]
+        else:
+            accel = ["-accel", "tcg", "-smp", record.cpus]
+            cmdline += clock(record)
         command = [
             *record.qemu, *accel, "-m", memory or record.memory,
             "-nodefaults", "-display", "none", "-no-reboot",
