@@ -40,7 +40,9 @@ help:
 demo: tree
 	@lab/demo
 
-check: tree
+# What the kernels need is installed while the source of one is fetched.
+check: needed
+	@$(MAKE) -s -j2 packages source
 	@checks/all
 
 # One check of checks/ or of checks/long/.
@@ -51,15 +53,21 @@ bench: check-bench
 
 soak: check-soak
 
-tree:
+tree: needed source
+
+needed:
 	@scripts/install-packages $(NEEDED)
+
+packages:
+	@lab/install
+
+source:
 	@scripts/tree
 
 import:
 	@scripts/import
 
-series:
-	@scripts/install-packages $(NEEDED)
+series: needed
 	@scripts/series
 
 record-debugfs: tree
@@ -68,4 +76,4 @@ record-debugfs: tree
 clean:
 	rm -rf build
 
-.PHONY: help demo check tree import series bench soak record-debugfs clean
+.PHONY: help demo check tree needed packages source import series bench soak record-debugfs clean
