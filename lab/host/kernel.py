@@ -83,7 +83,9 @@ def build(record):
                         dirs_exist_ok=True)
         commands.append(record.make(f"M={folder}", "modules"))
     log = Path(f"{record.log}-kernel.log")
-    steps.run(f"{record.title}: build the kernel", log, *commands)
+    # The compiler has all CPUs; two builds at once are no faster.
+    with steps.alone(records.BUILD / "kernels"):
+        steps.run(f"{record.title}: build the kernel", log, *commands)
     for made in (*([record.image] if record.image else [records.WITH_TYPES]),
                  *record.modules):
         if not (record.kernel / made).exists():

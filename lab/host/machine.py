@@ -119,7 +119,7 @@ def clock(record):
 
 @contextlib.contextmanager
 def place():
-    """One of the places for machines that run: fewer than there are CPUs.
+    """One of the places for machines that run: as many as there are CPUs.
 
     If there were more machines, time would pass in them that they do not have.
     """
@@ -127,7 +127,7 @@ def place():
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as files:
         places = [files.enter_context((folder / str(number)).open("w"))
-                  for number in range(max(1, os.cpu_count() - 1))]
+                  for number in range(os.cpu_count())]
         while not any(map(taken, places)):
             time.sleep(0.5)
         yield

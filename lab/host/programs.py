@@ -74,7 +74,7 @@ def build(record):
         (out / "kvm-stats").mkdir()
         commands += [
             # Libraries for other machines than this one are seldom there.
-            ["make", "-C", READER, f"CC={compiler}", "LIBC_ONLY=1",
+            ["make", "-C", READER, f"-j{os.cpu_count()}", f"CC={compiler}", "LIBC_ONLY=1",
              f"OUTPUT={out}/kvm-stats/", f"LDFLAGS={ldflags}", "program",
              "descriptors", f"{out}/kvm-stats/tests/sources"],
             ["cp", out / "kvm-stats/kvm-stats",
