@@ -10,10 +10,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 import records
+
+
+ASKING = threading.Lock()
 
 
 class Failed(Exception):
@@ -128,7 +132,9 @@ class Stamp:
         compiler = subprocess.run([f"{record.cross_compile}gcc", "--version"],
                                   check=True, capture_output=True).stdout
         digest = hashlib.sha256(compiler)
-        digest.update(source_id(record.source, *left_out).encode())
+        # Who asks while another one does finds its answer.
+        with ASKING:
+            digest.update(source_id(record.source, *left_out).encode())
         # The record as read: another one may have a part in it.
         digest.update(repr(sorted(vars(record).items())).encode())
         for file in files:
