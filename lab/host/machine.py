@@ -32,14 +32,15 @@ def write_plan(root, plan):
         "".join("\t".join(line) + "\n" for line in plan))
 
 
-def write_initramfs(root, image):
-    """Make an image of a folder."""
-    paths = "\0".join(str(path.relative_to(root))
-                      for path in sorted(root.rglob("*")))
+def write_initramfs(image, *roots):
+    """Make an image of folders: an archive each, the last one holds."""
     with image.open("wb") as output:
-        subprocess.run(["cpio", "-0", "-o", "-H", "newc", "-R", "0:0",
-                        "--quiet"], cwd=root, input=paths.encode(),
-                       stdout=output, check=True)
+        for root in roots:
+            paths = "\0".join(str(path.relative_to(root))
+                              for path in sorted(root.rglob("*")))
+            subprocess.run(["cpio", "-0", "-o", "-H", "newc", "-R", "0:0",
+                            "--quiet"], cwd=root, input=paths.encode(),
+                           stdout=output, check=True)
 
 
 def pack(record, folder, tests, files=(), overlay=None):
@@ -50,10 +51,7 @@ def pack(record, folder, tests, files=(), overlay=None):
     """
     root = folder / "root"
     shutil.rmtree(root, ignore_errors=True)
-    if overlay:
-        shutil.copytree(overlay, root, symlinks=True)
-    shutil.copytree(record.userland / "bin", root / "lab" / "bin",
-                    dirs_exist_ok=True)
+    shutil.copytree(record.userland / "bin", root / "lab" / "bin")
     shutil.copy(record.userland / "init", root)
     for file in files:
         shutil.copy(file, root / "lab" / "bin")
@@ -64,7 +62,7 @@ def pack(record, folder, tests, files=(), overlay=None):
     plan += [["test", name, f"/lab/bin/{program}", *args]
              for name, program, *args in tests]
     write_plan(root, plan)
-    write_initramfs(root, folder / "initramfs")
+    write_initramfs(folder / "initramfs", *([overlay] if overlay else []), root)
     shutil.rmtree(root)
 
 

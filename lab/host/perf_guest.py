@@ -47,7 +47,7 @@ def files(record, folder, plan):
     machine.write_plan(root, [["verdict", "/dev/ttyS1"], *(
         ["test", name, f"/lab/bin/{program}", *map(str, args)]
         for name, (program, *args) in plan.items())])
-    machine.write_initramfs(root, initrd)
+    machine.write_initramfs(initrd, root)
     shutil.rmtree(root)
     shutil.copy(record.kernel / record.image, kernel)
     return [kernel, initrd, records.LAB / "host/judge.py", *PROGRAMS.glob("*.py")]
