@@ -151,15 +151,15 @@ class Boot(unittest.TestCase):
 
 
 class Places(unittest.TestCase):
-    """There are as many machines at once as CPUs."""
+    """There are as many machines at once as places."""
 
     def test_waits(self):
-        """With two CPUs the third machine runs when one has ended."""
+        """With two places the third machine runs when one has ended."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         events, third = [], threading.Thread(target=lambda: self.take(events))
         with mock.patch.object(machine.records, "BUILD", Path(folder.name)), \
-                mock.patch.object(machine.os, "cpu_count", lambda: 2):
+                mock.patch.object(machine, "PLACES", 2):
             with machine.place():
                 with machine.place():
                     third.start()

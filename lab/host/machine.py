@@ -17,6 +17,9 @@ import judge
 import kernel
 import records
 
+# How many machines run at once. If there were more, time would pass in them that they
+# do not have.
+PLACES = os.cpu_count()
 # A dying kernel ends QEMU instead of hanging, a warning is deadly.
 CMDLINE = "panic=-1 panic_on_warn=1 oops=panic"
 # rdtsc; shl $32, %rdx; or %rdx, %rax; ret
@@ -117,15 +120,12 @@ def clock(record):
 
 @contextlib.contextmanager
 def place():
-    """One of the places for machines that run: as many as there are CPUs.
-
-    If there were more machines, time would pass in them that they do not have.
-    """
+    """One of the places for machines that run."""
     folder = records.BUILD / "machines"
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as files:
         places = [files.enter_context((folder / str(number)).open("w"))
-                  for number in range(os.cpu_count())]
+                  for number in range(PLACES)]
         while not any(map(taken, places)):
             time.sleep(0.5)
         yield
