@@ -41,8 +41,8 @@ demo: tree
 	@lab/demo
 
 # What the kernels need is installed while the source of one is fetched.
-check: needed
-	@$(MAKE) -s -j2 packages source
+check:
+	@$(MAKE) -s -j2 packages tree
 	@checks/all
 
 # One check of checks/ or of checks/long/.
@@ -53,16 +53,14 @@ bench: check-bench
 
 soak: check-soak
 
-tree: needed source
+tree: needed
+	@scripts/tree
+
+packages: needed
+	@lab/install
 
 needed:
 	@scripts/install-packages $(NEEDED)
-
-packages:
-	@lab/install
-
-source:
-	@scripts/tree
 
 import:
 	@scripts/import
@@ -76,4 +74,4 @@ record-debugfs: tree
 clean:
 	rm -rf build
 
-.PHONY: help demo check tree needed packages source import series bench soak record-debugfs clean
+.PHONY: help demo check tree packages needed import series bench soak record-debugfs clean

@@ -17,6 +17,7 @@ from pathlib import Path
 import records
 
 
+# Held while it is found out what is in a source tree.
 ASKING = threading.Lock()
 
 
@@ -38,7 +39,7 @@ def main(function):
 
 
 def run(what, log, *commands, **options):
-    """Run commands with their output in a log, say what and how long.
+    """Run commands niced, with their output in a log; say what and how long.
 
     Machines that run come first: in them time passes meanwhile.
     """
@@ -132,7 +133,7 @@ class Stamp:
         compiler = subprocess.run([f"{record.cross_compile}gcc", "--version"],
                                   check=True, capture_output=True).stdout
         digest = hashlib.sha256(compiler)
-        # Who asks while another one does finds its answer.
+        # Who asks while another one does waits for its answer.
         with ASKING:
             digest.update(source_id(record.source, *left_out).encode())
         # The record as read: another one may have a part in it.
