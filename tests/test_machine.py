@@ -153,25 +153,46 @@ class Boot(unittest.TestCase):
 class Places(unittest.TestCase):
     """There are as many machines at once as places."""
 
-    def test_waits(self):
-        """With two places the third machine runs when one has ended."""
+    def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        events, third = [], threading.Thread(target=lambda: self.take(events))
-        with mock.patch.object(machine.records, "BUILD", Path(folder.name)), \
-                mock.patch.object(machine, "PLACES", 2):
-            with machine.place():
-                with machine.place():
-                    third.start()
-                    third.join(1)
-                    events.append("one ends")
-                third.join(10)
-        self.assertEqual(events, ["one ends", "third runs"])
+        for name, value in (("records.BUILD", Path(folder.name)), ("PLACES", 2)):
+            patch = mock.patch(f"machine.{name}", value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.events = []
 
-    @staticmethod
-    def take(events):
+    def ask(self, name):
+        """A machine that runs for a moment, once it has a place."""
+        def run():
+            with machine.place():
+                self.events.append(name)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.addCleanup(thread.join, 10)
+        return thread
+
+    def test_waits(self):
+        """With two places the third machine runs when one has ended."""
         with machine.place():
-            events.append("third runs")
+            with machine.place():
+                third = self.ask("third runs")
+                third.join(1)
+                self.events.append("one ends")
+            third.join(10)
+        self.assertEqual(self.events, ["one ends", "third runs"])
+
+    def test_in_turn(self):
+        """Of those that wait the first one to ask is the first one to run."""
+        names = ["third", "fourth", "fifth"]
+        with machine.place():
+            with machine.place():
+                # If each asked twice a second the last one would be lucky.
+                waiting = [self.ask(name) for name in names if not time.sleep(0.35)]
+            for thread in waiting:
+                thread.join(10)
+        self.assertEqual(self.events, names)
 
 
 if __name__ == "__main__":

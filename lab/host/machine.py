@@ -16,6 +16,7 @@ import time
 import judge
 import kernel
 import records
+import steps
 
 # How many machines run at once. If there were more, time would pass in them that they
 # do not have.
@@ -120,14 +121,14 @@ def clock(record):
 
 @contextlib.contextmanager
 def place():
-    """One of the places for machines that run."""
+    """One of the places for machines that run; who asks first has it first."""
     folder = records.BUILD / "machines"
-    folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as files:
-        places = [files.enter_context((folder / str(number)).open("w"))
-                  for number in range(PLACES)]
-        while not any(map(taken, places)):
-            time.sleep(0.5)
+        with steps.alone(folder):
+            places = [files.enter_context((folder / str(number)).open("w"))
+                      for number in range(PLACES)]
+            while not any(map(taken, places)):
+                time.sleep(0.5)
         yield
 
 
