@@ -55,7 +55,7 @@ def files(record, folder, plan):
 
 def boot(found, prefix, record, release, test, guest_files):
     """Boot a machine with QEMU of a release of Debian, and run a test in it."""
-    record = machine.for_linux_guests(record)
+    record = machine.for_long(record)
     # With a periodic tick: a CPU whose one timer got lost did not wake up any more.
     record.cmdline += " highres=off"
     suite.boot(found, prefix, record, [test], files=guest_files, memory="3G",
