@@ -185,11 +185,13 @@ class Places(unittest.TestCase):
 
     def test_in_turn(self):
         """Of those that wait the first one to ask is the first one to run."""
-        names = ["third", "fourth", "fifth"]
+        names, waiting = ["third", "fourth", "fifth"], []
         with machine.place():
             with machine.place():
-                # If each asked twice a second the last one would be lucky.
-                waiting = [self.ask(name) for name in names if not time.sleep(0.35)]
+                for name in names:
+                    # If each asked twice a second the last one would be lucky.
+                    time.sleep(0.35)
+                    waiting.append(self.ask(name))
             for thread in waiting:
                 thread.join(10)
         self.assertEqual(self.events, names)
