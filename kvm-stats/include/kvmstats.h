@@ -96,7 +96,11 @@ const struct kvmstats_desc *kvmstats_find(const struct kvmstats_table *table,
 uint64_t kvmstats_value(const struct kvmstats_desc *desc, const void *values,
 			unsigned int i);
 
-/* Whose VM it is: strings from /proc, "" for what is not known, never NULL. */
+/*
+ * Whose VM it is: strings from /proc, "" for what is not known, never NULL. They are
+ * UTF-8 (U+FFFD stands for what was not), but whoever starts a VMM chooses them:
+ * there may be blanks, quotes, newlines and what a terminal obeys in them.
+ */
 struct kvmstats_who {
 	char name[128];		/* of the VM; of the process if it has none */
 	char uuid[37];		/* lower case */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Whose VM is it? What VMMs are told on their command lines, and what the
- * manager of VMs says with its cgroups. Other users write these texts: none is
- * taken longer than its place, and none with a character that a terminal obeys.
+ * manager of VMs says with its cgroups. Other users write these texts, so they
+ * may be anything: what comes out is UTF-8 and has its place, but may have in it
+ * what a terminal obeys. Whoever shows it has to see to that.
  */
 #include <ctype.h>
 #include <fcntl.h>
@@ -15,16 +16,15 @@
 
 #define TEXT_MAX	32768
 
-/* Bytes of the character at the start of text, 0: it is none that may be shown. */
+/* Bytes of the character at the start of text, 0: it is not UTF-8. */
 static size_t character(const char *text, size_t len)
 {
 	const unsigned char *c = (const unsigned char *)text;
-	size_t i, n = c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : c[0] >= 0xe0 ? 3 : 2;
+	size_t i, n = c[0] >= 0xf0 ? 4 : c[0] >= 0xe0 ? 3 : 2;
 
 	if (c[0] < 0x80)
-		return c[0] > ' ' && c[0] != 0x7f;
-	/* UTF-8, without the controls from U+0080 to U+009f */
-	if (c[0] < 0xc2 || c[0] >= 0xf5 || n > len || (c[0] == 0xc2 && c[1] < 0xa0) ||
+		return 1;
+	if (c[0] < 0xc2 || c[0] >= 0xf5 || n > len ||
 	    (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] >= 0xa0) ||
 	    (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90))
 		return 0;
@@ -35,23 +35,26 @@ static size_t character(const char *text, size_t len)
 	return n;
 }
 
-/*
- * A text of len bytes, as far as there is room; "?" for what is no character, a
- * control or a blank. It may be put where it is.
- */
+/* A text of len bytes, as many whole characters of it as there is room for. */
 static void put_part(char *to, size_t size, const char *from, size_t len)
 {
+	static const char replacement[] = "\357\277\275";	/* U+FFFD */
 	size_t i, n = 0, bytes;
 
 	for (i = 0; i < len; i += bytes ? bytes : 1) {
-		bytes = character(from + i, len - i);
-		if (n + (bytes ? bytes : 1) >= size)
+		const char *put = from + i;
+		size_t put_bytes;
+
+		bytes = character(put, len - i);
+		put_bytes = bytes;
+		if (!bytes) {
+			put = replacement;
+			put_bytes = 3;
+		}
+		if (n + put_bytes >= size)
 			break;
-		if (!bytes)
-			to[n++] = '?';
-		else
-			memmove(to + n, from + i, bytes);
-		n += bytes;
+		memcpy(to + n, put, put_bytes);
+		n += put_bytes;
 	}
 	to[n] = '\0';
 }
@@ -116,17 +119,18 @@ static bool list_value(const char *list, const char *key, char *to, size_t size)
 
 	while (*list) {
 		bool found = !strncmp(list, key, len) && list[len] == '=';
+		char value[512];
 
 		if (found)
 			list += len + 1;
 		for (n = 0; *list; list++) {
 			if (*list == ',' && *++list != ',')
 				break;
-			if (found && n + 1 < size)
-				to[n++] = *list;
+			if (n < sizeof(value))
+				value[n++] = *list;
 		}
 		if (found) {
-			put_part(to, size, to, n);
+			put_part(to, size, value, n);
 			return true;
 		}
 	}
@@ -464,11 +468,14 @@ static size_t read_text(int proc, pid_t pid, const char *file, char *buf, size_t
 
 void who_is(int proc, pid_t pid, struct kvmstats_who *who)
 {
-	char comm[32], cmdline[TEXT_MAX], cgroups[4096];
+	char comm[32], cmdline[TEXT_MAX], cgroups[4096], *newline;
 	size_t size;
 
 	read_text(proc, pid, "comm", comm, sizeof(comm));
-	comm[strcspn(comm, "\n")] = '\0';
+	/* the last one: a process may have others in its name */
+	newline = strrchr(comm, '\n');
+	if (newline)
+		*newline = '\0';
 	size = read_text(proc, pid, "cmdline", cmdline, sizeof(cmdline));
 	read_text(proc, pid, "cgroup", cgroups, sizeof(cgroups));
 	identify(comm, cmdline, size, cgroups, pid, who);

@@ -81,7 +81,7 @@ int app_status(const struct kvmstats *k, unsigned int shown, bool selected)
 	if (!shown && selected && kvmstats_first(k))
 		warnx("no VM matches");
 	else if (!shown)
-		warnx("no VM to be seen (source: %s)", kvmstats_source(k));
+		warnx("no VMs found (source: %s)", kvmstats_source(k));
 	if (unread)
 		warnx("%u could not be read: %s\n"
 		      "kvm-stats: \"kvm-stats doctor\" says what would help", unread, why);
@@ -96,29 +96,63 @@ void app_flush(void)
 		err(STATUS_NOTHING, "cannot write");
 }
 
-static const char * const fields[] = { "pod:", "cgroup:", "vmm:" };
+/* What a selector is about, before its ':' */
+enum field { FIELD_NAME, FIELD_POD, FIELD_CGROUP, FIELD_VMM, FIELD_UUID, FIELD_MACHINE,
+	     FIELD_CONTAINER, FIELDS };
 
-static const char *pattern_of(const char *word, unsigned int *field)
+static const char * const fields[FIELDS] = {
+	[FIELD_POD] = "pod:", [FIELD_CGROUP] = "cgroup:", [FIELD_VMM] = "vmm:",
+	[FIELD_UUID] = "uuid:", [FIELD_MACHINE] = "machine:",
+	[FIELD_CONTAINER] = "container:",
+};
+
+static const char *pattern_of(const char *word, enum field *field)
 {
-	for (*field = 0; *field < 3; (*field)++) {
+	for (*field = FIELD_NAME + 1; *field < FIELDS; (*field)++) {
 		size_t len = strlen(fields[*field]);
 
 		if (!strncmp(word, fields[*field], len))
 			return word + len;
 	}
+	*field = FIELD_NAME;
 	return word;
 }
 
-void app_check_selectors(char **words, int n)
+/* \x1b, \u202e and \U000e0001 become that character again. */
+static void unescape(const char *word, char *to, size_t size)
 {
-	unsigned int field;
-	const char *wrong;
+	static const struct {
+		char letter;
+		int digits;
+	} kinds[] = { { 'x', 2 }, { 'u', 4 }, { 'U', 8 } };
+	size_t n = 0, i;
 
-	for (; n > 0; n--, words++) {
-		wrong = text_bad_glob(pattern_of(*words, &field));
-		if (wrong)
-			errx(STATUS_USAGE, "the selector '%s' %s", *words, wrong);
+	while (*word && n + 5 < size) {
+		for (i = 0; word[0] == '\\' && i < 3; i++) {
+			char digits[9] = "";
+			uint32_t code;
+
+			if (word[1] != kinds[i].letter)
+				continue;
+			strncat(digits, word + 2, kinds[i].digits);
+			if ((int)strspn(digits, "0123456789abcdefABCDEF") != kinds[i].digits)
+				continue;
+			code = strtoul(digits, NULL, 16);
+			if (!code || code > 0x10ffff)
+				continue;
+			n += text_put(code, to + n);
+			word += 2 + kinds[i].digits;
+			break;
+		}
+		if (word[0] == '\\' && i < 3)
+			continue;
+		/* also the character after another backslash */
+		if (word[0] == '\\' && word[1])
+			to[n++] = *word++;
+		if (*word)
+			to[n++] = *word++;
 	}
+	to[n] = '\0';
 }
 
 static bool is_number(const char *word)
@@ -126,29 +160,51 @@ static bool is_number(const char *word)
 	return *word && !word[strspn(word, "0123456789")];
 }
 
+/* As it is, or as a pattern */
+static bool matches(const char *word, const char *text, int flags)
+{
+	char pattern[512];
+
+	if (!strcmp(word, text))
+		return true;
+	unescape(word, pattern, sizeof(pattern));
+	return !fnmatch(pattern, text, flags);
+}
+
 static bool selects(const char *word, const struct kvmstats_vm *vm)
 {
 	char label[LABEL_SIZE], cgroup[sizeof(vm->who.cgroup) + 4];
-	unsigned int field;
+	enum field field;
+	const char *pattern = pattern_of(word, &field);
 
-	word = pattern_of(word, &field);
+	app_label(vm, label);
 	switch (field) {
-	case 0:
-		return !fnmatch(word, vm->who.pod, 0);
-	case 1:
+	case FIELD_POD:
+		return matches(pattern, vm->who.pod, 0);
+	case FIELD_CGROUP:
 		/* a cgroup and all in it */
-		snprintf(cgroup, sizeof(cgroup), "%s/*", word);
-		return !fnmatch(word, vm->who.cgroup, 0) ||
-		       !fnmatch(cgroup, vm->who.cgroup, 0);
-	case 2:
-		return !fnmatch(word, vm->who.vmm, 0);
+		snprintf(cgroup, sizeof(cgroup), "%s/*", pattern);
+		return matches(pattern, vm->who.cgroup, 0) ||
+		       matches(cgroup, vm->who.cgroup, 0);
+	case FIELD_VMM:
+		return matches(pattern, vm->who.vmm, 0);
+	case FIELD_UUID:
+		return matches(pattern, vm->who.uuid, FNM_CASEFOLD);
+	case FIELD_MACHINE:
+		return matches(pattern, vm->who.machine, 0);
+	case FIELD_CONTAINER:
+		/* or as docker shows it */
+		return matches(pattern, vm->who.container, 0) ||
+		       (strlen(pattern) == 12 &&
+			!strncmp(pattern, vm->who.container, 12));
+	default:
+		break;
 	}
 	if (is_number(word) && strtoul(word, NULL, 10) == (unsigned long)vm->pid)
 		return true;
 	if (*vm->who.uuid && !strcasecmp(word, vm->who.uuid))
 		return true;
-	return !fnmatch(word, vm->who.name, 0) ||
-	       !fnmatch(word, app_label(vm, label), 0);
+	return matches(word, vm->who.name, 0) || matches(word, label, 0);
 }
 
 bool app_selects(char **words, int n, const struct kvmstats_vm *vm)
@@ -158,6 +214,44 @@ bool app_selects(char **words, int n, const struct kvmstats_vm *vm)
 	while (n-- > 0 && !any)
 		any = selects(*words++, vm);
 	return any;
+}
+
+void app_check_selectors(const struct kvmstats *k, char **words, int n)
+{
+	const struct kvmstats_vm *vm;
+	enum field field;
+	const char *wrong;
+
+	for (; n > 0; n--, words++) {
+		wrong = text_bad_glob(pattern_of(*words, &field));
+		/* but a VM may be called so */
+		for (vm = kvmstats_first(k); vm && wrong; vm = vm->next) {
+			if (app_selects(words, 1, vm))
+				wrong = NULL;
+		}
+		if (wrong)
+			errx(STATUS_USAGE, "invalid selector '%s': it %s", *words, wrong);
+	}
+}
+
+void app_selector(const struct kvmstats_vm *vm, char *buf)
+{
+	char label[LABEL_SIZE], shown[TEXT_SHOWN(LABEL_SIZE)], quoted[2 * LABEL_SIZE];
+	const char *c = app_label(vm, label);
+	enum field field;
+	size_t n = 0;
+
+	/* no number of a process, option or field */
+	if (is_number(label) || *label == '-' || (pattern_of(label, &field), field))
+		quoted[n++] = '\\';
+	for (; *c; c++) {
+		if (strchr("*?[\\", *c) && (c > label || !n))
+			quoted[n++] = '\\';
+		quoted[n++] = *c;
+	}
+	quoted[n] = '\0';
+	text_line(quoted, shown, sizeof(shown));
+	snprintf(buf, SELECTOR_SIZE, "%s", shown);
 }
 
 const char *app_label(const struct kvmstats_vm *vm, char *buf)

@@ -5,6 +5,7 @@
 
 #include "kvmstats.h"
 #include "out.h"
+#include "text.h"
 
 enum status {
 	STATUS_OK = 0,
@@ -50,7 +51,7 @@ int app_status(const struct kvmstats *k, unsigned int shown, bool selected);
 void app_flush(void);
 
 /* Ends the program with status 2 if one of them is no selector. */
-void app_check_selectors(char **words, int n);
+void app_check_selectors(const struct kvmstats *k, char **words, int n);
 
 /* Does one of the words select this VM? No words select all. */
 bool app_selects(char **words, int n, const struct kvmstats_vm *vm);
@@ -58,6 +59,10 @@ bool app_selects(char **words, int n, const struct kvmstats_vm *vm);
 /* NAME, or NAME#2 for the second VM of a process. */
 #define LABEL_SIZE	144
 const char *app_label(const struct kvmstats_vm *vm, char *buf);
+
+/* A selector for this VM alone, in printable characters */
+#define SELECTOR_SIZE	TEXT_SHOWN(2 * LABEL_SIZE)
+void app_selector(const struct kvmstats_vm *vm, char *buf);
 
 /*
  * Sleep until the time of the next interval; skips those that have passed. Stops the

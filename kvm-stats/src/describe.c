@@ -80,7 +80,7 @@ int command_describe(const struct settings *settings)
 	for (i = 0; i < settings->nr_words; i++) {
 		wrong = text_bad_glob(settings->words[i]);
 		if (wrong)
-			errx(STATUS_USAGE, "the pattern '%s' %s", settings->words[i], wrong);
+			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->words[i], wrong);
 	}
 	if (kvmstats_describe(&vm, &vcpu, why, sizeof(why)))
 		errx(STATUS_NOTHING, "%s", why);

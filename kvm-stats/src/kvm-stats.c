@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <err.h>
 #include <getopt.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,8 +53,9 @@ static void usage(FILE *f)
 	      "  -v, --vcpus           each vCPU, not only their sum (show)\n"
 	      "  -h, --help            this text\n"
 	      "  -V, --version         the version\n\n"
-	      "SELECTOR: PID, name, UUID, a pattern for names as 'web*',\n"
-	      "          pod:UID, cgroup:PATH or vmm:NAME, which may be patterns too.\n"
+	      "SELECTOR: PID, name, UUID, a pattern for names as 'web*'; or machine:NAME,\n"
+	      "          pod:UID, container:ID, cgroup:PATH, vmm:NAME or uuid:UUID, which\n"
+	      "          may be patterns too.\n"
 	      "STATISTIC: its name, or a pattern as 'halt_*'.\n"
 	      "Exit status: 0; 1 nothing matched or could be read; 2 wrong usage;\n"
 	      "             3 some VMs could not be read.\n", f);
@@ -79,7 +81,7 @@ static uint64_t parse_seconds(const char *text)
 			break;
 	}
 	if (*c || n < second / 10 || n > 86400 * second)
-		errx(STATUS_USAGE, "'%s' is no time from 0.1 to 86400 seconds", text);
+		errx(STATUS_USAGE, "invalid delay '%s': 0.1 to 86400 seconds", text);
 	return n;
 }
 
@@ -87,7 +89,7 @@ static unsigned long parse_count(const char *text)
 {
 	if (!*text || text[strspn(text, "0123456789")] || strlen(text) > 9 ||
 	    !strtoul(text, NULL, 10))
-		errx(STATUS_USAGE, "'%s' is no number of samples", text);
+		errx(STATUS_USAGE, "invalid count '%s': 1 to 999999999 samples", text);
 	return strtoul(text, NULL, 10);
 }
 
@@ -99,14 +101,15 @@ static enum out_format parse_format(const char *text, const struct command *comm
 		return OUT_TABLE;
 	if (!strcmp(text, "csv"))
 		return OUT_CSV;
+	if (!strcmp(text, "selectors") && command->run == command_list)
+		return OUT_SELECTORS;
 #ifndef HAVE_JSON
 	if (!strcmp(text, "json"))
 		errx(STATUS_USAGE, "this kvm-stats was built without JSON");
 #endif
 	if (!strcmp(text, "json"))
 		return log ? OUT_JSON_LINES : OUT_JSON;
-	errx(STATUS_USAGE, "'%s' is no format of %s: %scsv or json", text, command->name,
-	     log ? "" : "table, ");
+	errx(STATUS_USAGE, "invalid format '%s': %scsv or json", text, log ? "" : "table, ");
 }
 
 static const struct command *find_command(const char *name)
@@ -117,13 +120,13 @@ static const struct command *find_command(const char *name)
 		if (!strcmp(c->name, name))
 			return c;
 	}
-	errx(STATUS_USAGE, "there is no command '%s' (kvm-stats --help)", name);
+	errx(STATUS_USAGE, "unknown command '%s' (see kvm-stats --help)", name);
 }
 
 static void may(const struct command *command, unsigned int takes, const char *option)
 {
 	if (!(command->takes & takes))
-		errx(STATUS_USAGE, "%s takes no %s", command->name, option);
+		errx(STATUS_USAGE, "%s has no option %s", command->name, option);
 }
 
 int main(int argc, char **argv)
@@ -143,6 +146,7 @@ int main(int argc, char **argv)
 	const char *format = NULL, *delay = NULL, *count = NULL;
 	int c;
 
+	setlocale(LC_CTYPE, "");
 	while ((c = getopt_long(argc, argv, "o:d:n:zvhV", options, NULL)) != -1) {
 		switch (c) {
 		case 'o':

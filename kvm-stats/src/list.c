@@ -26,6 +26,26 @@ static void text_or_none(struct out *out, const char *text)
 		out_none(out);
 }
 
+/* For the completion of command lines, and scripts */
+static int list_selectors(const struct settings *settings, struct kvmstats *k)
+{
+	const struct kvmstats_vm *vm;
+	char selector[SELECTOR_SIZE];
+	unsigned int shown = 0;
+	int status;
+
+	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+		if (!app_selects(settings->words, settings->nr_words, vm))
+			continue;
+		shown++;
+		app_selector(vm, selector);
+		puts(selector);
+	}
+	status = app_status(k, shown, settings->nr_words);
+	kvmstats_close(k);
+	return status;
+}
+
 int command_list(const struct settings *settings)
 {
 	struct kvmstats *k;
@@ -35,8 +55,10 @@ int command_list(const struct settings *settings)
 	struct out *out;
 	int status;
 
-	app_check_selectors(settings->words, settings->nr_words);
 	k = app_open();
+	app_check_selectors(k, settings->words, settings->nr_words);
+	if (settings->format == OUT_SELECTORS)
+		return list_selectors(settings, k);
 	out = out_open(settings->format, columns);
 	for (vm = kvmstats_first(k); vm; vm = vm->next) {
 		if (!app_selects(settings->words, settings->nr_words, vm))

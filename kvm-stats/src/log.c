@@ -95,8 +95,8 @@ int command_log(const struct settings *settings)
 	char now[32];
 	time_t t;
 
-	app_check_selectors(settings->words, settings->nr_words);
 	k = app_open();
+	app_check_selectors(k, settings->words, settings->nr_words);
 	out = out_open(settings->format, columns);
 	app_flush();
 	next = app_now();

@@ -8,6 +8,7 @@
 #endif
 
 #include "out.h"
+#include "text.h"
 
 struct out {
 	enum out_format format;
@@ -27,28 +28,41 @@ static void *need(void *memory)
 	return memory;
 }
 
-static void csv_text(const char *text)
+/*
+ * RFC 4180, one line per row. What begins with one of these is a formula to a
+ * spreadsheet: not with a ' before it.
+ */
+static void csv_text(const char *name)
 {
-	if (!text[strcspn(text, ",\"\r\n")]) {
-		fputs(text, stdout);
+	char text[TEXT_SHOWN(strlen(name) + 1)];
+	const char *c = text;
+
+	text_line(name, text, sizeof(text));
+	if (!text[strcspn(text, ",\"")]) {
+		printf("%s%s", *text && strchr("=+-@'", *text) ? "'" : "", text);
 		return;
 	}
 	putchar('"');
-	for (; *text; text++) {
-		if (*text == '"')
+	if (strchr("=+-@'", *c))
+		putchar('\'');
+	for (; *c; c++) {
+		if (*c == '"')
 			putchar('"');
-		putchar(*text);
+		putchar(*c);
 	}
 	putchar('"');
 }
 
 /* Values of the table are kept: its columns are as wide as the widest. */
-static void table_text(struct out *out, const char *text)
+static void table_text(struct out *out, const char *name)
 {
+	char text[TEXT_SHOWN(strlen(name) + 1)];
+
 	if (out->count == out->room) {
 		out->room = out->room ? 2 * out->room : 256;
 		out->cells = need(realloc(out->cells, out->room * sizeof(*out->cells)));
 	}
+	text_shown(name, text, sizeof(text));
 	out->cells[out->count++] = need(strdup(text));
 }
 
@@ -99,13 +113,39 @@ static void json_cell(struct out *out, const char *key, enum cell_kind kind,
 	json_object_object_add(out->row, key, value);
 }
 
+/* Names are exact: what must not reach a terminal is escaped as JSON does it. */
+static void json_write(json_object *object, int flags)
+{
+	const char *c = json_object_to_json_string_ext(object, flags |
+						       JSON_C_TO_STRING_NOSLASHESCAPE);
+	uint32_t code;
+	size_t bytes;
+
+	for (; *c; c += bytes) {
+		bytes = text_character(c, &code);
+		if (!bytes) {
+			/* json-c does not look: a replacement for what is no UTF-8 */
+			fputs("\\ufffd", stdout);
+			bytes = 1;
+		} else if (code < 0x7f || !text_hidden(code)) {
+			fwrite(c, 1, bytes, stdout);
+		} else if (code < 0x10000) {
+			printf("\\u%04x", code);
+		} else {
+			code -= 0x10000;
+			printf("\\u%04x\\u%04x", 0xd800 + (code >> 10),
+			       0xdc00 + (code & 0x3ff));
+		}
+	}
+	putchar('\n');
+}
+
 static void json_row(struct out *out)
 {
 	if (out->format == OUT_JSON) {
 		json_object_array_add(out->rows, out->row);
 	} else {
-		puts(json_object_to_json_string_ext(out->row, JSON_C_TO_STRING_PLAIN |
-						    JSON_C_TO_STRING_NOSLASHESCAPE));
+		json_write(out->row, JSON_C_TO_STRING_PLAIN);
 		json_object_put(out->row);
 	}
 	out->row = NULL;
@@ -122,8 +162,10 @@ static void cell(struct out *out, enum cell_kind kind, const char *text)
 	if (out->format == OUT_CSV && column->key) {
 		if (comma)
 			putchar(',');
-		if (kind != CELL_NONE)
+		if (kind == CELL_TEXT)
 			csv_text(text);
+		else
+			fputs(text, stdout);
 		comma = true;
 	}
 #ifdef HAVE_JSON
@@ -174,10 +216,12 @@ static void write_line(const struct out_column **columns, const int *width,
 		const char *text = cells ? cells[i] : columns[i]->title;
 		bool last = i == n - 1;
 
+		const int blanks = width[i] - (int)text_width(text);
+
 		if (columns[i]->right)
-			printf("%*s", width[i], text);
+			printf("%*s%s", blanks, "", text);
 		else
-			printf("%-*s", last ? 0 : width[i], text);
+			printf("%s%*s", text, last ? 0 : blanks, "");
 		fputs(last ? "\n" : "  ", stdout);
 	}
 }
@@ -196,7 +240,7 @@ static void write_table(struct out *out)
 		width[n++] = strlen(out->columns[i].title);
 	}
 	for (row = 0; row < out->count; row++) {
-		len = strlen(out->cells[row]);
+		len = text_width(out->cells[row]);
 		if (width[row % n] < len)
 			width[row % n] = len;
 	}
@@ -213,9 +257,7 @@ void out_close(struct out *out)
 		write_table(out);
 #ifdef HAVE_JSON
 	if (out->format == OUT_JSON) {
-		puts(json_object_to_json_string_ext(out->rows, JSON_C_TO_STRING_PRETTY |
-						    JSON_C_TO_STRING_SPACED |
-						    JSON_C_TO_STRING_NOSLASHESCAPE));
+		json_write(out->rows, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED);
 		json_object_put(out->rows);
 	}
 #endif

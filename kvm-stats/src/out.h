@@ -10,6 +10,7 @@ enum out_format {
 	OUT_CSV,	/* RFC 4180, with a line of keys */
 	OUT_JSON,	/* an array of objects */
 	OUT_JSON_LINES,	/* an object per line */
+	OUT_SELECTORS,	/* of VMs, a line each: not of struct out */
 };
 
 struct out_column {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "screen.h"
+#include "text.h"
 
 #define HEAD_LINES	3	/* head, sums, titles */
 
@@ -68,7 +69,7 @@ static void put_line(int row, const char *text, bool reverse)
 	if (reverse)
 		attron(A_REVERSE);
 	move(row, 0);
-	addnstr(text, COLS);
+	addnstr(text, text_fit(text, COLS));
 	if (reverse) {
 		for (int at = getcurx(stdscr); at < COLS && getcury(stdscr) == row; at++)
 			mvaddch(row, at, ' ');
@@ -166,9 +167,11 @@ static bool type_key(struct screen *s, int key)
 	} else if (key == 27) {
 		s->typing = false;
 	} else if (key == KEY_BACKSPACE || key == 127 || key == '\b') {
-		if (len)
-			s->typed[len - 1] = '\0';
-	} else if (key > ' ' && key < 127 && len + 1 < sizeof(s->typed)) {
+		/* a character of several bytes as a whole */
+		while (len && (s->typed[--len] & 0xc0) == 0x80)
+			;
+		s->typed[len] = '\0';
+	} else if (key >= ' ' && key < 256 && key != 127 && len + 1 < sizeof(s->typed)) {
 		s->typed[len] = key;
 		s->typed[len + 1] = '\0';
 	}

@@ -123,14 +123,14 @@ int command_show(const struct settings *settings)
 	int i, status;
 
 	if (!settings->nr_words)
-		errx(STATUS_USAGE, "show which VM? (kvm-stats list names them; '*': all)");
-	app_check_selectors(settings->words, 1);
+		errx(STATUS_USAGE, "show needs a SELECTOR ('kvm-stats list' has the names, '*' is all VMs)");
 	for (i = 1; i < settings->nr_words; i++) {
 		wrong = text_bad_glob(settings->words[i]);
 		if (wrong)
-			errx(STATUS_USAGE, "the pattern '%s' %s", settings->words[i], wrong);
+			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->words[i], wrong);
 	}
 	k = app_open();
+	app_check_selectors(k, settings->words, 1);
 	view.out = out_open(settings->format, columns);
 	for (vm = kvmstats_first(k); vm; vm = vm->next) {
 		if (!app_selects(settings->words, 1, vm))

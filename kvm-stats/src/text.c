@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "text.h"
 
@@ -168,6 +169,134 @@ void text_short(uint64_t rate, char *buf)
 void text_permille(unsigned int permille, char *buf)
 {
 	put_decimal(permille, 1, buf);
+}
+
+size_t text_character(const char *text, uint32_t *code)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const unsigned char *c = (const unsigned char *)text;
+	size_t i, n = c[0] < 0x80 ? 1 : c[0] < 0xc0 ? 0 : c[0] < 0xe0 ? 2 :
+		      c[0] < 0xf0 ? 3 : c[0] < 0xf8 ? 4 : 0;
+
+	*code = n == 1 ? c[0] : c[0] & (0x7f >> n);
+	for (i = 1; i < n; i++) {
+		if ((c[i] & 0xc0) != 0x80)
+			return 0;
+		*code = *code << 6 | (c[i] & 0x3f);
+	}
+	if (!*code || !n || *code < least[n] || *code > 0x10ffff ||
+	    (*code >= 0xd800 && *code < 0xe000))
+		return 0;
+	return n;
+}
+
+size_t text_put(uint32_t code, char *to)
+{
+	size_t i, n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+
+	for (i = n - 1; i; i--, code >>= 6)
+		to[i] = 0x80 | (code & 0x3f);
+	to[0] = n == 1 ? code : (0xf0 << (4 - n) & 0xff) | code;
+	return n;
+}
+
+bool text_hidden(uint32_t code)
+{
+	/* controls, marks of direction, joiners, and blanks that are not U+0020 */
+	static const struct {
+		uint32_t first, last;
+	} hidden[] = {
+		{ 0x00, 0x1f }, { 0x7f, 0xa0 }, { 0xad, 0xad }, { 0x34f, 0x34f },
+		{ 0x61c, 0x61c }, { 0x115f, 0x1160 }, { 0x1680, 0x1680 },
+		{ 0x17b4, 0x17b5 }, { 0x180b, 0x180f }, { 0x2000, 0x200f },
+		{ 0x2028, 0x202f }, { 0x205f, 0x206f }, { 0x2800, 0x2800 },
+		{ 0x3000, 0x3000 }, { 0x3164, 0x3164 }, { 0xfe00, 0xfe0f },
+		{ 0xfeff, 0xfeff }, { 0xffa0, 0xffa0 }, { 0xfff0, 0xfffb },
+		{ 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(hidden) / sizeof(*hidden); i++) {
+		if (code >= hidden[i].first && code <= hidden[i].last)
+			return true;
+	}
+	return false;
+}
+
+static void escape(const char *name, char *to, size_t size, bool terminal)
+{
+	const char *c = name;
+	char text[16];
+	uint32_t code;
+	size_t bytes, n = 0;
+
+	for (; *c; c += bytes) {
+		bytes = text_character(c, &code);
+		if (!bytes) {
+			bytes = 1;
+			snprintf(text, sizeof(text), "\\x%02x", (unsigned char)*c);
+		} else if (text_hidden(code) ||
+			   (terminal && code == ' ' &&
+			    (c == name || !c[1] || c[1] == ' ')) ||
+			   /* what it cannot show; what would join the column before */
+			   (terminal && code >= 0x80 && wcwidth(code) < (c == name))) {
+			snprintf(text, sizeof(text), code < 0x80 ? "\\x%02x" :
+				 code < 0x10000 ? "\\u%04x" : "\\U%08x", code);
+		} else {
+			snprintf(text, sizeof(text), "%.*s", (int)bytes, c);
+		}
+		if (n + strlen(text) >= size)
+			break;
+		strcpy(to + n, text);
+		n += strlen(text);
+	}
+	to[n] = '\0';
+}
+
+void text_shown(const char *name, char *to, size_t size)
+{
+	escape(name, to, size, true);
+}
+
+void text_line(const char *name, char *to, size_t size)
+{
+	escape(name, to, size, false);
+}
+
+/* Columns up to end, or of as much as fits into width of them: bytes are returned. */
+static size_t measure(const char *shown, unsigned int width, unsigned int *columns)
+{
+	const char *c = shown;
+	uint32_t code;
+	size_t bytes;
+	int wide;
+
+	for (*columns = 0; *c; c += bytes) {
+		bytes = text_character(c, &code);
+		wide = bytes ? wcwidth(code) : 1;
+		if (wide < 0)
+			wide = 1;
+		if (*columns + wide > width)
+			break;
+		*columns += wide;
+		bytes += !bytes;
+	}
+	return c - shown;
+}
+
+unsigned int text_width(const char *shown)
+{
+	unsigned int columns;
+
+	measure(shown, -1, &columns);
+	return columns;
+}
+
+size_t text_fit(const char *shown, unsigned int width)
+{
+	unsigned int columns;
+
+	return measure(shown, width, &columns);
 }
 
 const char *text_bad_glob(const char *glob)

@@ -36,6 +36,32 @@ void text_short(uint64_t rate, char *buf);
 /* tenths of a per cent */
 void text_permille(unsigned int permille, char *buf);
 
+/*
+ * Names are chosen by others and may have anything in them. Bytes of the UTF-8
+ * character at the start of text and its number; 0: it is none, or the end.
+ */
+size_t text_character(const char *text, uint32_t *code);
+
+/* The other way round: up to 4 bytes, without a 0 at the end */
+size_t text_put(uint32_t code, char *to);
+
+/*
+ * A name as a terminal may show it: \x1b, \u202e... instead of what moves the
+ * cursor, turns around or hides what follows, or cannot be seen; of what
+ * looks like a blank, too, unless it is a single one inside. To text_line(), for
+ * programs, it does not matter what the terminal can show.
+ */
+#define TEXT_SHOWN(size)	(4 * (size))	/* room for any name of this size */
+void text_shown(const char *name, char *to, size_t size);
+void text_line(const char *name, char *to, size_t size);
+
+/* Must this character not be written as it is, whoever reads it? */
+bool text_hidden(uint32_t code);
+
+/* Columns of what text_shown() wrote, and how many bytes of it fit into some. */
+unsigned int text_width(const char *shown);
+size_t text_fit(const char *shown, unsigned int width);
+
 /* What is wrong with a pattern of glob(7), NULL: nothing */
 const char *text_bad_glob(const char *glob);
 

@@ -26,8 +26,8 @@ int command_top(const struct settings *settings)
 	uint64_t next;
 	int status;
 
-	app_check_selectors(settings->words, settings->nr_words);
 	k = app_open();
+	app_check_selectors(k, settings->words, settings->nr_words);
 	view_init(&view, settings);
 	if (screen_run(&view, k)) {
 		view_free(&view);

@@ -101,8 +101,8 @@ static void add_line(struct view *view, char *text, unsigned int width,
 		view->lines = need(realloc(view->lines,
 					   view->room * sizeof(*view->lines)));
 	}
-	if (width && strlen(text) > width)
-		text[width] = '\0';
+	if (width)
+		text[text_fit(text, width)] = '\0';
 	view->lines[view->count++] = (struct view_line){ text, vm, vcpu };
 }
 
@@ -154,14 +154,24 @@ static int compare_items(const void *x, const void *y)
 	return order ? order : (a->vcpu > b->vcpu) - (a->vcpu < b->vcpu);
 }
 
-static bool passes_filter(const struct view *view, const struct kvmstats_vm *vm)
+static char *shown_label(const struct kvmstats_vm *vm, char *buf)
 {
 	char label[LABEL_SIZE];
+
+	text_shown(app_label(vm, label), buf, TEXT_SHOWN(LABEL_SIZE));
+	return buf;
+}
+
+static bool passes_filter(const struct view *view, const struct kvmstats_vm *vm)
+{
+	char label[LABEL_SIZE], shown[TEXT_SHOWN(LABEL_SIZE)];
 
 	if (!app_selects(view->settings->words, view->settings->nr_words, vm))
 		return false;
 	app_label(vm, label);
+	shown_label(vm, shown);
 	return !*view->filter || strstr(label, view->filter) ||
+	       strstr(shown, view->filter) ||
 	       !fnmatch(view->filter, label, 0);
 }
 
@@ -181,6 +191,17 @@ static void rate(bool has, uint64_t growth, uint64_t elapsed, char *buf)
 		strcpy(buf, "-");
 }
 
+#define CELL_SIZE	(TEXT_SHOWN(LABEL_SIZE) + 16)
+
+/* text in this many columns, what is too long is cut */
+static int put_left(char *to, const char *text, unsigned int width)
+{
+	const int bytes = text_fit(text, width);
+	int n = sprintf(to, "%.*s", bytes, text);
+
+	return n + sprintf(to + n, "%*s", (int)(width - text_width(to)), "");
+}
+
 static void cell(const struct item *item, unsigned int column, char *buf)
 {
 	const struct kvmstats_activity *a = item->activity;
@@ -192,7 +213,7 @@ static void cell(const struct item *item, unsigned int column, char *buf)
 		if (vcpu)
 			snprintf(buf, LABEL_SIZE, "vcpu%u", vcpu->id);
 		else
-			app_label(vm, buf);
+			shown_label(vm, buf);
 		if (vm->ended)
 			strcat(buf, " (ended)");
 		break;
@@ -203,7 +224,7 @@ static void cell(const struct item *item, unsigned int column, char *buf)
 			sprintf(buf, "%d", vcpu ? vcpu->tid : vm->pid);
 		break;
 	case COLUMN_VMM:
-		snprintf(buf, LABEL_SIZE, "%.10s", vm->who.vmm);
+		text_shown(vm->who.vmm, buf, CELL_SIZE);
 		break;
 	case COLUMN_VCPUS:
 		sprintf(buf, "%u", vm->vcpus);
@@ -271,7 +292,7 @@ static unsigned int choose_columns(const struct view *view, unsigned int width,
 
 static char *make_line(const struct item *item, const bool *shown, unsigned int name)
 {
-	char line[LINE_MAX_SIZE], text[LABEL_SIZE + 16];
+	char line[LINE_MAX_SIZE] = "", text[CELL_SIZE];
 	unsigned int i;
 	int n = 0;
 
@@ -283,9 +304,9 @@ static char *make_line(const struct item *item, const bool *shown, unsigned int 
 		else
 			strcpy(text, columns[i].title);
 		if (i == COLUMN_NAME)
-			n += sprintf(line + n, "%-*.*s", name, name, text);
+			n += put_left(line + n, text, name);
 		else if (i == COLUMN_VMM)
-			n += sprintf(line + n, " %-*s", columns[i].width, text);
+			n += put_left(strcat(line + n, " ") + 1, text, columns[i].width) + 1;
 		else
 			n += sprintf(line + n, " %*s", columns[i].width, text);
 	}
@@ -295,14 +316,14 @@ static char *make_line(const struct item *item, const bool *shown, unsigned int 
 static void make_lines(struct view *view, struct item *items, unsigned int n,
 		       unsigned int width)
 {
-	char label[LABEL_SIZE + 16];
+	char label[CELL_SIZE];
 	bool shown[COLUMNS_COUNT];
 	unsigned int i, name = 0;
 
 	for (i = 0; i < n; i++) {
 		cell(&items[i], COLUMN_NAME, label);
-		if (strlen(label) > name)
-			name = strlen(label);
+		if (text_width(label) > name)
+			name = text_width(label);
 	}
 	name = choose_columns(view, width, name, shown);
 	view->titles = make_line(NULL, shown, name);
@@ -365,7 +386,7 @@ static void make_vm(struct view *view, const struct kvmstats *k, unsigned int wi
 {
 	const struct kvmstats_vm *vm = view->vm;
 	struct item *items = need(calloc(vm->vcpus + 1, sizeof(*items)));
-	char label[LABEL_SIZE];
+	char label[TEXT_SHOWN(LABEL_SIZE)], vmm[64], machine[512];
 	unsigned int i;
 
 	for (i = 0; i < vm->vcpus; i++)
@@ -373,13 +394,15 @@ static void make_vm(struct view *view, const struct kvmstats *k, unsigned int wi
 	items[0] = (struct item){ vm, -1, &vm->sum };
 	sort_column = view->sort;
 	qsort(items + 1, vm->vcpus, sizeof(*items), compare_items);
+	text_shown(vm->who.vmm, vmm, sizeof(vmm));
+	text_shown(vm->who.machine, machine, sizeof(machine));
 	view->head = format("%s: %s %d, %u vCPU%s, source %s, by %s%s",
-			    app_label(vm, label), vm->who.vmm, vm->pid, vm->vcpus,
+			    shown_label(vm, label), vmm, vm->pid, vm->vcpus,
 			    vm->vcpus == 1 ? "" : "s", kvmstats_source(k),
 			    columns[view->sort].title,
 			    vm->ended ? ", ENDED: the last values" : "");
 	view->sums = format("%s%s%s%s%s", vm->who.uuid, *vm->who.uuid ? "  " : "",
-			    vm->who.machine, *vm->who.pod ? "  pod " : "", vm->who.pod);
+			    machine, *vm->who.pod ? "  pod " : "", vm->who.pod);
 	make_lines(view, items, vm->vcpus + 1, width);
 	free(items);
 }
@@ -442,7 +465,8 @@ static void make_statistics(struct view *view, const struct kvmstats *k,
 	const struct kvmstats_table *vms = kvmstats_table(k, KVMSTATS_VM);
 	const struct kvmstats_table *vcpus = kvmstats_table(k, KVMSTATS_VCPU);
 	const struct kvmstats_vm *vm = view->vm;
-	char value[TEXT_SIZE], unit[TEXT_SIZE], growth[TEXT_SIZE], label[LABEL_SIZE];
+	char value[TEXT_SIZE], unit[TEXT_SIZE], growth[TEXT_SIZE];
+	char label[TEXT_SHOWN(LABEL_SIZE)];
 	struct statistic *list;
 	unsigned int i, n = 0;
 
@@ -459,7 +483,7 @@ static void make_statistics(struct view *view, const struct kvmstats *k,
 	}
 	qsort(list, n, sizeof(*list), compare_statistics);
 
-	app_label(vm, label);
+	shown_label(vm, label);
 	view->head = vcpu ? format("%s: vcpu%u, statistics, the most active first",
 				   label, vcpu->id) :
 			    format("%s: statistics of the VM and sums of its vCPUs, the most active first",

@@ -60,6 +60,34 @@ static void try_file(const uint8_t *data, size_t size)
 	kvmstats_free_table(table);
 }
 
+/* It is UTF-8, and nothing of it gets to a terminal as it is. */
+static void try_name(const char *name)
+{
+	char shown[TEXT_SHOWN(sizeof(((struct kvmstats_who *)0)->name))];
+	char cut[sizeof(shown)];
+	const char *c;
+	uint32_t code;
+	size_t n;
+
+	for (c = name; *c; c += n) {
+		n = text_character(c, &code);
+		if (!n)
+			abort();
+	}
+	text_shown(name, shown, sizeof(shown));
+	for (c = shown; *c; c += n) {
+		n = text_character(c, &code);
+		if (!n || code < ' ' || (code >= 0x7f && code < 0xa0) || code == 0x202e)
+			abort();
+	}
+	for (n = 0; n < 20; n++) {
+		memcpy(cut, shown, sizeof(cut));
+		cut[text_fit(cut, n)] = '\0';
+		if (text_width(cut) > n)
+			abort();
+	}
+}
+
 /* comm, cgroup and command line, with a '\n' between */
 static void try_who(const uint8_t *data, size_t size)
 {
@@ -73,8 +101,9 @@ static void try_who(const uint8_t *data, size_t size)
 	cgroups = next ? strsep(&next, "\t") : NULL;
 	who_from(comm, next ? next : "", next ? text + size - next : 0,
 		 cgroups ? cgroups : "", &who);
-	if (!memchr(who.name, '\0', sizeof(who.name)) || strpbrk(who.name, "\033\n "))
+	if (!memchr(who.name, '\0', sizeof(who.name)))
 		abort();
+	try_name(who.name);
 	free(text);
 }
 
