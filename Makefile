@@ -1,26 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What a person types. Each goal is one script; the scripts say more.
 
-# The base kernel: a tree you already have, or Debian's package.
+# What the series are for: a folder of patches/.
+override BASE := $(or $(BASE),$(file <patches/default))
+BASES := $(notdir $(patsubst %/base,%,$(wildcard patches/*/base)))
+$(if $(filter-out $(BASES),$(BASE)),$(error no base '$(BASE)', there are: $(BASES)))
+# Its source: a tree you already have, or Debian's package.
 LINUX_SRC ?=
-# The kernels of the lab to check; see lab/kernels.
-ALL_KERNELS := $(sort $(basename $(notdir $(wildcard lab/kernels/*.record))))
+# The kernels of the lab to check, of those that the base names.
+OF_BASE = $(shell sed -n 's/^$(1) *= *//p' patches/$(BASE)/base)
+ALL_KERNELS := $(call OF_BASE,kernels)
 KERNELS ?= $(ALL_KERNELS)
 UNKNOWN := $(filter-out $(ALL_KERNELS),$(KERNELS))
 $(if $(UNKNOWN),$(error no kernel '$(UNKNOWN)', there are: $(ALL_KERNELS)))
-export LINUX_SRC KERNELS
+export BASE LINUX_SRC KERNELS
 # What the scripts themselves need; the lab installs what its kernels need.
 NEEDED := git python3 xz-utils
 
 help:
-	@echo 'The KVM statistics file descriptor for Linux 5.10, and the lab that boots it.'
+	@echo 'The KVM statistics file descriptor for Linux $(BASE), and the lab that boots it.'
 	@echo
 	@echo '  make demo             see the statistics of a running guest'
 	@echo '  make check            run all tests on all kernels'
 	@echo
-	@echo '  make tree             make the kernel tree build/linux: a commit per patch, a branch per series'
-	@echo '  make import           bring the commits of build/linux back into the repository'
-	@echo '  make series           export each series for git am into build/series'
+	@echo '  make tree             make the kernel tree build/$(BASE)/linux: a commit per patch, a branch per series'
+	@echo '  make import           bring the commits of build/$(BASE)/linux back into the repository'
+	@echo '  make series           export each series for git am into build/$(BASE)/series'
 	@echo '  make bench            count the instructions of opening and reading'
 	@echo '  make check-bisect     build every patch on every kernel'
 	@echo '  make check-warnings   compile KVM with W=1 and sparse on every kernel'
@@ -28,13 +33,14 @@ help:
 	@echo '  make check-migration  migrate and restore a Linux guest in the middle of perf stat'
 	@echo '  make check-mutants    break KVM here and there: some test has to see it; takes an hour'
 	@echo '  make soak             ten million operations on statistics files of all kinds'
-	@echo '  make check-NAME       run one check: $(filter-out all long mutants,$(notdir $(wildcard checks/*)))'
+	@echo '  make check-NAME       run one check: $(filter-out all long,$(notdir $(wildcard checks/*)))'
 	@echo '  make record-debugfs   record what the base kernels have in debugfs'
 	@echo '  make clean            remove build/'
 	@echo
 	@echo '  lab/run KERNEL -- PROGRAM ARG...   run a static program on a kernel of the lab'
 	@echo
-	@echo 'LINUX_SRC = $(or $(LINUX_SRC),(none: the package linux-source-5.10))'
+	@echo 'BASE      = $(BASE) (there are: $(BASES))'
+	@echo 'LINUX_SRC = $(or $(LINUX_SRC),(none: the package $(call OF_BASE,package)))'
 	@echo 'KERNELS   = $(KERNELS)'
 
 demo: tree

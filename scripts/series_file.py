@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The series in patches/5.10/: how a patch is written, and the git tree of them.
+"""The series of a base, in patches/BASE: how a patch is written, and the git tree of them.
 
 The file `series` lists the series, one name per line, each on top of the one
 before. Each is a folder of that name with its cover-letter (a subject, an empty
@@ -23,21 +23,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent
-PATCHES = TOP / "patches" / "5.10"
-TREE = TOP / "build" / "linux"
-LIST = (PATCHES / "series").relative_to(TOP)
+import base_file
+from base_file import TOP, TREE, Invalid
+
+PATCHES = base_file.FOLDER
+LIST = Path("patches", base_file.NAME, "series")
 # The tag of the base kernel in the tree.
 BASE = "base"
-
-
-class Invalid(Exception):
-    """What is wrong with the input, in one line."""
 
 
 def run(main):
     """Call main; what is wrong with the input is one line and exit 2."""
     try:
+        base_file.values()
         sys.exit(main())
     except Invalid as problem:
         print(f"{Path(sys.argv[0]).name}: {problem}", file=sys.stderr)
@@ -99,7 +97,7 @@ class Patch:
 
 
 class Series:
-    """One folder of patches/5.10."""
+    """One folder of patches/BASE."""
 
     def __init__(self, name):
         self.name = name
@@ -127,15 +125,17 @@ def names():
         if found.count(name) > 1:
             raise Invalid(f"{LIST}: {name} is listed twice")
     for folder in sorted(PATCHES.iterdir()):
-        if folder.is_dir() and folder.name not in found:
+        if (folder.is_dir() and folder.name not in found
+                and folder.name not in base_file.OTHER_FOLDERS):
             raise Invalid(f"{LIST} does not list the folder {folder.name}")
     return found
 
 
 def all_series():
-    """All of them, in their order; a patch is in one of them, once."""
+    """All of them, in their order; a patch is in one of them, once, and so is what
+    introduces a file."""
     found = [Series(name) for name in names()]
-    seen = {}
+    seen, introduced = {}, {}
     for series in found:
         for patch in series.patches:
             where = f"{series.name}/{patch.name}"
@@ -143,4 +143,8 @@ def all_series():
                 other = seen.setdefault(key, where)
                 if other != where:
                     raise Invalid(f"{other} and {where} are the same patch: {key}")
+            for name in patch.new_files:
+                if name in introduced:
+                    raise Invalid(f"{introduced[name]} and {where} both introduce {name}")
+                introduced[name] = where
     return found

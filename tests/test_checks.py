@@ -47,9 +47,18 @@ class All(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.top = Path(folder.name)
-        shutil.copytree(TOP / "lab", self.top / "lab")
+        for room in "lab", "scripts":
+            shutil.copytree(TOP / room, self.top / room)
+        (self.top / "patches/1.0").mkdir(parents=True)
+        (self.top / "patches/default").write_text("1.0\n")
+        self.base()
         (self.top / "checks/long").mkdir(parents=True)
         shutil.copy(TOP / "checks/all", self.top / "checks")
+
+    def base(self, skipped=""):
+        """The file of the base."""
+        (self.top / "patches/1.0/base").write_text(
+            f"package = p\nsuites = s\nversion = 1.0*\nkernels =\nskip_checks = {skipped}\n")
 
     def add(self, name, text, mode=0o755):
         """A check in bash."""
@@ -75,7 +84,7 @@ class All(unittest.TestCase):
         self.assertNotIn("noise", lines)
         self.assertIn("two: busy", stderr)
         self.assertIn("noise",
-                      (self.top / "build/logs/check-two.log").read_text())
+                      (self.top / "build/1.0/logs/check-two.log").read_text())
 
     def test_all_passed(self):
         self.add("one", "echo PASS one; echo 1 passed, 0 failed")
@@ -88,6 +97,17 @@ class All(unittest.TestCase):
         lines = self.run_all("two")[1]
         self.assertIn("PASS two", lines)
         self.assertNotIn("PASS one", lines)
+
+    def test_skipped(self):
+        """What the base skips runs when it is named; the base cannot skip what is none."""
+        for name in "one", "two":
+            self.add(name, f"echo PASS {name}; echo 1 passed, 0 failed")
+        self.base("two")
+        self.assertNotIn("PASS two", self.run_all()[1])
+        self.assertIn("PASS one", self.run_all()[1])
+        self.assertIn("PASS two", self.run_all("two")[1])
+        self.base("three")
+        self.assertIn("base 1.0: skip_checks: no check 'three'", self.complaint())
 
     def test_what_does_not_fit(self):
         """A check that dies, counts wrong, says nothing or ends otherwise."""
@@ -136,6 +156,10 @@ class ResultSh(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "lab/host").mkdir(parents=True)
             shutil.copy(TOP / "lab/host/result.sh", f"{folder}/lab/host")
+            (Path(folder) / "scripts").mkdir()
+            base = Path(folder) / "scripts/base"
+            base.write_text("#!/bin/sh\necho 1.0\n")
+            base.chmod(0o755)
             check = Path(folder) / "one"
             check.write_text("set -euo pipefail\n"
                              f". {folder}/lab/host/result.sh\n{text}\n")

@@ -15,6 +15,7 @@ TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "lab/host"))
 
 import records  # noqa: E402
+from records import base_file  # noqa: E402
 
 
 class Parser(unittest.TestCase):
@@ -41,6 +42,34 @@ class Parser(unittest.TestCase):
             with self.subTest(kernel=name):
                 record = records.Record(name)
                 self.assertTrue(record.fragments[1].is_file())
+
+    def test_every_record_is_for_some_base(self):
+        """And every base names kernels and checks that there are."""
+        found = set()
+        for base in base_file.names():
+            values = base_file.lines(TOP / "patches" / base / "base", base_file.KEYS)
+            found.update(values["kernels"].split())
+            for check in values["skip_checks"].split():
+                self.assertTrue((TOP / "checks" / check).is_file(), check)
+        self.assertEqual(found, {path.stem for path in records.KERNELS.glob("*.record")})
+
+    def test_options_of_a_base(self):
+        """Its fragment comes after those of the lab."""
+        (self.folder / "common.config").write_text("")
+        with unittest.mock.patch.object(records, "PARTICULAR", self.folder):
+            record = records.Record(records.names()[0])
+            self.assertEqual([path.parent for path in record.fragments[-2:]],
+                             [records.KERNELS, self.folder])
+
+    def test_kernel_of_no_base(self):
+        """It is as unknown as one that has no record; one without record is named."""
+        with unittest.mock.patch.object(base_file, "values", lambda: {"kernels": "mips x"}):
+            with self.assertRaisesRegex(records.Invalid, "no kernel 'x' in lab/kernels"):
+                records.names()
+        with unittest.mock.patch.object(base_file, "values", lambda: {"kernels": "mips"}):
+            with self.assertRaisesRegex(records.Invalid,
+                                        "no kernel 'i386', there are: mips$"):
+                records.path("i386")
 
     def test_defaults(self):
         values = self.parse(self.good)
@@ -169,6 +198,20 @@ class Commands(unittest.TestCase):
         self.assertIn("no kernel 'vax', there are: arm64", done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1)
 
+    def test_unknown_base(self):
+        for command in ("lab/build", "lab/run", "lab/record-debugfs", "lab/install",
+                        "checks/kernels", "checks/all", "checks/long/mutants"):
+            with self.subTest(command=command):
+                text = self.complaint(command, "x86_64", BASE="9.9")
+                self.assertEqual(text.count("\n"), 1, text)
+                self.assertIn("no base '9.9', there are: ", text)
+
+    def test_unknown_base_of_make(self):
+        done = subprocess.run(["make", "-nC", TOP, "check", "BASE=9.9"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
+        self.assertIn("no base '9.9', there are: ", done.stderr)
+
     def test_unknown_option(self):
         for command in ("lab/build", "lab/run", "lab/record-debugfs",
                         "checks/kernels", "checks/all", "checks/consumers"):
@@ -202,10 +245,11 @@ class Copy(unittest.TestCase):
     def setUp(self):
         self.top = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.top)
-        for folder in ("lab", "scripts"):
+        for folder in ("lab", "scripts", "patches"):
             shutil.copytree(TOP / folder, self.top / folder)
-        (self.top / "build").mkdir()
-        (self.top / "build/linux").symlink_to(TOP / "build/linux")
+        made = records.OF_BASE.relative_to(TOP)
+        (self.top / made).mkdir(parents=True)
+        (self.top / made / "linux").symlink_to(TOP / made / "linux")
 
     def build(self, kernel):
         done = subprocess.run([self.top / "lab/build", kernel],

@@ -3,6 +3,7 @@
 """The way from patches to a tree and back, on a kernel of three files."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +13,13 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 
 MAKEFILE = "VERSION = 5\nPATCHLEVEL = 10\nSUBLEVEL = 7\n"
+BASE = """# A comment.
+package = linux-source-5.10
+suites = one one-security
+version = 5.10.*
+kernels =
+skip_checks =
+"""
 LINES = "".join(f"line {n}\n" for n in range(1, 30))
 
 EDIT = """KVM: stats: Change a line
@@ -56,7 +64,7 @@ def edit(subject, number):
             + "".join(lines))
 
 
-class Series(unittest.TestCase):
+class Repository(unittest.TestCase):
     """Each test has a repository and a base kernel of its own."""
 
     def setUp(self):
@@ -69,6 +77,8 @@ class Series(unittest.TestCase):
             (self.patches / name / "cover-letter").write_text(
                 f"The {name} series\n\nWhat it is for.\n")
         (self.patches / "series").write_text("first\nsecond\n")
+        (self.patches / "base").write_text(BASE)
+        (self.repo / "patches/default").write_text("5.10\n")
         shutil.copytree(TOP / "scripts", self.repo / "scripts")
         (self.repo / "virt").mkdir()
         (self.repo / "virt/new.c").write_text("one\nzwei\n")
@@ -91,7 +101,7 @@ class Series(unittest.TestCase):
         return {path.relative_to(self.patches): path.read_text()
                 for path in self.patches.rglob("*") if path.is_file()}
 
-    def run_script(self, name, *args):
+    def run_script(self, name, *args, **variables):
         """Its exit status and all it said."""
         done = subprocess.run([self.repo / "scripts" / name, *args], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -101,20 +111,25 @@ class Series(unittest.TestCase):
                                    "GIT_CONFIG_KEY_0": "user.name",
                                    "GIT_CONFIG_VALUE_0": "a",
                                    "GIT_CONFIG_KEY_1": "user.email",
-                                   "GIT_CONFIG_VALUE_1": "a@b"})
+                                   "GIT_CONFIG_VALUE_1": "a@b",
+                                   "BASE": "", **variables})
         return done.returncode, done.stdout
 
     def show(self, revision, path):
         """A file as a commit of the made tree has it."""
-        return subprocess.run(["git", "-C", self.repo / "build/linux", "show",
+        return subprocess.run(["git", "-C", self.repo / "build/5.10/linux", "show",
                                f"{revision}:{path}"], text=True, check=True,
                               stdout=subprocess.PIPE).stdout
 
     def git(self, *args):
         """git in the made tree, as somebody; what it said."""
-        return subprocess.run(["git", "-C", self.repo / "build/linux",
+        return subprocess.run(["git", "-C", self.repo / "build/5.10/linux",
                                "-c", "user.name=a", "-c", "user.email=a@b", *args],
                               text=True, check=True, stdout=subprocess.PIPE).stdout
+
+
+class Series(Repository):
+    """Patches to a tree, and back."""
 
     def test_tree(self):
         """A commit per patch, a branch per series; the introduced version of a
@@ -169,7 +184,7 @@ class Series(unittest.TestCase):
     def test_work_in_the_tree(self):
         """A commit made there is a patch here, its new file stands here."""
         self.run_script("tree")
-        tree = self.repo / "build/linux"
+        tree = self.repo / "build/5.10/linux"
         (tree / "virt/more.c").write_text("more\n")
         self.git("add", "-A")
         self.git("commit", "-qm", "KVM: stats: Add foo_bar()")
@@ -193,7 +208,7 @@ class Series(unittest.TestCase):
     def test_uncommitted(self):
         """Work that is not committed is neither lost nor brought back."""
         self.run_script("tree")
-        (self.repo / "build/linux/virt/old.c").write_text("changed\n")
+        (self.repo / "build/5.10/linux/virt/old.c").write_text("changed\n")
         for script in ("tree", "import"):
             status, said = self.run_script(script)
             self.assertEqual(status, 2)
@@ -205,7 +220,7 @@ class Series(unittest.TestCase):
         self.assertEqual(status, 2, said)
         for word in words:
             self.assertIn(word, said.splitlines()[-1])
-        self.assertFalse((self.repo / "build/linux/virt/new.c").exists())
+        self.assertFalse((self.repo / "build/5.10/linux/virt/new.c").exists())
         return said.splitlines()
 
     def test_does_not_apply(self):
@@ -213,6 +228,13 @@ class Series(unittest.TestCase):
         (self.base / "virt/old.c").write_text(LINES.replace("line 10", "line ten"))
         self.refuses("0001-KVM-stats-Change-a-line.patch", "virt/old.c",
                      "@@ -9,7 +9,7 @@")
+
+    def test_file_that_the_base_has(self):
+        """It cannot be introduced."""
+        (self.base / "virt/new.c").write_text("of the base\n")
+        status, said = self.run_script("tree")
+        self.assertEqual(status, 2, said)
+        self.assertIn("introduces virt/new.c, which the base has", said)
 
     def test_missing_new_file(self):
         """A new file that is not in the repository."""
@@ -232,6 +254,9 @@ class Series(unittest.TestCase):
                 (lambda: entry.write_text("first\nsecond\nthird\n"), ("third",)),
                 (lambda: entry.write_text("first\n"), ("second",)),
                 (lambda: entry.write_text("first\nsecond\nfirst\n"), ("twice",)),
+                (lambda: self.write("second/0003-Another", EDIT.replace("line", "row", 1)),
+                 ("first/0001-KVM-stats-Change-a-line.patch",
+                  "second/0003-Another.patch", "both introduce virt/new.c")),
                 (lambda: (self.patches / "first/cover-letter").unlink(),
                  ("first", "cover-letter")),
                 (lambda: self.write("second/0003-Another", EDIT),
@@ -258,7 +283,7 @@ class Series(unittest.TestCase):
         status, said = self.run_script("fetch-base")
         self.assertEqual(status, 2)
         self.assertIn("5.11.7", said)
-        self.assertFalse((self.repo / "build/base").exists())
+        self.assertFalse((self.repo / "build/5.10/base").exists())
 
     def test_no_kernel_tree(self):
         """LINUX_SRC of something else is one line, of every script."""
@@ -277,8 +302,122 @@ class Series(unittest.TestCase):
         for script in ("install-packages", "fetch-package", "apt-suites"):
             status, said = self.run_script(script)
             self.assertEqual((status, len(said.splitlines())), (2, 1), script)
+        for script in ("fetch-consumers", "fetch-debian-kernel", "suites"):
+            for release in "Trixie", "a/b", "a-", "-a", "a b":
+                status, said = self.run_script(script, release)
+                self.assertEqual((status, len(said.splitlines())), (2, 1), said)
+                self.assertIn(f"no release '{release}'", said)
         for script in ("import", "series"):
             self.assertEqual(self.run_script(script, "-x")[0], 2, script)
+
+    def test_suites(self):
+        """A suite beside a release needs the release; not each has security updates."""
+        for release, suites in (("trixie", "trixie trixie-security"),
+                                ("trixie-backports",
+                                 "trixie trixie-security trixie-backports"),
+                                ("trixie-security", "trixie trixie-security"),
+                                ("sid", "sid"), ("experimental", "sid experimental")):
+            self.assertEqual(self.run_script("suites", release), (0, f"{suites}\n"))
+
+    def test_bad_base(self):
+        """An unknown base, and one whose file is wrong: one line, nothing is made."""
+        file = self.patches / "base"
+        for text, name, words in (
+                (BASE, "9.9", "no base '9.9', there are: 5.10"),
+                (BASE, "../patches/5.10", "no base '../patches/5.10', there are: 5.10"),
+                (BASE + "colour = red\n", "", "5.10/base:7: unknown key 'colour'"),
+                (BASE + "package = a\n", "", "5.10/base:7: key 'package' is there twice"),
+                (BASE + "package\n", "", "5.10/base:7: not 'key = value': package"),
+                *((re.sub(f"(?m)^{key} .*\n", "", BASE), "",
+                   f"5.10/base: key '{key}' is missing") for key in (
+                       "package", "suites", "version", "kernels", "skip_checks")),
+                *((re.sub(f"(?m)^{key} .*$", f"{key} =", BASE), "",
+                   f"5.10/base: '{key}' has no value") for key in (
+                       "package", "suites", "version"))):
+            file.write_text(text)
+            for script, *args in (("tree",), ("import",), ("series",), ("base", "name"),
+                                  ("fetch-base",), ("base-tree",)):
+                with self.subTest(words=words, script=script):
+                    status, said = self.run_script(script, *args, BASE=name)
+                    self.assertEqual((status, len(said.splitlines())), (2, 1), said)
+                    self.assertIn(words, said)
+        self.assertFalse((self.repo / "build").exists())
+
+
+class TwoBases(Repository):
+    """Another base beside it, with a new file of the same overlay and one of its own."""
+
+    OTHER = {
+        "base": BASE.replace("5.10", "9.1"),
+        "series": "third\n",
+        "third/cover-letter": "The third series\n\nText.\n",
+        "third/0001-KVM-Change-a-row.patch":
+            "KVM: Change a row\n\nBecause.\n---\nNew-file: virt/new.c\n"
+            "New-file: virt/small.c\ndiff --git a/virt/rows.c b/virt/rows.c\n"
+            "--- a/virt/rows.c\n+++ b/virt/rows.c\n@@ -1,3 +1,3 @@\n"
+            " row 1\n-row 2\n+row two\n row 3\n"}
+
+    def setUp(self):
+        super().setUp()
+        self.first = self.patches
+        (self.repo / "virt/small.c").write_text("small\n")
+        self.add(self.repo / "patches/9.1", self.OTHER)
+        self.other = self.base.with_name("other")
+        self.add(self.other, {"Makefile": "VERSION = 9\nPATCHLEVEL = 1\nSUBLEVEL = 0\n",
+                              ".gitignore": "*.o\n", "virt/rows.c": "row 1\nrow 2\nrow 3\n"})
+
+    @staticmethod
+    def add(folder, files):
+        """Files by path."""
+        for path, text in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+
+    def of_other(self, script, *args):
+        """A script for the other base; what it said, it has to succeed."""
+        status, said = self.run_script(script, *args, BASE="9.1", LINUX_SRC=str(self.other))
+        self.assertEqual(status, 0, said)
+        return said
+
+    def other_git(self, *args):
+        """git in its tree."""
+        return subprocess.run(["git", "-C", self.repo / "build/9.1/linux",
+                               "-c", "user.name=a", "-c", "user.email=a@b", *args],
+                              text=True, check=True, stdout=subprocess.PIPE).stdout
+
+    def test_there_and_back(self):
+        """Both at once: tree and import of one leave the other as it is."""
+        self.assertEqual(self.run_script("tree")[0], 0)
+        self.assertIn("build/9.1/linux has the 1 patches of 1 series", self.of_other("tree"))
+        self.assertEqual(self.other_git("show", "third:virt/new.c"), "one\nzwei\n")
+        self.assertEqual(self.other_git("show", "third:virt/rows.c"), "row 1\nrow two\nrow 3\n")
+        self.assertEqual(self.show("second", "virt/new.c"), "one\nzwei\n")
+        before = {path: path.read_text() for room in ("patches", "virt")
+                  for path in (self.repo / room).rglob("*") if path.is_file()}
+        self.of_other("import")
+        self.assertEqual(self.run_script("import")[0], 0)
+        self.assertEqual(before, {path: path.read_text() for path in before})
+
+    def test_export_of_the_other(self):
+        """A folder of mails for it, too."""
+        self.of_other("tree")
+        self.of_other("series")
+        self.assertEqual(sorted(path.name for path in (
+            self.repo / "build/9.1/series/third").iterdir()),
+            ["0000-cover-letter.patch", "0001-KVM-Change-a-row.patch"])
+
+    def test_a_file_that_both_have(self):
+        """If one base has it no more it stays for the other one; its own goes."""
+        self.of_other("tree")
+        self.other_git("rm", "-q", "virt/new.c", "virt/small.c")
+        self.other_git("commit", "-q", "--amend", "--no-edit")
+        self.of_other("import")
+        self.assertTrue((self.repo / "virt/new.c").is_file())
+        self.assertFalse((self.repo / "virt/small.c").exists())
+
+    def test_unknown_is_named(self):
+        """With those that there are."""
+        self.assertIn("no base '1', there are: 5.10 9.1", self.run_script("tree", BASE="1")[1])
 
 
 if __name__ == "__main__":

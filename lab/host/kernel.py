@@ -9,6 +9,7 @@ from pathlib import Path
 
 import records
 import steps
+from records import base_file
 
 OPTION = re.compile(r"^(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$", re.M)
 
@@ -27,11 +28,10 @@ def functions():
         return "\n".join(re.findall(rf"^{sign}(.*)", text, re.M))
 
     found = set()
-    for room in ("arch", "include", "kernel", "virt"):
-        for path in (records.TOP / room).rglob("*.[ch]"):
-            found.update(begin.findall(path.read_text()))
-    for path in (records.TOP / "patches").rglob("*.patch"):
-        text = path.read_text()
+    for name in base_file.new_files():
+        if re.match(r"(arch|include|kernel|virt)/.*\.[ch]$", name):
+            found.update(begin.findall((records.TOP / name).read_text()))
+    for text in base_file.patches():
         found.update(set(begin.findall(lines(r"\+", text)))
                      - set(begin.findall(lines("-", text))))
     return found
@@ -84,7 +84,7 @@ def build(record):
         commands.append(record.make(f"M={folder}", "modules"))
     log = Path(f"{record.log}-kernel.log")
     # The compiler has all CPUs; two builds at once are no faster.
-    with steps.alone(records.BUILD / "kernels"):
+    with steps.alone(records.OF_BASE / "kernels"):
         steps.run(f"{record.title}: build the kernel", log, *commands)
     for made in (*([record.image] if record.image else [records.WITH_TYPES]),
                  *record.modules):

@@ -3,7 +3,7 @@
 
 import os
 import shutil
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import records
 import steps
@@ -23,10 +23,12 @@ def own(record):
 
 def selftests(record):
     """Those of the series that are for this kernel: paths without the .c."""
-    folder = records.TOP / "tools/testing/selftests/kvm"
+    folder = PurePath("tools/testing/selftests/kvm")
     return sorted(path.relative_to(folder).with_suffix("")
-                  for pattern in ("*.c", f"{record.kselftest}/*.c")
-                  for path in folder.glob(pattern)) if record.kselftest else []
+                  for path in map(PurePath, records.base_file.new_files())
+                  if path.suffix == ".c"
+                  and path.parent in (folder, folder / record.kselftest)
+                  ) if record.kselftest else []
 
 
 def build(record):

@@ -2,13 +2,23 @@
 """The lab's records: what one kernel needs to be built and booted."""
 
 import os
+import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "scripts"))
+
+import base_file  # noqa: E402
+from base_file import Invalid, lines  # noqa: E402
+
 LAB = TOP / "lab"
 KERNELS = LAB / "kernels"
 INSIDE = LAB / "inside"
+# What is made from the base, and what is the same for all of them.
+OF_BASE = base_file.BUILD
 BUILD = TOP / "build"
+# What a base has of its own of kernels of the lab.
+PARTICULAR = base_file.FOLDER / "kernels"
 # The object of a kernel that has debug information, for the structs of KVM: all of
 # them would take a quarter of the compiler's time.
 WITH_TYPES = "virt/kvm/kvm_main.o"
@@ -45,13 +55,16 @@ DEFAULTS = WORDS | LISTS
 LEVELS = ("guest", "vcpu", "own-tests", "build")
 
 
-class Invalid(Exception):
-    """Input that is wrong, said in one line."""
-
-
 def names(folder=KERNELS):
-    """The kernels there are."""
-    return sorted(path.stem for path in folder.glob("*.record"))
+    """The kernels there are: in lab/kernels, those that the base names."""
+    found = sorted(path.stem for path in folder.glob("*.record"))
+    if folder != KERNELS:
+        return found
+    named = base_file.values()["kernels"].split()
+    for name in named:
+        if name not in found:
+            raise Invalid(f"base {base_file.NAME}: no kernel '{name}' in lab/kernels")
+    return sorted(named)
 
 
 def chosen(user, arguments=()):
@@ -72,34 +85,16 @@ def path(name, folder=KERNELS):
     return folder / f"{name}.record"
 
 
-def lines(file):
-    """The 'key = value' lines of one record, each key once."""
-    values = {}
-    for number, line in enumerate(file.read_text().splitlines(), 1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        key, equals, value = (part.strip() for part in line.partition("="))
-        where = f"{file.name}:{number}"
-        if not equals:
-            raise Invalid(f"{where}: not 'key = value': {line}")
-        if key not in DEFAULTS:
-            raise Invalid(f"{where}: unknown key '{key}'")
-        if key in values:
-            raise Invalid(f"{where}: key '{key}' is there twice")
-        values[key] = value
-    return values
-
-
 def parse(file):
     """All values of one record, with what it is like and the defaults."""
-    own = lines(file)
+    own = lines(file, DEFAULTS)
     like = {}
     if own.get("like"):
-        if own["like"] == file.stem or own["like"] not in names(file.parent):
+        if (own["like"] == file.stem
+                or not (file.parent / f"{own['like']}.record").is_file()):
             raise Invalid(f"{file.name}: like '{own['like']}', which is no "
                           "other record")
-        like = lines(file.parent / f"{own['like']}.record")
+        like = lines(file.parent / f"{own['like']}.record", DEFAULTS)
         if like.get("like"):
             raise Invalid(f"{file.name}: {own['like']} is like another itself")
         like.setdefault("config", own["like"])
@@ -126,7 +121,7 @@ class Record:
     """One kernel of the lab: its record's values and where its files are."""
 
     def __init__(self, name, tree="linux", folder=KERNELS):
-        """tree: a folder of build/, linux has the series, linux-base nothing."""
+        """tree: a folder of build/BASE, linux has the series, linux-base nothing."""
         self.path = path(name, folder)
         for key, value in parse(self.path).items():
             setattr(self, key, value.split() if key in LISTS else value)
@@ -139,14 +134,18 @@ class Record:
         for fragment in self.fragments:
             if not fragment.is_file():
                 raise Invalid(f"{self.path.name}: no fragment {fragment.name}")
+        # Where a base needs other options.
+        self.fragments += [fragment for fragment in (
+            PARTICULAR / fragment.name for fragment in self.fragments)
+            if fragment.is_file()]
         self.srcarch = "x86" if self.arch in ("i386", "x86_64") else self.arch
         suffix = tree.removeprefix("linux")
         self.title = f"{name} ({suffix[1:]})" if suffix else name
-        self.source = BUILD / tree
-        self.kernel = BUILD / f"kernels{suffix}" / name
-        self.userland = BUILD / f"userland{suffix}" / (self.like or name)
-        self.boot = BUILD / f"boots{suffix}" / name
-        self.log = BUILD / "logs" / f"{name}{suffix}"
+        self.source = OF_BASE / tree
+        self.kernel = OF_BASE / f"kernels{suffix}" / name
+        self.userland = OF_BASE / f"userland{suffix}" / (self.like or name)
+        self.boot = OF_BASE / f"boots{suffix}" / name
+        self.log = OF_BASE / "logs" / f"{name}{suffix}"
 
     def make(self, *targets):
         """A make of this kernel's source, built outside of it."""

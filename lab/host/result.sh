@@ -4,10 +4,14 @@
 # arguments, end with "passed TEXT". Whatever ends it before that is a failure.
 # What a check hands back is described in results.py.
 #
-# Sets top, the repository, and work, a folder for its files in build/.
+# Sets top, the repository, base, the name of the base kernel, tree, the patched one,
+# and work, a folder for its files in build/.
 
 check=${0##*/}
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+base=$("$top"/scripts/base name)
+# shellcheck disable=SC2034 # for the check
+tree=$top/build/$base/linux
 mkdir -p "$top/build"
 work=$(mktemp -d "$top/build/check-$check.XXXXXX")
 why="ended early, see above"

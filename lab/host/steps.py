@@ -28,6 +28,7 @@ class Failed(Exception):
 def main(function):
     """Run a command of the lab; wrong input is exit 2, a failure exit 1."""
     try:
+        records.base_file.values()
         sys.exit(function())
     except records.Invalid as error:
         status, message = 2, error

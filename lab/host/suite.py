@@ -38,7 +38,7 @@ def tests(record):
         return judge.tap(output, status, record.level)
 
     def debugfs(output, status):
-        recorded = records.KERNELS / f"{record.like or record.name}.debugfs"
+        recorded = records.PARTICULAR / f"{record.like or record.name}.debugfs"
         if not recorded.is_file():
             return False, f"no {recorded.name}: lab/record-debugfs makes it"
         return judge.listing(output, status, recorded.read_text())

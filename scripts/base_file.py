@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A base: a kernel that series are for, and where what is particular to it stands.
+
+The variable BASE names it; without that it is the one in patches/default. Its folder
+patches/BASE has
+
+    base          lines `key = value`, all of them:
+        package       Debian's package of the kernel's source
+        suites        where that is, as scripts/apt-suites takes them
+        version       what the Makefile of the source has to say, a pattern
+        kernels       those of lab/kernels that are built from it
+        skip_checks   those of checks/ that have nothing to look at in it
+    series        the names of the series, see series_file.py; a folder each
+    checkpatch-exceptions
+    kernels/      NAME.debugfs, what the unpatched kernel has in debugfs; NAME.config,
+                  options after those of lab/kernels/NAME.config, where it needs others
+    mutants/      what checks/long/mutants breaks
+
+and what is made from it is in build/BASE.
+"""
+
+import functools
+import os
+import re
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+NAME = os.environ.get("BASE") or (TOP / "patches/default").read_text().strip()
+FOLDER = TOP / "patches" / NAME
+BUILD = TOP / "build" / NAME
+# The patched kernel, and how messages call it.
+TREE = BUILD / "linux"
+SHOWN = TREE.relative_to(TOP)
+
+KEYS = ("package", "suites", "version", "kernels", "skip_checks")
+# Folders beside those of the series.
+OTHER_FOLDERS = ("kernels", "mutants")
+
+
+class Invalid(Exception):
+    """What is wrong with the input, in one line."""
+
+
+def names():
+    """The bases there are."""
+    return sorted(path.parent.name for path in (TOP / "patches").glob("*/base"))
+
+
+def lines(file, keys, name=None):
+    """The `key = value` lines of a file, each key once; name: of the file."""
+    values = {}
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        key, equals, value = (part.strip() for part in line.partition("="))
+        where = f"{name or file.name}:{number}"
+        if not equals:
+            raise Invalid(f"{where}: not 'key = value': {line}")
+        if key not in keys:
+            raise Invalid(f"{where}: unknown key '{key}'")
+        if key in values:
+            raise Invalid(f"{where}: key '{key}' is there twice")
+        values[key] = value
+    return values
+
+
+@functools.lru_cache(maxsize=None)
+def values():
+    """What the file of the base says."""
+    if NAME not in names():
+        raise Invalid(f"no base '{NAME}', there are: {' '.join(names())}")
+    where = str((FOLDER / "base").relative_to(TOP))
+    found = lines(FOLDER / "base", KEYS, where)
+    for key in KEYS:
+        if key not in found:
+            raise Invalid(f"{where}: key '{key}' is missing")
+    for key in ("package", "suites", "version"):
+        if not found[key]:
+            raise Invalid(f"{where}: '{key}' has no value")
+    return found
+
+
+def patches(name=NAME):
+    """The text of each patch for a base."""
+    return [path.read_text() for path in sorted((TOP / "patches" / name).glob("*/*.patch"))]
+
+
+def new_files(name=NAME):
+    """What the patches for a base introduce: paths in the kernel, and here."""
+    return [file for text in patches(name) for file in re.findall(
+        r"^New-file: (.+)$",
+        text.partition("\n---\n")[2].partition("\ndiff --git ")[0], re.M)]
