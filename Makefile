@@ -43,16 +43,16 @@ help:
 	@echo 'LINUX_SRC = $(or $(LINUX_SRC),(none: the package $(call OF_BASE,package)))'
 	@echo 'KERNELS   = $(KERNELS)'
 
-demo: tree
+demo: used-tree
 	@lab/demo
 
 # What the kernels need is installed while the source of one is fetched.
 check:
-	@$(MAKE) -s -j2 packages tree
+	@$(MAKE) -s -j2 packages used-tree
 	@checks/all
 
 # One check of checks/ or of checks/long/.
-check-%: tree
+check-%: used-tree
 	@checks/all $*
 
 bench: check-bench
@@ -61,6 +61,10 @@ soak: check-soak
 
 tree: needed
 	@scripts/tree
+
+# For what runs on it: work in it that is not imported stays, and it is said.
+used-tree: needed
+	@scripts/tree --use
 
 packages: needed
 	@lab/install
@@ -74,10 +78,10 @@ import:
 series: needed
 	@scripts/series
 
-record-debugfs: tree
+record-debugfs: used-tree
 	@lab/record-debugfs
 
 clean:
 	rm -rf build
 
-.PHONY: help demo check tree packages needed import series bench soak record-debugfs clean
+.PHONY: help demo check tree used-tree packages needed import series bench soak record-debugfs clean

@@ -14,22 +14,30 @@ line, the text) and its patches NNNN-subject.patch, numbered from 1:
 An edit of a file that an earlier patch introduced is a diff as well. So the
 introduced version is the final one with the diffs of later patches taken back.
 
-In the git tree each series ends in a branch of its name.
+In the git tree each series ends in a branch of its name. Beside the branches there are
+references that say what was made, so that nobody's work is taken for it:
+
+    refs/made/NAME   where the branch was when scripts/tree made it, or when
+                     scripts/import brought it back
+    refs/made-of     a tree of the patches and new files that were here then
 """
 
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import base_file
-from base_file import TOP, TREE, Invalid
+from base_file import SHOWN, TOP, TREE, Invalid
 
 PATCHES = base_file.FOLDER
 LIST = Path("patches", base_file.NAME, "series")
 # The tag of the base kernel in the tree.
 BASE = "base"
+# Who commits what scripts/tree makes.
+MAKER = "kvm-stats@localhost"
 
 
 def run(main):
@@ -51,7 +59,9 @@ def no_arguments(usage):
 def git(*args, tree=TREE, index=None, data=None, check=True):
     """Output of git in the tree, as bytes; index is a file to use instead."""
     # The same patches are the same commits, whoever makes the tree, and when.
-    env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull,
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith(("GIT_AUTHOR_", "GIT_COMMITTER_"))}
+    env = {**env, "GIT_CONFIG_GLOBAL": os.devnull,
            "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_DATE": "@0 +0000",
            "GIT_COMMITTER_DATE": "@0 +0000"}
     if index:
@@ -62,6 +72,72 @@ def git(*args, tree=TREE, index=None, data=None, check=True):
     if check and done.returncode:
         raise Invalid(f"git {args[0]}: {done.stderr.decode().strip()}")
     return done.stdout if check else done
+
+
+def commit_of(name):
+    """Where a reference is, None if there is none."""
+    done = git("rev-parse", "-q", "--verify", name, check=False)
+    return done.stdout.decode().strip() or None
+
+
+def made_of():
+    """The patches and new files that are here now, as a git tree."""
+    found = [path for path in sorted(PATCHES.glob("*/*.patch"))]
+    found += [path for path in map(TOP.joinpath, base_file.new_files()) if path.is_file()]
+    with tempfile.TemporaryDirectory(dir=TREE / ".git") as work:
+        index = Path(work) / "index"
+        git(f"--work-tree={TOP}", "add", "-f", "--", *found, index=index)
+        return git("write-tree", index=index).decode().strip()
+
+
+def keep_made():
+    """The branches are what is here: remember that."""
+    for name in names():
+        git("update-ref", f"refs/made/{name}", f"refs/heads/{name}")
+    git("update-ref", "refs/made-of", made_of())
+
+
+def changed_here():
+    """Which of the patches and new files are not those that the tree was made of."""
+    if not commit_of("refs/made-of"):
+        return []
+    return git("diff-tree", "-r", "--no-renames", "--name-only", "refs/made-of",
+               made_of()).decode().split()
+
+
+def own_work():
+    """What is in the tree that scripts/tree would lose, "" if there is nothing."""
+    if git("status", "--porcelain", "-uno"):
+        return "changes that are not committed"
+    if any((TREE / ".git" / name).exists() for name in ("rebase-merge", "rebase-apply")):
+        return "a rebase that has not ended"
+    heads = {name: head for name in names() if (head := commit_of(f"refs/heads/{name}"))}
+    for name, head in heads.items():
+        # A tree of before there were these references.
+        if (not commit_of(f"refs/made/{name}") and git(
+                "log", "-1", "--format=%ce", head).decode().strip() == MAKER):
+            git("update-ref", f"refs/made/{name}", head)
+    lost = git("rev-list", "--count", "HEAD", *heads.values(), "--not", BASE,
+               "--glob=refs/made/*").decode().strip()
+    if lost != "0":
+        return f"{lost} commit{'s' * (lost != '1')} not imported"
+    for name, head in heads.items():
+        if head != commit_of(f"refs/made/{name}"):
+            return f"the branch {name} moved and not imported"
+    return ""
+
+
+def describe():
+    """What is in the tree, in one line."""
+    if not (TREE / ".git").is_dir():
+        return f"there is no {SHOWN}"
+    version = ".".join(re.findall(r"^(?:VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$",
+                                  (TREE / "Makefile").read_text(), re.M))
+    if work := own_work():
+        return f"{SHOWN} (Linux {version}) as it stands: {work}"
+    if changed_here():
+        return f"{SHOWN} (Linux {version}), made of other patches than those here"
+    return f"{SHOWN} (Linux {version}), as made of patches/{base_file.NAME}"
 
 
 class Patch:

@@ -83,6 +83,7 @@ class All(unittest.TestCase):
         self.assertEqual(lines[lines.index("FAIL b bad") + 1], "    more")
         self.assertNotIn("noise", lines)
         self.assertIn("two: busy", stderr)
+        self.assertIn("there is no build/1.0/linux", lines)
         self.assertIn("noise",
                       (self.top / "build/1.0/logs/check-two.log").read_text())
 
