@@ -444,7 +444,8 @@ void kvm_stats_end(struct kvm *kvm)
 {
 	/* Pairs with kvm_stats_poll(). */
 	smp_store_release(&kvm->destroyed, true);
-	wake_up_poll(&kvm->stats_wait, EPOLLHUP);
+	/* All of them: wake_up_poll() leaves out those after the first EPOLLEXCLUSIVE. */
+	__wake_up(&kvm->stats_wait, TASK_NORMAL, 0, poll_to_key(EPOLLHUP));
 }
 
 static int kvm_stats_release(struct inode *inode, struct file *file)
@@ -583,6 +584,50 @@ long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 	return kvm_stats_getfd(start, &kvm_vcpu_stats_file[abi], vcpu, kvm);
 }
 
+/*
+ * The VM with the smallest number greater than @number. The newest VM is the first
+ * of the list, so it takes one look to see that there is no newer one; the search
+ * starts at the end of the list that is likely to be nearer.
+ */
+static struct kvm *kvm_stats_find(u64 number)
+{
+	struct kvm *newest, *oldest, *kvm, *found = NULL;
+
+	lockdep_assert_held(&kvm_lock);
+	newest = list_first_entry_or_null(&vm_list, struct kvm, vm_list);
+	if (!newest || newest->stats_vm <= number)
+		return NULL;
+
+	oldest = list_last_entry(&vm_list, struct kvm, vm_list);
+	if (number < oldest->stats_vm + (newest->stats_vm - oldest->stats_vm) / 2) {
+		list_for_each_entry_reverse(kvm, &vm_list, vm_list) {
+			if (kvm->stats_vm > number)
+				return kvm;
+		}
+	}
+	list_for_each_entry(kvm, &vm_list, vm_list) {
+		if (kvm->stats_vm <= number)
+			break;
+		found = kvm;
+	}
+	return found;
+}
+
+/*
+ * The process that created the VM, 0 if it has ended: its number may be that of
+ * another process by now.
+ */
+static u32 kvm_stats_pid(struct kvm *kvm)
+{
+	u32 number = 0;
+
+	rcu_read_lock();
+	if (pid_task(kvm->stats_pid, PIDTYPE_TGID))
+		number = pid_nr(kvm->stats_pid);
+	rcu_read_unlock();
+	return number;
+}
+
 /**
  * kvm_stats_next - open the statistics of the next VM of the host
  * @argp: the argument of KVM_STATS_NEXT
@@ -593,31 +638,32 @@ long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
  * VM's memory keeps what it found.
  *
  * Return: an fd, -EPERM for whoever may not monitor the system, -EINVAL, -EFAULT,
- * -ENOENT if there is no further VM, -EMFILE, -ENFILE or -ENOMEM.
+ * -ENOENT if there is no further VM, -EMFILE, -ENFILE or -ENOMEM. An error leaves
+ * the argument as it was.
  */
 long kvm_stats_next(struct kvm_stats_next __user *argp)
 {
-	struct kvm_stats_next next;
-	struct kvm *kvm, *found = NULL;
+	const size_t answer = offsetofend(struct kvm_stats_next, pid);
+	struct kvm_stats_next asked, next;
+	unsigned long left;
+	struct kvm *found;
 	struct file *file;
 	int fd;
 
 	if (!perfmon_capable())
 		return -EPERM;
-	if (copy_from_user(&next, argp, sizeof(next)))
+	if (copy_from_user(&asked, argp, sizeof(asked)))
 		return -EFAULT;
-	if (next.scope > KVM_STATS_VCPUS || next.reserved[0] || next.reserved[1])
+	if (asked.scope > KVM_STATS_VCPUS || asked.reserved[0] || asked.reserved[1])
 		return -EINVAL;
 
+	next = asked;
 	mutex_lock(&kvm_lock);
-	list_for_each_entry_reverse(kvm, &vm_list, vm_list) {
-		if (kvm->stats_vm > next.vm) {
-			found = kvm;
-			kvm_grab(kvm);
-			next.vm = kvm->stats_vm;
-			next.pid = pid_vnr(kvm->stats_pid);
-			break;
-		}
+	found = kvm_stats_find(asked.vm);
+	if (found) {
+		kvm_grab(found);
+		next.vm = found->stats_vm;
+		next.pid = kvm_stats_pid(found);
 	}
 	mutex_unlock(&kvm_lock);
 	if (!found)
@@ -638,10 +684,13 @@ long kvm_stats_next(struct kvm_stats_next __user *argp)
 		fd = PTR_ERR(file);
 		goto out;
 	}
-	if (put_user(next.vm, &argp->vm) || put_user(next.pid, &argp->pid)) {
+	left = copy_to_user(argp, &next, answer);
+	if (left) {
 		fput(file);
 		put_unused_fd(fd);
 		fd = -EFAULT;
+		/* The first bytes may have been written: put back what was there. */
+		left = copy_to_user(argp, &asked, answer);
 		goto out;
 	}
 	fd_install(fd, file);

@@ -90,9 +90,12 @@ static int stats_fd_of_vcpu(void)
 
 static int next_scope(uint32_t scope)
 {
-	struct kvm_stats_next next = { .scope = scope };
+	struct kvm_stats_next next = { .scope = scope, .pid = 0xdeadbeef };
+	const struct kvm_stats_next asked = next;
+	int r = result(ioctl(kvm_fd, KVM_STATS_NEXT, &next));
 
-	return result(ioctl(kvm_fd, KVM_STATS_NEXT, &next));
+	/* What fails changes nothing. */
+	return r < 0 && memcmp(&next, &asked, sizeof(next)) ? -EIO : r;
 }
 
 static int next_vm(void)

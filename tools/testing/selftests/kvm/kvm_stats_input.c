@@ -45,6 +45,15 @@ static bool fails(int fd, unsigned long request, unsigned long arg, int error)
 	return false;
 }
 
+/* The same for KVM_STATS_NEXT, which does not change its argument then */
+static bool next_fails(const struct kvm_stats_next *asked, int error)
+{
+	struct kvm_stats_next next = *asked;
+
+	return fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)&next, error) &&
+	       !memcmp(&next, asked, sizeof(next));
+}
+
 static bool opens(int fd, unsigned long request, unsigned long arg)
 {
 	int stats_fd = ioctl(fd, request, arg);
@@ -105,31 +114,49 @@ static void test_scopes(void)
 
 static void test_next_fields(void)
 {
-	const struct kvm_stats_next good_one = { 0 };
+	const struct kvm_stats_next good_one = { .pid = 0xdeadbeef };
+	uint64_t beyond[] = { UINT64_MAX, UINT64_MAX - 1, INT64_MAX, 1ULL << 63 };
+	const uint32_t ignored[] = { 0, 1, getpid(), INT32_MAX, UINT32_MAX };
 	struct kvm_stats_next next;
 	bool good = true;
 	uint32_t scope;
-	int bit;
+	int bit, i;
 
 	for (scope = 2; scope; scope = scope < 16 ? scope + 1 : scope << 1) {
 		next = good_one;
 		next.scope = scope;
-		good &= fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)&next, EINVAL);
+		good &= next_fails(&next, EINVAL);
 	}
-	ok(good, "KVM_STATS_NEXT: scopes that are not there: EINVAL");
+	next.scope = -1;
+	ok(good && next_fails(&next, EINVAL),
+	   "KVM_STATS_NEXT: unknown scopes: EINVAL");
 	for (bit = 0, good = true; bit < 128; bit++) {
 		next = good_one;
 		next.reserved[bit / 64] = 1ULL << bit % 64;
-		good &= fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)&next, EINVAL);
+		good &= next_fails(&next, EINVAL);
 	}
 	ok(good, "KVM_STATS_NEXT: each reserved bit that is set: EINVAL");
+	next = good_one;
+	for (i = 0, good = true; i < ARRAY_SIZE(beyond); i++) {
+		next.vm = beyond[i];
+		good &= next_fails(&next, ENOENT);
+	}
+	ok(good, "KVM_STATS_NEXT: numbers that no VM will ever have: ENOENT");
+	next = good_one;
+	for (i = 0, good = true; i < ARRAY_SIZE(ignored); i++) {
+		next.pid = ignored[i];
+		good &= opens(kvm_fd, KVM_STATS_NEXT, (unsigned long)&next);
+		next.vm = 0;
+	}
+	ok(good, "KVM_STATS_NEXT: ignores the process that it is given");
 }
 
 /* The structure is where no memory is, or only a part of it, or none to write. */
 static void test_next_memory(void)
 {
 	const long page = sysconf(_SC_PAGESIZE);
-	const size_t size = sizeof(struct kvm_stats_next);
+	const struct kvm_stats_next asked = { .pid = 0xdeadbeef };
+	const size_t size = sizeof(asked);
 	bool good = true;
 	char *map;
 	size_t in;
@@ -145,15 +172,21 @@ static void test_next_memory(void)
 	TEST_ASSERT(!mprotect(map, page, PROT_READ), "mprotect, errno: %i", errno);
 	ok(fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)map, EFAULT),
 	   "a structure that cannot be written: EFAULT, and no fd is left");
-	TEST_ASSERT(!mprotect(map, page, PROT_READ | PROT_WRITE) &&
-		    !mprotect(map + page, page, PROT_READ), "mprotect, errno: %i", errno);
-	/* The answer is all in front of the scope. */
+	TEST_ASSERT(!mprotect(map, 2 * page, PROT_READ | PROT_WRITE),
+		    "mprotect, errno: %i", errno);
+	/* The answer is all before the scope. */
 	for (in = 1, good = true; in < offsetof(struct kvm_stats_next, scope); in++) {
-		memset(map + page - in, 0, in);
-		good &= fails(kvm_fd, KVM_STATS_NEXT,
-			      (unsigned long)map + page - in, EFAULT);
+		struct kvm_stats_next *next = (void *)(map + page - in);
+
+		memcpy(next, &asked, size);
+		TEST_ASSERT(!mprotect(map + page, page, PROT_READ), "mprotect, errno: %i",
+			    errno);
+		good &= fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)next, EFAULT) &&
+			!memcmp(next, &asked, size);
+		TEST_ASSERT(!mprotect(map + page, page, PROT_READ | PROT_WRITE),
+			    "mprotect, errno: %i", errno);
 	}
-	ok(good, "1 to %zu bytes of it can be written: EFAULT", in - 1);
+	ok(good, "1 to %zu bytes of it can be written: EFAULT, and none has changed", in - 1);
 	ok(fails(kvm_fd, KVM_STATS_NEXT, 0, EFAULT) &&
 	   fails(kvm_fd, KVM_STATS_NEXT, 1, EFAULT) &&
 	   fails(kvm_fd, KVM_STATS_NEXT, -1UL, EFAULT) &&
@@ -203,7 +236,8 @@ static void test_fds(void)
 
 static void test_no_fds(void)
 {
-	struct kvm_stats_next next = { 0 };
+	const struct kvm_stats_next asked = { .pid = 0xdeadbeef };
+	struct kvm_stats_next next = asked;
 	struct rlimit old, none;
 	bool good;
 
@@ -213,7 +247,8 @@ static void test_no_fds(void)
 	TEST_ASSERT(!setrlimit(RLIMIT_NOFILE, &none), "setrlimit, errno: %i", errno);
 	good = ioctl(vm_fd, KVM_STATS_GETFD, KVM_STATS_VCPUS) == -1 &&
 	       errno == EMFILE &&
-	       ioctl(kvm_fd, KVM_STATS_NEXT, &next) == -1 && errno == EMFILE;
+	       ioctl(kvm_fd, KVM_STATS_NEXT, &next) == -1 && errno == EMFILE &&
+	       !memcmp(&next, &asked, sizeof(next));
 	TEST_ASSERT(!setrlimit(RLIMIT_NOFILE, &old), "setrlimit, errno: %i", errno);
 	ok(good, "KVM_STATS_VCPUS and KVM_STATS_NEXT without a free fd: EMFILE");
 }

@@ -25,6 +25,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "guest_exits.h"
@@ -123,10 +124,9 @@ static void *poll_waiter(void *arg)
 			      !debugfs_dir(getpid(), -1, NULL, 0));
 }
 
-static void *epoll_waiter(void *arg)
+static bool epoll_wakes(const struct stats_file *file, uint32_t events)
 {
-	const struct stats_file *file = arg;
-	struct epoll_event event = { .events = 0 };
+	struct epoll_event event = { .events = events };
 	int epoll_fd = epoll_create1(0);
 	bool woken;
 
@@ -135,7 +135,29 @@ static void *epoll_waiter(void *arg)
 	woken = epoll_wait(epoll_fd, &event, 1, TIMEOUT) == 1 &&
 		event.events == EPOLLHUP;
 	close(epoll_fd);
-	return (void *)(long)woken;
+	return woken;
+}
+
+static void *epoll_waiter(void *arg)
+{
+	return (void *)(long)epoll_wakes(arg, 0);
+}
+
+/*
+ * A set that is woken for one of its files, and not for what others wait for: all
+ * files of a VM have one end, so each of these sets has to be woken.
+ */
+static void *exclusive_waiter(void *arg)
+{
+	return (void *)(long)epoll_wakes(arg, EPOLLEXCLUSIVE);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000ULL + now.tv_nsec / 1000000;
 }
 
 static bool stop_reading;
@@ -258,8 +280,10 @@ static void test_debugfs_of_next(int vm_fd, uint64_t number)
 static void test_closed(void)
 {
 	long before = module_references();
-	pthread_t in_poll, in_epoll, reads_vm, reads_vcpus;
-	void *poll_woken, *epoll_woken, *vm_right, *vcpus_right;
+	pthread_t in_poll, in_epoll, reads_vm, reads_vcpus, exclusive[NFILES];
+	void *poll_woken, *epoll_woken, *vm_right, *vcpus_right, *woken;
+	unsigned int i, all_woken = 0;
+	uint64_t start, took;
 	struct other_process other;
 	struct all_files all;
 	struct stats_file *file;
@@ -287,13 +311,28 @@ static void test_closed(void)
 		    !pthread_create(&reads_vm, NULL, reader, &all.vm_getfd) &&
 		    !pthread_create(&reads_vcpus, NULL, reader, &all.vcpus),
 		    "pthread_create");
+	for (i = 0; i < NFILES; i++)
+		TEST_ASSERT(!pthread_create(&exclusive[i], NULL, exclusive_waiter,
+					    (struct stats_file *)&all + i),
+			    "pthread_create");
 	usleep(100000);
+	start = now_ms();
 	kvm_vm_free(vm);
 
 	pthread_join(in_poll, &poll_woken);
+	took = now_ms() - start;
 	ok(poll_woken, "poll() of the VM's file wakes up with POLLHUP when it has gone");
+	/* At its timeout it would look again, and see the end without being woken. */
+	ok(took < TIMEOUT / 2, "it was woken, after %llu ms", (unsigned long long)took);
 	pthread_join(in_epoll, &epoll_woken);
 	ok(epoll_woken, "epoll_wait() of the vCPU's file wakes up with EPOLLHUP");
+	for (i = 0; i < NFILES; i++) {
+		pthread_join(exclusive[i], &woken);
+		all_woken += !!woken;
+	}
+	ok(all_woken == NFILES,
+	   "of %zu sets with EPOLLEXCLUSIVE, a file of the VM in each, %u are woken",
+	   NFILES, all_woken);
 	WRITE_ONCE(stop_reading, true);
 	pthread_join(reads_vm, &vm_right);
 	pthread_join(reads_vcpus, &vcpus_right);

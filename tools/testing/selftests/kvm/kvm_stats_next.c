@@ -15,11 +15,13 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,6 +40,9 @@
 /* tools/arch/x86/include/asm/unistd_64.h, which comes first, has not all. */
 #ifndef __NR_capset
 #define __NR_capset	126
+#endif
+#ifndef __NR_clone3
+#define __NR_clone3	435
 #endif
 
 static int kvm_fd;
@@ -110,15 +115,16 @@ static void test_one(uint32_t scope, const char *link)
 	struct kvm_stats_next next = { 0 };
 	int vm_fd = create_vm_in_thread(), stats_fd;
 	int vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, 0);
+	const uint64_t number = number_of(vm_fd);
 	struct stats_file own, found;
 	char path[64], text[64] = "";
 
-	next.vm = number_of(vm_fd) - 1;
+	next.vm = number - 1;
 	next.scope = scope;
 	next.pid = 0xdeadbeef;	/* is for the answer */
 	stats_fd = next_vm(&next);
 	TEST_ASSERT(stats_fd >= 0, "KVM_STATS_NEXT, errno: %i", errno);
-	ok(next.vm == number_of(vm_fd), "scope %u: the next VM is %llu", scope,
+	ok(next.vm == number, "scope %u: the next VM is %llu", scope,
 	   (unsigned long long)next.vm);
 	ok(next.pid == getpid() && next.scope == scope &&
 	   !next.reserved[0] && !next.reserved[1],
@@ -141,10 +147,10 @@ static void test_one(uint32_t scope, const char *link)
 	close(vm_fd);
 	ok(vm_goes_away(getpid(), vm_fd), "scope %u: it does not keep the VM", scope);
 	stats_file_close(&found);
-	next.vm--;
+	next.vm = number - 1;
 	stats_fd = next_vm(&next);
-	ok(stats_fd == -1 && errno == ENOENT, "scope %u: which is not found any more",
-	   scope);
+	ok(stats_fd == -1 ? errno == ENOENT : next.vm > number,
+	   "scope %u: which is not found any more", scope);
 	close(stats_fd);
 }
 
@@ -174,25 +180,32 @@ static void test_order(void)
 	ok(grows, "the numbers that come grow");
 	ok(found == ARRAY_SIZE(numbers) - 1, "each VM comes once, but for one that has gone");
 	next.vm = UINT64_MAX;
-	ok(next_vm(&next) == -1 && errno == ENOENT,
+	ok(next_vm(&next) == -1 && errno == ENOENT && next.vm == UINT64_MAX,
 	   "after the greatest number there can be: ENOENT");
 
 	vm_fd[2] = create_vm();
+	numbers[2] = number_of(vm_fd[2]);
 	next.vm = last;
-	stats_fd = next_vm(&next);
-	ok(stats_fd >= 0 && next.vm == number_of(vm_fd[2]),
+	/* Others may have created VMs, too. */
+	do {
+		stats_fd = next_vm(&next);
+		close(stats_fd);
+	} while (stats_fd >= 0 && next.vm < numbers[2]);
+	ok(stats_fd >= 0 && next.vm == numbers[2],
 	   "a new VM is found by going on from the last number");
-	close(stats_fd);
 	for (i = 0; i < ARRAY_SIZE(vm_fd); i++)
 		close(vm_fd[i]);
 }
 
 static bool next_says(int error)
 {
-	struct kvm_stats_next next = { 0 };
+	struct kvm_stats_next next = { .pid = 0xdeadbeef };
+	const struct kvm_stats_next asked = next;
 	int stats_fd = next_vm(&next);
 
-	return error ? stats_fd == -1 && errno == error : stats_fd >= 0;
+	if (!error)
+		return stats_fd >= 0;
+	return stats_fd == -1 && errno == error && !memcmp(&next, &asked, sizeof(next));
 }
 
 /* Keep one capability, or none with -1, as a user who is not root. */
@@ -270,39 +283,184 @@ static void test_permission(void)
 	close(vm_fd);
 }
 
-/* The process of another PID namespace has no number in this one. */
+/*
+ * A number that the link @path in /proc ends in; that of the lab is of the initial
+ * PID namespace, whoever looks.
+ */
+static pid_t number_in_proc(const char *path)
+{
+	char link[64] = "", *slash;
+
+	TEST_ASSERT(readlink(path, link, sizeof(link) - 1) > 0, "%s, errno: %i", path,
+		    errno);
+	slash = strrchr(link, '/');
+	return atoi(slash ? slash + 1 : link);
+}
+
+/* The process in the id of a statistics file */
+static pid_t id_process(int stats_fd)
+{
+	char id[64];
+
+	if (pread(stats_fd, id, sizeof(id), 0) != sizeof(id) || strncmp(id, "kvm-", 4))
+		return -1;
+	return atoi(id + 4);
+}
+
+/* The process that KVM_STATS_NEXT says created a VM, -1 unless it finds that VM */
+static pid_t next_process(uint64_t number, pid_t *in_id)
+{
+	struct kvm_stats_next next = { .vm = number - 1, .pid = 0xdeadbeef };
+	int stats_fd = next_vm(&next);
+
+	*in_id = id_process(stats_fd);
+	close(stats_fd);
+	return stats_fd >= 0 && next.vm == number ? (pid_t)next.pid : -1;
+}
+
+/* The thread in the row of a VM's only vCPU */
+static pid_t vcpu_thread(int vm_fd)
+{
+	struct kvm_stats stats;
+	pid_t tid;
+
+	kvm_stats_open_getfd(&stats, vm_fd, KVM_STATS_VCPUS);
+	tid = kvm_stats_value(&stats, "vcpu_tid");
+	kvm_stats_close(&stats);
+	return tid;
+}
+
+/* Call KVM_RUN in a thread of its own; whether it gets far does not matter. */
+static void *run_here(void *vcpu_fd)
+{
+	ioctl(*(int *)vcpu_fd, KVM_RUN, NULL);
+	return (void *)(long)number_in_proc("/proc/thread-self");
+}
+
+static pid_t run_in_thread(int vm_fd)
+{
+	const int size = ioctl(kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
+	int vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, 0);
+	struct kvm_run *run;
+	pthread_t thread;
+	void *tid;
+
+	TEST_ASSERT(vcpu_fd >= 0, "KVM_CREATE_VCPU, errno: %i", errno);
+	run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu_fd, 0);
+	TEST_ASSERT(run != MAP_FAILED, "mmap, errno: %i", errno);
+	run->immediate_exit = 1;
+	TEST_ASSERT(!pthread_create(&thread, NULL, run_here, &vcpu_fd), "pthread_create");
+	pthread_join(thread, &tid);
+	munmap(run, size);
+	close(vcpu_fd);
+	return (pid_t)(long)tid;
+}
+
+struct outside {
+	uint64_t number;
+	pid_t pid;
+};
+
+/* All numbers are of the initial namespace, whoever asks and whoever is told of. */
 static bool child_pid_namespace(void *arg)
 {
-	struct kvm_stats_next next = { .vm = *(uint64_t *)arg - 1 };
-	int status, stats_fd, vm_fd;
-	pid_t pid;
+	const struct outside *outside = arg;
+	pid_t pid, tid, in_id;
+	bool good;
+	int status, vm_fd;
 
 	if (unshare(CLONE_NEWPID))
 		return false;
 	pid = fork();
 	if (pid)
 		return waitpid(pid, &status, 0) == pid && !status;
-	stats_fd = next_vm(&next);
-	if (stats_fd < 0 || next.pid != 0)
-		_exit(1);
-	close(stats_fd);
+
+	good = getpid() == 1 &&
+	       next_process(outside->number, &in_id) == outside->pid &&
+	       in_id == outside->pid;
 	vm_fd = create_vm();
-	next.vm = number_of(vm_fd) - 1;
-	stats_fd = next_vm(&next);
-	_exit(stats_fd < 0 || next.pid != 1);
+	pid = number_in_proc("/proc/self");
+	good &= pid != 1 && next_process(number_of(vm_fd), &in_id) == pid && in_id == pid;
+	tid = run_in_thread(vm_fd);
+	good &= tid > 0 && tid != pid && vcpu_thread(vm_fd) == tid;
+	_exit(!good);
 }
 
 static void test_pid_namespace(void)
 {
 	int vm_fd = create_vm();
-	uint64_t number = number_of(vm_fd);
+	struct outside outside = { number_of(vm_fd), getpid() };
 
 	if (access("/proc/self/ns/pid", F_OK))
 		ksft_test_result_skip("no PID namespaces\n");
 	else
-		ok(child_says(child_pid_namespace, &number),
-		   "in a new PID namespace this VM's process is 0, a VM's in it is 1");
+		ok(child_says(child_pid_namespace, &outside),
+		   "in a new PID namespace all numbers are those of the initial one");
 	close(vm_fd);
+}
+
+/* A process with this number, which does nothing */
+static pid_t start_process(pid_t number)
+{
+	pid_t set_tid[] = { number };
+	struct {
+		uint64_t flags, pidfd, child_tid, parent_tid, exit_signal;
+		uint64_t stack, stack_size, tls, set_tid, set_tid_size;
+	} args = {
+		.exit_signal = SIGCHLD,
+		.set_tid = (uintptr_t)set_tid,
+		.set_tid_size = ARRAY_SIZE(set_tid),
+	};
+	pid_t pid;
+
+	fflush(stdout);
+	pid = syscall(__NR_clone3, &args, sizeof(args));
+	while (!pid)
+		pause();
+	return pid;
+}
+
+/* The creator of a VM that others keep has ended, and its number is used again. */
+static void test_number_again(void)
+{
+	pid_t pid, before, ended, again, in_id, stranger, thread;
+	int sock[2], vm_fd;
+	uint64_t number;
+
+	TEST_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sock),
+		    "socketpair, errno: %i", errno);
+	fflush(stdout);
+	pid = fork();
+	TEST_ASSERT(pid >= 0, "fork, errno: %i", errno);
+	if (!pid) {
+		vm_fd = create_vm();
+		run_in_thread(vm_fd);
+		send_fd(sock[1], vm_fd);
+		for (;;)
+			pause();
+	}
+	vm_fd = receive_fd(sock[0]);
+	number = number_of(vm_fd);
+	before = next_process(number, &in_id);
+	thread = vcpu_thread(vm_fd);
+	kill(pid, SIGKILL);
+	TEST_ASSERT(waitpid(pid, NULL, 0) == pid, "waitpid, errno: %i", errno);
+	ended = next_process(number, &in_id);
+	ok(before == pid && !ended, "the process of a VM is %d, and %d after its end",
+	   before, ended);
+
+	stranger = start_process(pid);
+	TEST_ASSERT(stranger == pid, "No other process %d, errno: %i", pid, errno);
+	again = next_process(number, &in_id);
+	ok(!again && in_id == pid,
+	   "when its number is used again, it is %d, and the id is that of before", again);
+	ok(thread > 0 && vcpu_thread(vm_fd) == thread,
+	   "the thread of its vCPU is %d as before", thread);
+	kill(stranger, SIGKILL);
+	waitpid(stranger, NULL, 0);
+	close(vm_fd);
+	close(sock[0]);
+	close(sock[1]);
 }
 
 /* The VMs that are there all the time while others come and go */
@@ -339,19 +497,19 @@ static void *enumerate(void *arg)
 		struct kvm_stats_next next = { .scope = mine->rounds % 2 };
 		int stats_fd, i, seen = 0;
 		uint64_t last = 0;
-		char id[64];
 
 		while (!mine->error && (stats_fd = next_vm(&next)) >= 0) {
 			if (next.vm <= last)
 				mine->error = "a VM came twice or out of order";
 			if (stats_vm_number(stats_fd) != next.vm)
 				mine->error = "the file is another VM's";
-			if (pread(stats_fd, id, sizeof(id), 0) != sizeof(id) ||
-			    atoi(id + strlen("kvm-")) != getpid())
-				mine->error = "the id is not that of this process";
+			/* Others may have VMs, the creator of one may have ended. */
+			if (next.pid && id_process(stats_fd) != (pid_t)next.pid)
+				mine->error = "the id is that of another process";
 			last = next.vm;
 			for (i = 0; i < ARRAY_SIZE(permanent); i++)
-				seen += permanent[i] == last;
+				seen += permanent[i] == last &&
+					(pid_t)next.pid == getpid();
 			mine->found++;
 			close(stats_fd);
 		}
@@ -473,6 +631,7 @@ int main(int argc, char *argv[])
 	test_permission();
 	test_compat();
 	test_pid_namespace();
+	test_number_again();
 	test_threads();
 
 	ksft_set_plan(ksft_test_num());
