@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * libkvmstats: the statistics of all VMs and vCPUs of a host.
  *
@@ -102,7 +102,15 @@ uint64_t kvmstats_value(const struct kvmstats_desc *desc, const void *values,
  * there may be blanks, quotes, newlines and what a terminal obeys in them.
  */
 struct kvmstats_who {
+	/*
+	 * What the VM is called, for as long as it lives, and no other VM meanwhile:
+	 * its name. NAME#2, NAME#3... are VMs that their process made later. Of
+	 * several processes with VMs of one name the oldest one's is NAME, the others'
+	 * are NAME@PID.
+	 */
+	char label[128];
 	char name[128];		/* of the VM; of the process if it has none */
+	char domain[128];	/* of libvirt, if that runs it */
 	char uuid[37];		/* lower case */
 	char vmm[32];		/* qemu, firecracker, cloud-hypervisor, crosvm,
 				 * kvmtool, or the name of the process */
@@ -111,29 +119,63 @@ struct kvmstats_who {
 	char container[65];	/* id of the container */
 	char cgroup[256];	/* path in the hierarchy of cgroup v2, or of the
 				 * memory controller where v1 is used */
+	pid_t pid;		/* thread group that created or holds it */
+	uint64_t number;	/* of the kernel, unique while it runs; 0: it has none */
+	/*
+	 * Nanoseconds since 1970: when its process began, or when it was first seen
+	 * if the process was there without it; 0: not known.
+	 */
+	uint64_t started;
+	char reserved[256];
+};
+
+/* What a vCPU's time is spent on; each nanosecond is in one of them. */
+enum kvmstats_mode {
+	KVMSTATS_RUN,		/* on a CPU, in the guest or for it, without polling */
+	KVMSTATS_READY,		/* waits for a CPU: the guest's steal time */
+	KVMSTATS_THROTTLED,	/* may not have one: the quota of its cgroup is spent */
+	KVMSTATS_HALT,		/* sleeps in a halt of the guest */
+	KVMSTATS_POLL,		/* on a CPU, polls for the end of a halt */
+	KVMSTATS_OTHER,		/* blocked in the VMM, stopped, not started yet */
+	KVMSTATS_UNKNOWN,	/* the kernel does not tell which of the others */
+	KVMSTATS_MODES,
+};
+
+/* "run", "ready"...; NULL: there is no such mode. */
+const char *kvmstats_mode_name(enum kvmstats_mode mode);
+
+/*
+ * How time was spent, in nanoseconds. Exactly: elapsed is the sum of all modes. A
+ * mode that is not known (the kernel does not count it, no thread of the vCPU can
+ * be found) is 0, and its time is in KVMSTATS_UNKNOWN.
+ */
+struct kvmstats_times {
+	uint64_t elapsed;
+	uint64_t mode[KVMSTATS_MODES];
+	unsigned int known;	/* 1 << KVMSTATS_RUN and so on, of all vCPUs */
+	uint64_t reserved[4];
 };
 
 /*
  * What happened between the last two samples. For a VM, sums over its vCPUs
- * (tlb_flushes: and the VM's own). All 0 if the VM or vCPU is fresh; no time is
- * longer than elapsed, so all of them are 0 if that is. What is not known is 0 and
- * its has_* false: the kernel has no such statistic, or no thread of the vCPU is
- * known.
+ * (tlb_flushes: and the VM's own). All 0 if the VM or vCPU is fresh. What is not
+ * known is 0 and its has_* false: the kernel has no such statistic.
  */
 struct kvmstats_activity {
-	/* Times, nanoseconds. What is missing to the time that has elapsed, for
-	 * each vCPU: blocked in the VMM. */
+	struct kvmstats_times times;
+	/*
+	 * The same times as they were here before; to go. has_run: run and ready are
+	 * known; has_halt: halt and poll.
+	 */
 	bool has_run, has_halt;
-	uint64_t run;		/* on a CPU, without polling */
-	uint64_t ready;		/* waited for a CPU; has_run (the guest's steal time) */
-	uint64_t halt;		/* slept in a halt, an unfinished one too */
-	uint64_t poll;		/* polled for the end of a halt; has_halt */
+	uint64_t run, ready, halt, poll;
 	/* Events, numbers */
 	bool has_exits, has_io, has_interrupts, has_tlb_flushes;
 	uint64_t exits;
 	uint64_t io;		/* port and memory-mapped I/O */
 	uint64_t interrupts;	/* injected */
 	uint64_t tlb_flushes;
+	uint64_t reserved[8];
 };
 
 struct kvmstats_vcpu {
@@ -143,6 +185,12 @@ struct kvmstats_vcpu {
 	const void *values;	/* table KVMSTATS_VCPU */
 	const void *before;	/* of the sample before; undefined if fresh */
 	struct kvmstats_activity last;
+	/* Since it was first seen. Never falls, also when the vCPU is taken away and
+	 * comes again, or goes to another thread. */
+	struct kvmstats_times times;
+	/* The values, but of what is cumulative and histograms: as if nobody had ever
+	 * set them to 0 through debugfs */
+	const void *total;
 };
 
 /*
@@ -164,7 +212,9 @@ struct kvmstats_vm {
 	/* No rates: first seen at the last sample; or it has ended, and these are
 	 * values of the sample before: a source without files cannot read later ones */
 	bool fresh;
-	bool ended;		/* these are its last values; gone at the next sample */
+	/* These are its last values. It goes at the next sample, or when
+	 * kvmstats_set_keep() says. */
+	bool ended;
 	uint64_t time;		/* of the values: CLOCK_MONOTONIC, nanoseconds */
 	/* Since the sample before, nanoseconds. 0 if fresh, or if the clock has not
 	 * moved (it may have the timer's resolution): rates are not known then. */
@@ -180,12 +230,30 @@ struct kvmstats_vm {
 	const void *vcpu_sum;
 	const void *vcpu_growth;
 	struct kvmstats_activity sum;
+	/* Since the VM was first seen, of all vCPUs that it has or had: times.elapsed
+	 * is the number of its vCPUs times the time. Never falls. */
+	struct kvmstats_times times;
+	/*
+	 * What is cumulative, and histograms: over all vCPUs that it has or had, and
+	 * of the VM, as if nobody had ever set them to 0; never falls. All else as in
+	 * vcpu_sum and values. NULL: there are none.
+	 */
+	const void *vcpu_total;	/* table KVMSTATS_VCPU */
+	const void *total;	/* table KVMSTATS_VM */
+	uint64_t ended_at;	/* CLOCK_MONOTONIC, nanoseconds; 0: it has not ended */
 };
 
 /* All zeros, or NULL instead of it, is the default. */
 struct kvmstats_options {
-	const char *source;	/* use this one only; NULL: the first that works */
+	const char *source;	/* use this one only; NULL: the best that works */
 	const char *proc;	/* where the host's procfs is; NULL: /proc */
+	/*
+	 * Do not fail if no source works: the name of the source is "none" then, there
+	 * are no VMs, and each sample looks whether one works now. kvm.ko may be
+	 * loaded later.
+	 */
+	bool wait;
+	uint64_t reserved[8];
 };
 
 struct kvmstats;
@@ -199,8 +267,28 @@ struct kvmstats;
 int kvmstats_open(struct kvmstats **k, const struct kvmstats_options *options);
 void kvmstats_close(struct kvmstats *k);
 
-/* The name of the source in use: "next", "bpf" or "files". */
+/*
+ * The name of the source in use: "next", "bpf" or "files"; "none" with the option
+ * wait. Without the option source it is chosen again at a sample, when the one in use
+ * does not work any more, or a better one does (kvm.ko was loaded, or replaced).
+ * kvmstats_source_changes() says how often that was.
+ */
 const char *kvmstats_source(const struct kvmstats *k);
+unsigned int kvmstats_source_changes(const struct kvmstats *k);
+
+/*
+ * Why the sources that are better than the one in use are not: "next: this kernel
+ * has no KVM_STATS_NEXT", separated by "; ". "" if there is no better one. Valid
+ * until the next sample.
+ */
+const char *kvmstats_source_why(const struct kvmstats *k);
+
+/*
+ * Keep VMs that have ended, with their last values, for this long after the sample
+ * that saw it; 0, as at the beginning: until the next sample. One that is kept goes
+ * earlier if another VM comes that has its name.
+ */
+void kvmstats_set_keep(struct kvmstats *k, uint64_t nanoseconds);
 
 /*
  * Find VMs that came, drop those that have ended, read all values. An error
@@ -224,6 +312,23 @@ void kvmstats_let_go(struct kvmstats *k);
  * of them: "" if none. Valid until the next sample.
  */
 unsigned int kvmstats_unread(const struct kvmstats *k, const char **why);
+
+/* The same by reason; kvmstats_unread() is the sum. */
+enum kvmstats_reason {
+	KVMSTATS_PERMISSION,	/* processes that may not be looked into */
+	KVMSTATS_VMM_ONLY,	/* the kernel shows the statistics to the VMM alone */
+	KVMSTATS_TOO_MANY,	/* no more files may be open, or no memory */
+	KVMSTATS_FORMAT,	/* other than what a header promises */
+	KVMSTATS_HIDDEN,	/* VMs that are read, but /proc hides whose they are */
+	KVMSTATS_FAILED,	/* anything else */
+	KVMSTATS_REASONS,
+};
+
+unsigned int kvmstats_unreadable(const struct kvmstats *k, enum kvmstats_reason reason,
+				 const char **why);
+
+/* "permission", "vmm-only"...; NULL: there is no such reason. */
+const char *kvmstats_reason_name(enum kvmstats_reason reason);
 
 struct kvmstats_vm *kvmstats_first(const struct kvmstats *k);
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /* What a VM did between two samples: sums, growth, and how it spent its time. */
 #include <fnmatch.h>
 #include <string.h>
@@ -71,7 +71,7 @@ void activity_roles(const struct kvmstats_table *table, struct role *role)
 	}
 }
 
-static uint64_t add_up(const struct role *role, const uint64_t *values)
+uint64_t role_sum(const struct role *role, const uint64_t *values)
 {
 	uint64_t sum = 0;
 	unsigned int i;
@@ -87,8 +87,7 @@ static uint64_t grown(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
-static uint64_t growth(const struct role *role, const uint64_t *now,
-		       const uint64_t *before)
+uint64_t role_growth(const struct role *role, const uint64_t *now, const uint64_t *before)
 {
 	uint64_t sum = 0;
 	unsigned int i;
@@ -98,83 +97,36 @@ static uint64_t growth(const struct role *role, const uint64_t *now,
 	return sum;
 }
 
-static uint64_t at_most(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-/*
- * How a vCPU spent the time that has elapsed. The kernel adds a halt to its time
- * when it ends; while one lasts, "blocking" is 1, and the time in which the
- * thread neither ran nor wanted to belongs to it. That time is remembered, and
- * taken off when the halt ends and appears as a whole.
- */
-static void spend(const struct role *role, struct core_vcpu *vcpu, uint64_t elapsed)
-{
-	struct kvmstats_activity *last = &vcpu->pub.last;
-	bool blocking = add_up(&role[ROLE_BLOCKING], vcpu->now);
-	uint64_t left = elapsed, ended, credit;
-
-	last->has_run = vcpu->has_times && vcpu->had_times;
-	last->has_halt = role[ROLE_HALT].count;
-	if (role[ROLE_POLL].count)
-		last->poll = at_most(elapsed, growth(&role[ROLE_POLL], vcpu->now,
-						     vcpu->before));
-	if (last->has_run) {
-		last->run = at_most(left, grown(vcpu->run, vcpu->run_before));
-		left -= last->run;
-		last->ready = at_most(left, grown(vcpu->ready, vcpu->ready_before));
-		left -= last->ready;
-		/* polling is running, for the scheduler */
-		last->poll = at_most(last->poll, last->run);
-		last->run -= last->poll;
-	} else {
-		left -= last->poll;
-	}
-	if (!last->has_halt)
-		return;
-
-	ended = growth(&role[ROLE_HALT], vcpu->now, vcpu->before);
-	credit = at_most(vcpu->credit, ended);
-	if (ended || !blocking)
-		vcpu->credit = 0;
-	last->halt = at_most(left, ended - credit);
-	left -= last->halt;
-	/*
-	 * Without the thread's times it is only known of a halt that began
-	 * before that it took all of the time.
-	 */
-	if (blocking && (last->has_run ||
-			 (!ended && !last->poll &&
-			  add_up(&role[ROLE_BLOCKING], vcpu->before)))) {
-		last->halt += left;
-		vcpu->credit += left;
-	}
-}
-
-static void vcpu_update(struct kvmstats *k, struct core_vm *vm,
-			struct core_vcpu *vcpu)
+static void vcpu_update(struct kvmstats *k, struct core_vcpu *vcpu)
 {
 	const struct role *role = k->role[KVMSTATS_VCPU];
 	struct kvmstats_activity *last = &vcpu->pub.last;
+	const struct kvmstats_times *times = &last->times;
 
 	memset(last, 0, sizeof(*last));
+	times_update(k, vcpu);
 	if (vcpu->pub.fresh)
 		return;
-	spend(role, vcpu, vm->pub.elapsed);
+	last->has_run = times->known & 1 << KVMSTATS_RUN;
+	last->run = times->mode[KVMSTATS_RUN];
+	last->ready = times->mode[KVMSTATS_READY];
+	last->has_halt = times->known & 1 << KVMSTATS_HALT;
+	last->halt = times->mode[KVMSTATS_HALT];
+	last->poll = times->mode[KVMSTATS_POLL];
 	last->has_exits = role[ROLE_EXITS].count;
-	last->exits = growth(&role[ROLE_EXITS], vcpu->now, vcpu->before);
+	last->exits = role_growth(&role[ROLE_EXITS], vcpu->now, vcpu->before);
 	last->has_io = role[ROLE_IO].count;
-	last->io = growth(&role[ROLE_IO], vcpu->now, vcpu->before);
+	last->io = role_growth(&role[ROLE_IO], vcpu->now, vcpu->before);
 	last->has_interrupts = role[ROLE_INTERRUPTS].count;
-	last->interrupts = growth(&role[ROLE_INTERRUPTS], vcpu->now, vcpu->before);
+	last->interrupts = role_growth(&role[ROLE_INTERRUPTS], vcpu->now, vcpu->before);
 	last->has_tlb_flushes = role[ROLE_TLB_FLUSHES].count;
-	last->tlb_flushes = growth(&role[ROLE_TLB_FLUSHES], vcpu->now, vcpu->before);
+	last->tlb_flushes = role_growth(&role[ROLE_TLB_FLUSHES], vcpu->now, vcpu->before);
 }
 
 void kvmstats_add_activity(struct kvmstats_activity *sum,
 			   const struct kvmstats_activity *a)
 {
+	times_add(&sum->times, &a->times);
 	sum->has_run |= a->has_run;
 	sum->has_halt |= a->has_halt;
 	sum->run += a->run;
@@ -191,61 +143,115 @@ void kvmstats_add_activity(struct kvmstats_activity *sum,
 	sum->tlb_flushes += a->tlb_flushes;
 }
 
-/* All words in one go; then what has no sum. */
-static void add_values(const struct kvmstats_table *table, struct core_vm *vm,
-		       const struct core_vcpu *vcpu)
+/* Statistics whose totals are kept */
+static bool counts(const struct kvmstats_desc *desc)
 {
-	size_t i, words = table->data_size / sizeof(uint64_t);
+	return desc->type != KVMSTATS_INSTANT && desc->type != KVMSTATS_PEAK;
+}
+
+/*
+ * All words in one go, as if all of them counted; then what does not. Of a vCPU that was
+ * not there before it is since its beginning, or since it was last there.
+ */
+static void add_values(size_t words, struct core_vm *vm, struct core_vcpu *vcpu)
+{
+	uint64_t grew;
+	size_t i;
 
 	for (i = 0; i < words; i++) {
+		grew = grown(vcpu->now[i], vcpu->before[i]);
+		vcpu->total[i] += grew;
+		vm->vcpu_total[i] += grew;
 		vm->sum[i] += vcpu->now[i];
-		if (!vcpu->pub.fresh)
-			vm->growth[i] += grown(vcpu->now[i], vcpu->before[i]);
+		vm->growth[i] += vcpu->pub.fresh ? 0 : grew;
 	}
 }
 
-static void find_peaks(const struct kvmstats_table *table, struct core_vm *vm)
+static void find_peaks(const struct kvmstats_desc *desc, struct core_vm *vm)
 {
-	unsigned int i, j, n;
+	size_t word = desc->offset / sizeof(uint64_t);
+	unsigned int i, n;
+
+	for (n = word; n < word + desc->size; n++) {
+		vm->sum[n] = 0;
+		for (i = 0; i < vm->pub.vcpus; i++) {
+			if (vm->sum[n] < vm->vcpu[i]->now[n])
+				vm->sum[n] = vm->vcpu[i]->now[n];
+		}
+	}
+}
+
+/* What does not count has no total: it is what it is now. */
+static void set_uncounted(const struct kvmstats_table *table, struct core_vm *vm)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < table->count; i++) {
+		const struct kvmstats_desc *desc = &table->desc[i];
+		size_t word = desc->offset / sizeof(uint64_t);
+		size_t size = desc->size * sizeof(uint64_t);
+
+		if (counts(desc))
+			continue;
+		if (desc->type == KVMSTATS_PEAK)
+			find_peaks(desc, vm);
+		memcpy(vm->vcpu_total + word, vm->sum + word, size);
+		for (j = 0; j < vm->pub.vcpus; j++)
+			memcpy(vm->vcpu[j]->total + word, vm->vcpu[j]->now + word, size);
+	}
+}
+
+static void vcpus_update(struct kvmstats *k, struct core_vm *vm)
+{
+	const struct kvmstats_table *table = k->table[KVMSTATS_VCPU];
+	const size_t words = table->data_size / sizeof(uint64_t);
+	unsigned int i;
+
+	memset(vm->sum, 0, table->data_size);
+	memset(vm->growth, 0, table->data_size);
+	for (i = 0; i < vm->pub.vcpus; i++) {
+		struct core_vcpu *vcpu = vm->vcpu[i];
+
+		vcpu_update(k, vcpu);
+		kvmstats_add_activity(&vm->pub.sum, &vcpu->pub.last);
+		add_values(words, vm, vcpu);
+	}
+	set_uncounted(table, vm);
+	times_add(&vm->pub.times, &vm->pub.sum.times);
+	if (vm->pub.sum.times.elapsed)
+		vm->pub.times.known = vm->pub.sum.times.known;
+}
+
+/* The VM's own: what is there at first is the beginning of its totals. */
+static void vm_update(struct kvmstats *k, struct core_vm *vm)
+{
+	const struct kvmstats_table *table = k->table[KVMSTATS_VM];
+	const struct role *flushes = &k->role[KVMSTATS_VM][ROLE_TLB_FLUSHES];
+	struct kvmstats_activity *sum = &vm->pub.sum;
+	unsigned int i, n;
 
 	for (i = 0; i < table->count; i++) {
 		const struct kvmstats_desc *desc = &table->desc[i];
 		size_t word = desc->offset / sizeof(uint64_t);
 
-		if (desc->type != KVMSTATS_PEAK)
-			continue;
-		for (n = 0; n < desc->size; n++) {
-			vm->sum[word + n] = 0;
-			for (j = 0; j < vm->pub.vcpus; j++) {
-				uint64_t value = vm->vcpu[j]->now[word + n];
-
-				if (vm->sum[word + n] < value)
-					vm->sum[word + n] = value;
-			}
+		for (n = word; n < word + desc->size; n++) {
+			if (counts(desc))
+				vm->total[n] += grown(vm->now[n], vm->before[n]);
+			else
+				vm->total[n] = vm->now[n];
 		}
+	}
+	if (vm->had_values && flushes->count && !vm->pub.fresh) {
+		sum->has_tlb_flushes = true;
+		sum->tlb_flushes += role_growth(flushes, vm->now, vm->before);
 	}
 }
 
 void activity_update(struct kvmstats *k, struct core_vm *vm)
 {
-	const struct kvmstats_table *table = k->table[KVMSTATS_VCPU];
-	const struct role *flushes = &k->role[KVMSTATS_VM][ROLE_TLB_FLUSHES];
-	struct kvmstats_activity *sum = &vm->pub.sum;
-	unsigned int i;
-
-	memset(sum, 0, sizeof(*sum));
-	if (vm->sum) {
-		memset(vm->sum, 0, table->data_size);
-		memset(vm->growth, 0, table->data_size);
-		for (i = 0; i < vm->pub.vcpus; i++) {
-			vcpu_update(k, vm, vm->vcpu[i]);
-			kvmstats_add_activity(sum, &vm->vcpu[i]->pub.last);
-			add_values(table, vm, vm->vcpu[i]);
-		}
-		find_peaks(table, vm);
-	}
-	if (vm->pub.values && vm->had_values && flushes->count && !vm->pub.fresh) {
-		sum->has_tlb_flushes = true;
-		sum->tlb_flushes += growth(flushes, vm->now, vm->before);
-	}
+	memset(&vm->pub.sum, 0, sizeof(vm->pub.sum));
+	if (vm->sum)
+		vcpus_update(k, vm);
+	if (vm->pub.values)
+		vm_update(k, vm);
 }

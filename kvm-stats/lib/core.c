@@ -1,7 +1,6 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /* The VMs and vCPUs of a host, as a source reports them sample by sample. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,22 +10,28 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "proc.h"
 #include "who.h"
 
-static uint64_t monotonic(void)
+static uint64_t now_of(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+uint64_t core_now(const struct kvmstats *k)
+{
+	return k->time ? k->time : now_of(CLOCK_MONOTONIC);
 }
 
 static void free_vcpu(struct core_vcpu *vcpu)
 {
-	if (vcpu->sched_fd >= 0)
-		close(vcpu->sched_fd);
+	thread_close(vcpu);
 	free(vcpu->now);
 	free(vcpu->before);
+	free(vcpu->total);
 	free(vcpu);
 }
 
@@ -34,19 +39,16 @@ static void free_vm(struct core_vm *vm)
 {
 	unsigned int i;
 
-	for (i = 0; i < vm->pub.vcpus; i++)
+	for (i = 0; i < vm->vcpus; i++)
 		free_vcpu(vm->vcpu[i]);
 	free(vm->vcpu);
 	free(vm->now);
 	free(vm->before);
+	free(vm->total);
 	free(vm->sum);
 	free(vm->growth);
+	free(vm->vcpu_total);
 	free(vm);
-}
-
-static struct core_vm *next_vm(const struct core_vm *vm)
-{
-	return (struct core_vm *)vm->pub.next;
 }
 
 static uint64_t *make_values(const struct kvmstats_table *table)
@@ -71,70 +73,108 @@ static bool comes_before(const struct core_vm *a, const struct core_vm *b)
 	return a->pub.number < b->pub.number;
 }
 
+/* There is room for it. */
 static void insert_vm(struct kvmstats *k, struct core_vm *vm)
 {
-	struct kvmstats_vm **at = (struct kvmstats_vm **)&k->first;
+	unsigned int i;
 
-	while (*at && !comes_before(vm, (struct core_vm *)*at))
-		at = &(*at)->next;
-	vm->pub.next = *at;
-	*at = &vm->pub;
+	for (i = k->vms; i && comes_before(vm, k->vm[i - 1]); i--)
+		k->vm[i] = k->vm[i - 1];
+	k->vm[i] = vm;
+	k->vms++;
+	k->cursor = i;
 }
 
-static void remove_vm(struct kvmstats *k, struct core_vm *vm)
+static void remove_vm(struct kvmstats *k, unsigned int i)
 {
-	struct kvmstats_vm **at = (struct kvmstats_vm **)&k->first;
+	k->vms--;
+	memmove(&k->vm[i], &k->vm[i + 1], (k->vms - i) * sizeof(*k->vm));
+	k->cursor = 0;
+}
 
-	while (*at != &vm->pub)
-		at = &(*at)->next;
-	*at = vm->pub.next;
-	k->cursor = NULL;
+void core_forget(struct kvmstats *k, unsigned int i)
+{
+	free_vm(k->vm[i]);
+	remove_vm(k, i);
+}
+
+/* What another source says is described by tables of its own. */
+void core_forget_all(struct kvmstats *k)
+{
+	unsigned int i;
+
+	while (k->vms)
+		core_forget(k, k->vms - 1);
+	for (i = 0; i < KVMSTATS_SCOPES; i++) {
+		kvmstats_free_table(k->table[i]);
+		k->table[i] = NULL;
+		memset(k->role[i], 0, sizeof(k->role[i]));
+	}
 }
 
 /* Mostly it is the one of the last time, for another vCPU, or the one after. */
 static struct core_vm *find_vm(struct kvmstats *k, uint64_t key)
 {
-	struct core_vm *start = k->cursor, *vm;
+	unsigned int i, at;
 
-	for (vm = start; vm; vm = next_vm(vm)) {
-		if (vm->key == key)
-			return k->cursor = vm;
-	}
-	for (vm = k->first; vm != start; vm = next_vm(vm)) {
-		if (vm->key == key)
-			return k->cursor = vm;
+	for (i = 0; i < k->vms; i++) {
+		at = (k->cursor + i) % k->vms;
+		if (k->vm[at]->key == key && !k->vm[at]->pub.ended_at) {
+			k->cursor = at;
+			return k->vm[at];
+		}
 	}
 	return NULL;
+}
+
+static struct core_vm *new_vm(struct kvmstats *k, uint64_t key, pid_t pid)
+{
+	const struct kvmstats_table *table = k->table[KVMSTATS_VM];
+	struct core_vm *vm;
+
+	if (k->vms == k->room) {
+		unsigned int room = 2 * k->room + 16;
+		struct core_vm **more = realloc(k->vm, room * sizeof(*more));
+
+		if (!more)
+			return NULL;
+		k->vm = more;
+		k->room = room;
+	}
+	vm = calloc(1, sizeof(*vm));
+	if (!vm)
+		return NULL;
+	vm->key = key;
+	vm->pub.pid = pid;
+	vm->pub.fresh = true;
+	vm->now = make_values(table);
+	vm->before = make_values(table);
+	vm->total = make_values(table);
+	if (table && (!vm->now || !vm->before || !vm->total)) {
+		free_vm(vm);
+		return NULL;
+	}
+	who_is(k->proc, pid, &vm->pub.who);
+	vm->hidden = !*vm->pub.who.name;
+	vm->process_started = proc_started(k->proc, pid);
+	vm->pub.who.pid = pid;
+	insert_vm(k, vm);
+	return vm;
 }
 
 struct core_vm *core_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 {
 	struct core_vm *vm = find_vm(k, key);
-	uint64_t now;
+	uint64_t now = core_now(k);
 
 	if (vm && vm->seen)
 		return vm;
-	if (!vm) {
-		vm = calloc(1, sizeof(*vm));
-		if (!vm)
-			return NULL;
-		vm->key = key;
-		vm->pub.pid = pid;
-		vm->pub.fresh = true;
-		vm->now = make_values(k->table[KVMSTATS_VM]);
-		vm->before = make_values(k->table[KVMSTATS_VM]);
-		if (k->table[KVMSTATS_VM] && (!vm->now || !vm->before)) {
-			free_vm(vm);
-			return NULL;
-		}
-		who_is(k->proc, pid, &vm->pub.who);
-		insert_vm(k, vm);
-		k->cursor = vm;
-	} else {
+	if (vm)
 		vm->pub.fresh = false;
-		swap_values(&vm->now, &vm->before);
-	}
-	now = k->time ? k->time : monotonic();
+	else
+		vm = new_vm(k, key, pid);
+	if (!vm)
+		return NULL;
 	vm->pub.elapsed = vm->pub.fresh ? 0 : now - vm->pub.time;
 	vm->pub.time = now;
 	/* without values until the source asks where they go */
@@ -146,46 +186,98 @@ struct core_vm *core_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 	return vm;
 }
 
+static bool make_sums(struct core_vm *vm, const struct kvmstats_table *table)
+{
+	if (vm->sum)
+		return true;
+	vm->sum = make_values(table);
+	vm->growth = make_values(table);
+	vm->vcpu_total = make_values(table);
+	if (!vm->sum || !vm->growth || !vm->vcpu_total)
+		return false;
+	vm->pub.vcpu_sum = vm->sum;
+	vm->pub.vcpu_growth = vm->growth;
+	vm->pub.vcpu_total = vm->vcpu_total;
+	return true;
+}
+
+static bool make_room(struct core_vm *vm)
+{
+	unsigned int room = 2 * vm->room + 4;
+	struct core_vcpu **more;
+	struct kvmstats_vcpu **pub;
+
+	if (vm->vcpus < vm->room)
+		return true;
+	more = realloc(vm->vcpu, room * sizeof(*more));
+	if (more)
+		vm->vcpu = more;
+	pub = realloc(vm->pub_vcpu, room * sizeof(*pub));
+	if (pub)
+		vm->pub_vcpu = pub;
+	if (more && pub)
+		vm->room = room;
+	return more && pub;
+}
+
+/* Among those that are there, which are in order of id */
+static void insert_vcpu(struct core_vm *vm, struct core_vcpu *vcpu)
+{
+	unsigned int i;
+
+	for (i = vm->pub.vcpus; i && vm->vcpu[i - 1]->pub.id > vcpu->pub.id; i--)
+		vm->vcpu[i] = vm->vcpu[i - 1];
+	vm->vcpu[i] = vcpu;
+	vm->pub.vcpus++;
+}
+
+/* One that was there before, and goes on counting where it was */
+static struct core_vcpu *find_gone(struct core_vm *vm, uint32_t id)
+{
+	struct core_vcpu *vcpu;
+	unsigned int i;
+
+	for (i = vm->pub.vcpus; i < vm->vcpus; i++) {
+		vcpu = vm->vcpu[i];
+		if (vcpu->pub.id != id)
+			continue;
+		vm->vcpu[i] = vm->vcpu[vm->pub.vcpus];
+		swap_values(&vcpu->now, &vcpu->before);
+		return vcpu;
+	}
+	return NULL;
+}
+
 static struct core_vcpu *new_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id)
 {
 	const struct kvmstats_table *table = k->table[KVMSTATS_VCPU];
 	struct core_vcpu *vcpu;
-	unsigned int i;
 
-	if (!vm->sum) {
-		vm->sum = make_values(table);
-		vm->growth = make_values(table);
-		vm->pub.vcpu_sum = vm->sum;
-		vm->pub.vcpu_growth = vm->growth;
-		if (!vm->sum || !vm->growth)
-			return NULL;
-	}
-	if (vm->pub.vcpus == vm->room) {
-		unsigned int room = vm->room ? 2 * vm->room : 4;
-		struct core_vcpu **more = realloc(vm->vcpu, room * sizeof(*more));
-
-		if (!more)
-			return NULL;
-		vm->vcpu = more;
-		vm->room = room;
-		vm->pub.vcpu = (struct kvmstats_vcpu *const *)more;
-	}
-	vcpu = calloc(1, sizeof(*vcpu));
-	if (!vcpu)
+	if (!make_sums(vm, table))
 		return NULL;
-	vcpu->sched_fd = -1;
-	vcpu->now = make_values(table);
-	vcpu->before = make_values(table);
-	if (!vcpu->now || !vcpu->before) {
-		free_vcpu(vcpu);
-		return NULL;
+	vcpu = find_gone(vm, id);
+	if (!vcpu) {
+		if (!make_room(vm))
+			return NULL;
+		vcpu = calloc(1, sizeof(*vcpu));
+		if (!vcpu)
+			return NULL;
+		vcpu->schedstat = -1;
+		vcpu->stat = -1;
+		vcpu->now = make_values(table);
+		vcpu->before = make_values(table);
+		vcpu->total = make_values(table);
+		if (!vcpu->now || !vcpu->before || !vcpu->total) {
+			free_vcpu(vcpu);
+			return NULL;
+		}
+		vcpu->pub.id = id;
+		/* the place of the first that is not there */
+		vm->vcpu[vm->vcpus++] = vm->vcpu[vm->pub.vcpus];
 	}
-	vcpu->pub.id = id;
+	insert_vcpu(vm, vcpu);
 	vcpu->pub.fresh = true;
-	for (i = vm->pub.vcpus; i && vm->vcpu[i - 1]->pub.id > id; i--)
-		vm->vcpu[i] = vm->vcpu[i - 1];
-	vm->vcpu[i] = vcpu;
-	vm->pub.vcpus++;
+	vcpu->pub.total = vcpu->total;
 	return vcpu;
 }
 
@@ -219,13 +311,18 @@ struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
 	vcpu->pub.values = vcpu->now;
 	vcpu->pub.before = vcpu->before;
 	vcpu->seen = true;
-	vcpu->times_given = false;
+	vcpu->thread_given = false;
 	return vcpu;
 }
 
 void *core_vm_values(struct core_vm *vm)
 {
-	vm->pub.values = vm->now;
+	if (!vm->pub.values) {
+		swap_values(&vm->now, &vm->before);
+		vm->pub.values = vm->now;
+		vm->pub.before = vm->before;
+		vm->pub.total = vm->total;
+	}
 	return vm->now;
 }
 
@@ -236,12 +333,16 @@ void *core_vcpu_values(struct core_vcpu *vcpu)
 
 void core_vm_number(struct kvmstats *k, struct core_vm *vm, uint64_t number)
 {
+	unsigned int i;
+
 	if (vm->pub.number == number)
 		return;
-	remove_vm(k, vm);
+	for (i = 0; k->vm[i] != vm; i++)
+		;
+	remove_vm(k, i);
 	vm->pub.number = number;
+	vm->pub.who.number = number;
 	insert_vm(k, vm);
-	k->cursor = vm;
 }
 
 void core_vm_mixed(struct core_vm *vm, bool mixed)
@@ -254,15 +355,33 @@ void core_vm_ended(struct core_vm *vm)
 	vm->pub.ended = true;
 }
 
-void core_vcpu_times(struct core_vcpu *vcpu, uint64_t run, uint64_t ready)
+pid_t core_vm_pid(const struct core_vm *vm)
 {
-	vcpu->run_before = vcpu->run;
-	vcpu->ready_before = vcpu->ready;
-	vcpu->had_times = vcpu->has_times;
-	vcpu->run = run;
-	vcpu->ready = ready;
-	vcpu->has_times = true;
-	vcpu->times_given = true;
+	return vm->pub.pid;
+}
+
+void core_vm_process(struct core_vm *vm, uint64_t started, const char *comm)
+{
+	if (!vm->process_started)
+		vm->process_started = started;
+	if (!*vm->pub.who.name && !vm->labelled)
+		who_call(&vm->pub.who, comm);
+}
+
+void core_vcpu_times(struct core_vcpu *vcpu, const struct thread_times *times)
+{
+	vcpu->thread = *times;
+	vcpu->thread_given = true;
+}
+
+void core_vcpu_idle(struct core_vcpu *vcpu, uint64_t time)
+{
+	const struct thread_times idle = {
+		.time = time, .has_run = true, .has_ready = true, .has_throttled = true,
+		.up_to_date = true, .state = THREAD_SLEEPS,
+	};
+
+	core_vcpu_times(vcpu, &idle);
 }
 
 void core_set_time(struct kvmstats *k, uint64_t nanoseconds)
@@ -292,15 +411,34 @@ int core_problem(struct kvmstats *k, int error, const char *format, ...)
 	return error;
 }
 
-void core_unread(struct kvmstats *k, const char *format, ...)
+enum kvmstats_reason core_reason(int error)
 {
+	switch (error) {
+	case EPERM:
+	case EACCES:
+		return KVMSTATS_PERMISSION;
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case ENOSPC:
+		return KVMSTATS_TOO_MANY;
+	default:
+		return KVMSTATS_FAILED;
+	}
+}
+
+void core_unread(struct kvmstats *k, enum kvmstats_reason reason, const char *format, ...)
+{
+	struct unread *unread = &k->reason[reason];
 	va_list args;
 
-	if (k->unread++)
-		return;
-	va_start(args, format);
-	vsnprintf(k->why, sizeof(k->why), format, args);
-	va_end(args);
+	if (!unread->count++) {
+		va_start(args, format);
+		vsnprintf(unread->why, sizeof(unread->why), format, args);
+		va_end(args);
+	}
+	if (!k->unread++)
+		k->why = unread->why;
 }
 
 int core_proc(const struct kvmstats *k)
@@ -318,59 +456,37 @@ void core_raise_files(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* A file per vCPU, kept open; it is gone when the thread is. */
-static void read_times(struct kvmstats *k, const struct core_vm *vm,
-		       struct core_vcpu *vcpu)
-{
-	unsigned long long run, ready;
-	char text[64], *end;
-	ssize_t n;
-
-	if (vcpu->sched_tid != vcpu->pub.tid) {
-		if (vcpu->sched_fd >= 0)
-			close(vcpu->sched_fd);
-		vcpu->sched_fd = -1;
-		vcpu->has_times = false;
-		vcpu->sched_tid = vcpu->pub.tid;
-		if (!vcpu->pub.tid)
-			return;
-		snprintf(text, sizeof(text), "%d/task/%d/schedstat", vm->pub.pid,
-			 vcpu->pub.tid);
-		vcpu->sched_fd = openat(k->proc, text, O_RDONLY | O_CLOEXEC);
-	}
-	if (vcpu->sched_fd < 0)
-		return;
-	n = pread(vcpu->sched_fd, text, sizeof(text) - 1, 0);
-	text[n > 0 ? n : 0] = '\0';
-	run = strtoull(text, &end, 10);
-	ready = strtoull(end, NULL, 10);
-	/* all 0: a kernel without CONFIG_SCHED_INFO */
-	if (run + ready)
-		core_vcpu_times(vcpu, run, ready);
-	else
-		vcpu->has_times = false;
-}
-
+/* Those that were not reported are put behind the others; they may come again. */
 static void drop_vcpus(struct core_vm *vm)
 {
 	unsigned int i, n = 0;
 
 	for (i = 0; i < vm->pub.vcpus; i++) {
-		if (vm->vcpu[i]->seen)
-			vm->vcpu[n++] = vm->vcpu[i];
-		else
-			free_vcpu(vm->vcpu[i]);
+		struct core_vcpu *vcpu = vm->vcpu[i];
+
+		if (!vcpu->seen) {
+			thread_close(vcpu);
+			vcpu->files_tid = 0;
+			continue;
+		}
+		/* an exchange of those that go keeps the order of those that stay */
+		vm->vcpu[i] = vm->vcpu[n];
+		vm->vcpu[n++] = vcpu;
 	}
 	vm->pub.vcpus = n;
+	for (i = 0; i < n; i++)
+		vm->pub_vcpu[i] = &vm->vcpu[i]->pub;
+	vm->pub.vcpu = vm->pub_vcpu;
 }
 
 /* A number that was given stays, so that names do not change under an observer. */
 static void count_in_process(struct kvmstats *k)
 {
 	struct core_vm *vm, *first = NULL;
-	unsigned int last = 0;
+	unsigned int i, last = 0;
 
-	for (vm = k->first; vm; vm = next_vm(vm)) {
+	for (i = 0; i < k->vms; i++) {
+		vm = k->vm[i];
 		if (!first || first->pub.pid != vm->pub.pid) {
 			first = vm;
 			last = 0;
@@ -386,161 +502,121 @@ static void count_in_process(struct kvmstats *k)
 	}
 }
 
+/* When it began, as far as can be known */
+static void date(struct kvmstats *k, struct core_vm *vm)
+{
+	uint64_t age = now_of(CLOCK_BOOTTIME) - vm->process_started;
+
+	if (!vm->process_started)
+		return;
+	/* Its process was there at the sample before, without it. */
+	if (k->sampled_before && age > k->sampled - k->sampled_before)
+		age = 0;
+	vm->pub.who.started = now_of(CLOCK_REALTIME) - age;
+}
+
+/* It has no news: ended, or the source could not say anything. */
+static void stand_still(struct kvmstats *k, struct core_vm *vm, bool ended)
+{
+	unsigned int i;
+
+	vm->pub.fresh = true;
+	vm->pub.elapsed = 0;
+	vm->pub.ended = ended;
+	memset(&vm->pub.sum, 0, sizeof(vm->pub.sum));
+	if (vm->growth)
+		memset(vm->growth, 0, k->table[KVMSTATS_VCPU]->data_size);
+	for (i = 0; i < vm->pub.vcpus; i++) {
+		vm->vcpu[i]->pub.fresh = true;
+		memset(&vm->vcpu[i]->pub.last, 0, sizeof(vm->vcpu[i]->pub.last));
+	}
+}
+
+static void begin_sample(struct kvmstats *k)
+{
+	unsigned int i, j;
+
+	k->problem[0] = '\0';
+	k->why = "";
+	k->unread = 0;
+	for (i = 0; i < KVMSTATS_REASONS; i++) {
+		k->reason[i].count = 0;
+		k->reason[i].why[0] = '\0';
+	}
+	k->sampled_before = k->sampled;
+	k->sampled = core_now(k);
+	for (i = 0; i < k->vms;) {
+		struct core_vm *vm = k->vm[i];
+
+		if (vm->pub.ended && k->sampled - vm->pub.ended_at >= k->keep) {
+			core_forget(k, i);
+			continue;
+		}
+		vm->seen = false;
+		for (j = 0; j < vm->pub.vcpus; j++)
+			vm->vcpu[j]->seen = false;
+		i++;
+	}
+	k->cursor = 0;
+}
+
+static void update_vm(struct kvmstats *k, struct core_vm *vm)
+{
+	unsigned int i;
+
+	if (vm->hidden && !vm->pub.ended)
+		core_unread(k, KVMSTATS_HIDDEN, "process %d: /proc hides whose VM it is",
+			    vm->pub.pid);
+	drop_vcpus(vm);
+	for (i = 0; i < vm->pub.vcpus; i++) {
+		if (!vm->vcpu[i]->thread_given)
+			thread_read(k, vm, vm->vcpu[i]);
+	}
+	activity_update(k, vm);
+}
+
 int kvmstats_sample(struct kvmstats *k)
 {
-	struct core_vm *vm, *next;
+	struct core_vm *vm;
 	unsigned int i;
 	int ret;
 
-	k->problem[0] = '\0';
-	k->why[0] = '\0';
-	k->unread = 0;
-	for (vm = k->first; vm; vm = next) {
-		next = next_vm(vm);
-		vm->seen = false;
-		for (i = 0; i < vm->pub.vcpus; i++)
-			vm->vcpu[i]->seen = false;
-		if (vm->pub.ended) {
-			remove_vm(k, vm);
-			free_vm(vm);
-		}
+	begin_sample(k);
+	if (!k->source)
+		source_choose(k);
+	ret = k->source ? k->source->sample(k, k->state) : 0;
+	/* a source of recordings has its own clock */
+	if (k->time)
+		k->sampled = k->time;
+	for (i = 0; i < k->vms; i++) {
+		vm = k->vm[i];
+		if (vm->seen)
+			update_vm(k, vm);
+		else
+			stand_still(k, vm, vm->pub.ended || !ret);
+		if (vm->pub.ended && !vm->pub.ended_at)
+			vm->pub.ended_at = k->sampled;
 	}
-	k->cursor = NULL;
-
-	ret = k->source->sample(k, k->state);
-	for (vm = k->first; vm; vm = next_vm(vm)) {
-		/* Without the source's word the values are those we had. */
-		if (!vm->seen) {
-			vm->pub.fresh = true;
-			vm->pub.elapsed = 0;
-			vm->pub.ended = !ret;
-			memset(&vm->pub.sum, 0, sizeof(vm->pub.sum));
-			for (i = 0; i < vm->pub.vcpus; i++) {
-				vm->vcpu[i]->pub.fresh = true;
-				memset(&vm->vcpu[i]->pub.last, 0,
-				       sizeof(vm->vcpu[i]->pub.last));
-			}
-			continue;
-		}
-		drop_vcpus(vm);
-		for (i = 0; i < vm->pub.vcpus; i++) {
-			if (!vm->vcpu[i]->times_given)
-				read_times(k, vm, vm->vcpu[i]);
-		}
-		activity_update(k, vm);
+	for (i = 0; i < k->vms; i++) {
+		if (!k->vm[i]->labelled)
+			date(k, k->vm[i]);
 	}
 	count_in_process(k);
+	label_vms(k);
+	for (i = 0; i < k->vms; i++)
+		k->vm[i]->pub.next = i + 1 < k->vms ? &k->vm[i + 1]->pub : NULL;
 	return ret;
+}
+
+void kvmstats_set_keep(struct kvmstats *k, uint64_t nanoseconds)
+{
+	k->keep = nanoseconds;
 }
 
 void kvmstats_let_go(struct kvmstats *k)
 {
-	if (k->source->let_go)
+	if (k->source && k->source->let_go)
 		k->source->let_go(k->state);
-}
-
-static const struct source_ops *find_source(unsigned int i)
-{
-	unsigned int n;
-
-	for (n = 0; source_list[n]; n++) {
-		if (n == i)
-			return source_list[n];
-	}
-	return NULL;
-}
-
-static int open_proc(const struct kvmstats_options *options)
-{
-	const char *proc = options && options->proc ? options->proc : "/proc";
-	int fd = open(proc, O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
-
-static int open_source(struct kvmstats *k, struct kvmstats_probe *probe)
-{
-	int ret;
-
-	memset(probe, 0, sizeof(*probe));
-	probe->name = k->source->name;
-	probe->what = k->source->what;
-	ret = k->source->open(k, &k->state, probe);
-	probe->works = !ret;
-	return ret;
-}
-
-int kvmstats_open(struct kvmstats **opened, const struct kvmstats_options *options)
-{
-	const char *name = options ? options->source : NULL;
-	struct kvmstats_probe probe;
-	struct kvmstats *k;
-	unsigned int i;
-	int ret;
-
-	k = calloc(1, sizeof(*k));
-	if (!k)
-		return -ENOMEM;
-	k->proc = open_proc(options);
-	ret = k->proc < 0 ? k->proc : name ? -EINVAL : -ENODEV;
-	for (i = 0; k->proc >= 0 && (k->source = find_source(i)); i++) {
-		if (name && strcmp(name, k->source->name))
-			continue;
-		if (!open_source(k, &probe)) {
-			*opened = k;
-			return 0;
-		}
-		ret = -ENODEV;
-	}
-	k->source = NULL;
-	kvmstats_close(k);
-	return ret;
-}
-
-void kvmstats_close(struct kvmstats *k)
-{
-	struct core_vm *vm, *next;
-	unsigned int i;
-
-	if (!k)
-		return;
-	if (k->source)
-		k->source->close(k, k->state);
-	for (vm = k->first; vm; vm = next) {
-		next = next_vm(vm);
-		free_vm(vm);
-	}
-	for (i = 0; i < KVMSTATS_SCOPES; i++)
-		kvmstats_free_table(k->table[i]);
-	if (k->proc >= 0)
-		close(k->proc);
-	free(k);
-}
-
-int kvmstats_probe(unsigned int i, const struct kvmstats_options *options,
-		   struct kvmstats_probe *probe)
-{
-	struct kvmstats *k = calloc(1, sizeof(*k));
-	int ret = 0;
-
-	if (!k)
-		return -ENOMEM;
-	k->source = find_source(i);
-	k->proc = open_proc(options);
-	if (!k->source)
-		ret = -ENOENT;
-	else if (k->proc < 0)
-		ret = k->proc;
-	/* What does not work is an answer, not an error. */
-	if (ret || open_source(k, probe))
-		k->source = NULL;
-	kvmstats_close(k);
-	return ret;
-}
-
-const char *kvmstats_source(const struct kvmstats *k)
-{
-	return k->source->name;
 }
 
 const char *kvmstats_problem(const struct kvmstats *k)
@@ -555,9 +631,33 @@ unsigned int kvmstats_unread(const struct kvmstats *k, const char **why)
 	return k->unread;
 }
 
+unsigned int kvmstats_unreadable(const struct kvmstats *k, enum kvmstats_reason reason,
+				 const char **why)
+{
+	bool known = (unsigned int)reason < KVMSTATS_REASONS;
+
+	if (why)
+		*why = known ? k->reason[reason].why : "";
+	return known ? k->reason[reason].count : 0;
+}
+
+const char *kvmstats_reason_name(enum kvmstats_reason reason)
+{
+	static const char *const names[KVMSTATS_REASONS] = {
+		[KVMSTATS_PERMISSION] = "permission",
+		[KVMSTATS_VMM_ONLY] = "vmm-only",
+		[KVMSTATS_TOO_MANY] = "too-many",
+		[KVMSTATS_FORMAT] = "format",
+		[KVMSTATS_HIDDEN] = "hidden",
+		[KVMSTATS_FAILED] = "failed",
+	};
+
+	return (unsigned int)reason < KVMSTATS_REASONS ? names[reason] : NULL;
+}
+
 struct kvmstats_vm *kvmstats_first(const struct kvmstats *k)
 {
-	return (struct kvmstats_vm *)k->first;
+	return k->vms ? &k->vm[0]->pub : NULL;
 }
 
 const struct kvmstats_table *kvmstats_table(const struct kvmstats *k,
@@ -566,29 +666,17 @@ const struct kvmstats_table *kvmstats_table(const struct kvmstats *k,
 	return k->table[scope];
 }
 
-/* a * b / c without overflow in between; the largest number if the result has one */
+/* Nobody sees the last digits of what does not fit into 64 bits. */
 static uint64_t scale(uint64_t a, uint64_t b, uint64_t c)
 {
-	uint64_t result = 0, rest = 0;
-	int bit;
+	double result;
 
 	if (!c)
 		return 0;
 	if (!a || b <= UINT64_MAX / a)
 		return a * b / c;
-	/* long multiplication and division at once, b bit by bit */
-	for (bit = 63; bit >= 0; bit--) {
-		uint64_t add = b >> bit & 1 ? a : 0;
-
-		if (result > UINT64_MAX / 2)
-			return UINT64_MAX;
-		/* rest < c and add / c fit, c being far below 2^63 here */
-		result = 2 * result + add / c;
-		rest = 2 * rest + add % c;
-		result += rest / c;
-		rest %= c;
-	}
-	return result;
+	result = (double)a * b / c;
+	return result < (double)UINT64_MAX ? result : UINT64_MAX;
 }
 
 uint64_t kvmstats_rate(uint64_t growth, uint64_t elapsed)

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* What is behind struct kvmstats: the core's own, sources use source.h. */
 #ifndef KVMSTATS_CORE_H
 #define KVMSTATS_CORE_H
@@ -26,44 +26,103 @@ enum role_name {
 	ROLES,
 };
 
+/* What of a vCPU's time was told already, against what the kernel has booked */
+struct account {
+	struct thread_times thread;	/* of the sample before */
+	/* what was told of the thread's run and ready */
+	uint64_t run, ready;
+	uint64_t throttled, poll, ended;	/* booked, and not told yet */
+	uint64_t halt;			/* told of a halt that has not ended */
+};
+
 struct core_vcpu {
-	struct kvmstats_vcpu pub;	/* must be the first */
+	struct kvmstats_vcpu pub;
 	bool seen;
-	uint64_t *now, *before;
-	/* /proc/PID/task/TID/schedstat, or given by the source */
-	int sched_fd;
-	pid_t sched_tid;
-	bool times_given, has_times, had_times;
-	uint64_t run, ready, run_before, ready_before;
-	uint64_t credit;	/* of a halt that has not ended: counted already */
+	uint64_t *now, *before, *total;
+	struct thread_times thread;	/* of this sample */
+	bool thread_given;
+	pid_t thread_tid;		/* whose account.thread is */
+	pid_t files_tid;		/* whose these files are */
+	struct account account;
+	int schedstat, stat;		/* -1: not open */
 };
 
 struct core_vm {
-	struct kvmstats_vm pub;		/* must be the first */
+	struct kvmstats_vm pub;
 	uint64_t key;
-	bool seen, had_values;
-	uint64_t *now, *before, *sum, *growth;
-	struct core_vcpu **vcpu;
+	bool seen, had_values, labelled, hidden;
+	uint64_t process_started;	/* CLOCK_BOOTTIME, ns; 0: not known */
+	char process_label[128];	/* the label of its process' first VM */
+	unsigned int nth;		/* of its process, from 1; 0: mixed */
+	uint64_t *now, *before, *total;
+	uint64_t *sum, *growth, *vcpu_total;	/* over vCPUs */
+	struct core_vcpu **vcpu;	/* those that are there, then the others */
+	struct kvmstats_vcpu **pub_vcpu;
+	unsigned int vcpus;		/* all; pub.vcpus are there */
 	unsigned int room, cursor;
 };
 
+struct unread {
+	unsigned int count;
+	char why[256];
+};
+
 struct kvmstats {
-	const struct source_ops *source;
+	const struct source_ops *source;	/* NULL: none works */
 	void *state;
+	char only[32];			/* the name of the one to use; "": the best */
+	bool wait;
+	unsigned int changes;
+	char source_why[600];
 	int proc;
 	struct kvmstats_table *table[KVMSTATS_SCOPES];
 	struct role role[KVMSTATS_SCOPES][ROLES];
-	struct core_vm *first, *cursor;
+	struct core_vm **vm;		/* by process, then number */
+	unsigned int vms, room, cursor;
 	uint64_t time;			/* not 0: given by the source */
+	uint64_t sampled, sampled_before;	/* when the last samples began */
+	uint64_t keep;
 	char problem[256];
 	unsigned int unread;
-	char why[256];
+	const char *why;		/* of the first */
+	struct unread reason[KVMSTATS_REASONS];
 };
+
+/* The time of this sample: CLOCK_MONOTONIC, or what the source says */
+uint64_t core_now(const struct kvmstats *k);
 
 /* Find the roles of a table's statistics. */
 void activity_roles(const struct kvmstats_table *table, struct role *role);
 
-/* Fill in sum, growth and activity of a VM that was just read. */
+/* Fill in sum, growth, totals and activity of a VM that was just read. */
 void activity_update(struct kvmstats *k, struct core_vm *vm);
+
+/* Of roles whose statistics are in values: the sum, and how much they grew */
+uint64_t role_sum(const struct role *role, const uint64_t *values);
+uint64_t role_growth(const struct role *role, const uint64_t *now, const uint64_t *before);
+
+/* Read what /proc knows of the vCPU's thread, into vcpu->thread. */
+void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu *vcpu);
+void thread_close(struct core_vcpu *vcpu);
+
+/*
+ * How the vCPU spent the time since the sample before: pub.last.times, which is added
+ * to pub.times.
+ */
+void times_update(struct kvmstats *k, struct core_vcpu *vcpu);
+
+void times_add(struct kvmstats_times *sum, const struct kvmstats_times *times);
+
+/* Forget the VM k->vm[i]. */
+void core_forget(struct kvmstats *k, unsigned int i);
+
+/* Forget all VMs and tables. */
+void core_forget_all(struct kvmstats *k);
+
+/* Open the best source that works. -EINVAL: there is none of this name; -ENODEV */
+int source_choose(struct kvmstats *k);
+
+/* Labels of VMs that came with this sample */
+void label_vms(struct kvmstats *k);
 
 #endif /* KVMSTATS_CORE_H */

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The source that needs no more than the right to look into a process: borrows
  * VM and vCPU fds from VMMs and opens their statistics (KVM_STATS_GETFD), or,
@@ -312,7 +312,8 @@ static bool take_kind(struct kvmstats *k, struct files_state *s, struct process 
 			continue;
 		t = calloc(1, sizeof(*t));
 		if (!t) {
-			core_unread(k, "process %d: %s", p->pid, strerror(ENOMEM));
+			core_unread(k, KVMSTATS_TOO_MANY, "process %d: %s", p->pid,
+				    strerror(ENOMEM));
 			return lets;
 		}
 		t->from = s->list[i];
@@ -332,7 +333,8 @@ static bool take_kind(struct kvmstats *k, struct files_state *s, struct process 
 		/* EBADF: closed since we looked; ESRCH: ended */
 		if (ret == -EBADF || ret == -ESRCH)
 			continue;
-		core_unread(k, "process %d: %s", p->pid, wrong);
+		core_unread(k, ret < 0 ? core_reason(-ret) : KVMSTATS_FORMAT,
+			    "process %d: %s", p->pid, wrong);
 		/* to be tried again */
 		p->fds = -1;
 	}
@@ -444,7 +446,8 @@ static void look_at(struct kvmstats *k, struct files_state *s, struct process *p
 			    proc_has_cmdline(core_proc(k), p->pid);
 		/* ENOENT: it has ended */
 		if (n != -EACCES && n != -EPERM && n != -ENOENT && n != -ESRCH) {
-			core_unread(k, "process %d: %s", p->pid, strerror(-n));
+			core_unread(k, core_reason(-n), "process %d: %s", p->pid,
+				    strerror(-n));
 			p->fds = -1;
 		}
 		return;
@@ -471,7 +474,7 @@ static void look_at(struct kvmstats *k, struct files_state *s, struct process *p
 		p->pidfd = proc_pidfd(p->pid);
 		if (p->pidfd < 0) {
 			if (p->pidfd != -ESRCH) {
-				core_unread(k, "process %d: %s", p->pid,
+				core_unread(k, core_reason(-p->pidfd), "process %d: %s", p->pid,
 					    strerror(-p->pidfd));
 				p->fds = -1;
 			}
@@ -619,12 +622,12 @@ static int files_sample(struct kvmstats *k, void *state)
 		}
 		denied += p->denied;
 		if (p->unreadable && p->is_vmm)
-			core_unread(k, "process %d has a VM, and this kernel shows its "
+			core_unread(k, KVMSTATS_VMM_ONLY, "process %d has a VM, and this kernel shows its "
 				    "statistics to the VMM alone", p->pid);
 		at = &p->next;
 	}
 	while (denied--)
-		core_unread(k, "processes of others cannot be looked into: it needs "
+		core_unread(k, KVMSTATS_PERMISSION, "processes of others cannot be looked into: it needs "
 			    "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH");
 	return 0;
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The source for kernels with KVM_STATS_NEXT: the kernel itself goes from VM to
  * VM. Two files for each, its own and that of all its vCPUs; neither holds it.
@@ -150,7 +150,7 @@ static int add_vm(struct kvmstats *k, struct next_state *s, int fd,
 				   &vm->gone, NULL);
 	}
 	if (wrong) {
-		core_unread(k, "VM %llu of process %d: %s",
+		core_unread(k, KVMSTATS_FORMAT, "VM %llu of process %d: %s",
 			    (unsigned long long)found->vm, vm->pid, wrong);
 		drop(vm);
 		return 0;
@@ -172,7 +172,7 @@ static void find_new(struct kvmstats *k, struct next_state *s)
 		ret = fd < 0 ? fd : add_vm(k, s, fd, &found);
 		if (ret < 0) {
 			/* to be tried again at the next sample */
-			core_unread(k, "the VMs after number %llu: %s",
+			core_unread(k, core_reason(-ret), "the VMs after number %llu: %s",
 				    (unsigned long long)s->last, strerror(-ret));
 			return;
 		}

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -199,6 +199,20 @@ bool proc_has_cmdline(int proc, pid_t pid)
 	int fd = open_of(proc, pid, "cmdline", O_RDONLY);
 
 	return fd >= 0 && read_all(fd, buf, sizeof(buf)) > 0;
+}
+
+uint64_t proc_started(int proc, pid_t pid)
+{
+	char buf[512], *at;
+	int fd = open_of(proc, pid, "stat", O_RDONLY), field;
+
+	if (fd < 0 || read_all(fd, buf, sizeof(buf)) <= 0)
+		return 0;
+	/* PID (NAME) STATE...: the name may have anything in it. Field 22, see proc(5) */
+	at = strrchr(buf, ')');
+	for (field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at, NULL, 10) * (1000000000ULL / sysconf(_SC_CLK_TCK)) : 0;
 }
 
 struct threads {

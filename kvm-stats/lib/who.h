@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 #ifndef KVMSTATS_WHO_H
 #define KVMSTATS_WHO_H
 
@@ -13,5 +13,8 @@ void who_is(int proc, pid_t pid, struct kvmstats_who *who);
  */
 void who_from(const char *comm, const char *cmdline, size_t size,
 	      const char *cgroups, struct kvmstats_who *who);
+
+/* Its process hides, but what it calls itself is known. */
+void who_call(struct kvmstats_who *who, const char *name);
 
 #endif /* KVMSTATS_WHO_H */

@@ -54,7 +54,9 @@ static void report(struct kvmstats *k, uint64_t key)
 	values[1] = halt;
 	values[2] = poll_ns;
 	values[3] = blocking;
-	core_vcpu_times(vcpu, run, ready);
+	core_vcpu_times(vcpu, &(struct thread_times){
+		.time = clock_ns, .has_run = true, .has_ready = true,
+		.run = run, .ready = ready });
 }
 
 static int test_sample(struct kvmstats *k, void *state)

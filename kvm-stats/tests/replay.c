@@ -170,14 +170,19 @@ static int replay_sample(struct kvmstats *k, void *state)
 		} else if (vm && sscanf(line, "vcpu %llu %d %llu %llu %n", &a, &pid, &b, &c,
 					&n) == 4) {
 			wrong = put_values(r, KVMSTATS_VCPU, line + n);
+			struct thread_times times = {
+				.time = k->time, .has_run = b + c, .has_ready = b + c,
+				.run = b, .ready = c,
+			};
+
 			if (!wrong && reader_vcpu(k, &r->reader, &r->file[KVMSTATS_VCPU],
-						  vm, a, pid) && b + c)
-				core_vcpu_times(core_vcpu(k, vm, a, pid), b, c);
+						  vm, a, pid))
+				core_vcpu_times(core_vcpu(k, vm, a, pid), &times);
 		} else if (vm && !strcmp(line, "ended\n")) {
 			core_vm_ended(vm);
 		}
 		if (wrong)
-			core_unread(k, "%s", wrong);
+			core_unread(k, KVMSTATS_FORMAT, "%s", wrong);
 		wrong = NULL;
 		r->sample = start;
 	}

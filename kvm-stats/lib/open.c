@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Which source is used, and which could be. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core.h"
+
+static const struct source_ops *find_source(unsigned int i)
+{
+	unsigned int n;
+
+	for (n = 0; source_list[n]; n++) {
+		if (n == i)
+			return source_list[n];
+	}
+	return NULL;
+}
+
+static int open_proc(const struct kvmstats_options *options)
+{
+	const char *proc = options && options->proc ? options->proc : "/proc";
+	int fd = open(proc, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_source(struct kvmstats *k, const struct source_ops *source,
+		       struct kvmstats_probe *probe)
+{
+	int ret;
+
+	memset(probe, 0, sizeof(*probe));
+	probe->name = source->name;
+	probe->what = source->what;
+	ret = source->open(k, &k->state, probe);
+	probe->works = !ret;
+	if (!ret)
+		k->source = source;
+	return ret;
+}
+
+/* The best that works; if it is not the first, why those before it do not. */
+int source_choose(struct kvmstats *k)
+{
+	const struct source_ops *source;
+	struct kvmstats_probe probe;
+	unsigned int i;
+	size_t len = 0;
+	int ret = *k->only ? -EINVAL : -ENODEV;
+
+	k->source_why[0] = '\0';
+	for (i = 0; (source = find_source(i)); i++) {
+		if (*k->only && strcmp(k->only, source->name))
+			continue;
+		if (!open_source(k, source, &probe))
+			return 0;
+		ret = -ENODEV;
+		if (len < sizeof(k->source_why))
+			len += snprintf(k->source_why + len, sizeof(k->source_why) - len,
+					"%s%s: %s", len ? "; " : "", source->name, probe.why);
+	}
+	return ret;
+}
+
+static void close_source(struct kvmstats *k)
+{
+	if (k->source)
+		k->source->close(k, k->state);
+	k->source = NULL;
+	k->state = NULL;
+}
+
+int kvmstats_open(struct kvmstats **opened, const struct kvmstats_options *options)
+{
+	struct kvmstats *k = calloc(1, sizeof(*k));
+	int ret;
+
+	if (!k)
+		return -ENOMEM;
+	k->why = "";
+	k->wait = options && options->wait;
+	k->proc = open_proc(options);
+	ret = k->proc < 0 ? k->proc : 0;
+	if (!ret && options && options->source)
+		ret = snprintf(k->only, sizeof(k->only), "%s", options->source) <
+		      (int)sizeof(k->only) ? 0 : -EINVAL;
+	if (!ret)
+		ret = source_choose(k);
+	if (ret == -ENODEV && k->wait)
+		ret = 0;
+	if (ret)
+		kvmstats_close(k);
+	else
+		*opened = k;
+	return ret;
+}
+
+void kvmstats_close(struct kvmstats *k)
+{
+	if (!k)
+		return;
+	close_source(k);
+	core_forget_all(k);
+	free(k->vm);
+	if (k->proc >= 0)
+		close(k->proc);
+	free(k);
+}
+
+int kvmstats_probe(unsigned int i, const struct kvmstats_options *options,
+		   struct kvmstats_probe *probe)
+{
+	const struct source_ops *source = find_source(i);
+	struct kvmstats *k = calloc(1, sizeof(*k));
+	int ret = 0;
+
+	if (!k)
+		return -ENOMEM;
+	k->proc = open_proc(options);
+	if (!source)
+		ret = -ENOENT;
+	else if (k->proc < 0)
+		ret = k->proc;
+	/* What does not work is an answer, not an error. */
+	else
+		open_source(k, source, probe);
+	kvmstats_close(k);
+	return ret;
+}
+
+const char *kvmstats_source(const struct kvmstats *k)
+{
+	return k->source ? k->source->name : "none";
+}
+
+unsigned int kvmstats_source_changes(const struct kvmstats *k)
+{
+	return k->changes;
+}
+
+const char *kvmstats_source_why(const struct kvmstats *k)
+{
+	return k->source_why;
+}

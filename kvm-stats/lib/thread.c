@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* What /proc knows of the thread of a vCPU: two files each, which are kept open. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core.h"
+
+/* A read that took longer was interrupted: again. */
+#define AT_ONCE		50000ULL
+#define TRIES		3
+
+void thread_close(struct core_vcpu *vcpu)
+{
+	if (vcpu->schedstat >= 0)
+		close(vcpu->schedstat);
+	if (vcpu->stat >= 0)
+		close(vcpu->stat);
+	vcpu->schedstat = -1;
+	vcpu->stat = -1;
+}
+
+static int open_file(const struct kvmstats *k, pid_t pid, pid_t tid, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%d/task/%d/%s", pid, tid, name);
+	return openat(k->proc, path, O_RDONLY | O_CLOEXEC);
+}
+
+static bool read_file(int fd, char *text, size_t size)
+{
+	ssize_t n = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+static enum thread_state read_state(int fd)
+{
+	char text[256], *end;
+
+	/* PID (NAME) STATE: the name may have anything in it. */
+	if (!read_file(fd, text, sizeof(text)))
+		return THREAD_UNKNOWN;
+	end = strrchr(text, ')');
+	if (!end || end[1] != ' ')
+		return THREAD_UNKNOWN;
+	return end[2] == 'R' ? THREAD_RUNNABLE : THREAD_SLEEPS;
+}
+
+/*
+ * Of a vCPU that halts and wakes, or has run or waited for all of the time, it is
+ * known what lasts; then its state is not read, which costs as much as all the rest.
+ */
+static bool wants_state(const struct kvmstats *k, const struct core_vcpu *vcpu,
+			const struct thread_times *t)
+{
+	const struct thread_times *before = &vcpu->account.thread;
+	uint64_t elapsed = t->time - before->time;
+	uint64_t busy = t->run - before->run + t->ready - before->ready;
+
+	if (vcpu->pub.fresh || !before->has_run)
+		return true;
+	if (busy && role_sum(&k->role[KVMSTATS_VCPU][ROLE_BLOCKING], vcpu->now))
+		return false;
+	return busy < elapsed - elapsed / 1024;
+}
+
+void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu *vcpu)
+{
+	struct thread_times *t = &vcpu->thread;
+	char text[64], *end;
+	uint64_t done;
+	int i;
+
+	memset(t, 0, sizeof(*t));
+	t->time = vm->pub.time;
+	if (vcpu->files_tid != vcpu->pub.tid) {
+		thread_close(vcpu);
+		vcpu->files_tid = vcpu->pub.tid;
+		if (vcpu->pub.tid) {
+			vcpu->schedstat = open_file(k, vm->pub.pid, vcpu->pub.tid, "schedstat");
+			vcpu->stat = open_file(k, vm->pub.pid, vcpu->pub.tid, "stat");
+		}
+	}
+	for (i = 0; i < TRIES; i++) {
+		t->time = core_now(k);
+		if (!read_file(vcpu->schedstat, text, sizeof(text)))
+			return;
+		t->run = strtoull(text, &end, 10);
+		t->ready = strtoull(end, NULL, 10);
+		t->state = wants_state(k, vcpu, t) ? read_state(vcpu->stat) : THREAD_UNKNOWN;
+		done = core_now(k);
+		if (done - t->time < AT_ONCE)
+			break;
+	}
+	/* all 0: a kernel without CONFIG_SCHED_INFO */
+	t->has_run = t->has_ready = t->run + t->ready;
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * How a vCPU spends its time. All of it is given to something, once: what the
+ * scheduler has booked for the thread and KVM for halts, as far as it fits into the
+ * time that has passed; and what lasts at the instant of the sample, which is booked
+ * when it ends. What was told ahead is taken off then. Totals are sums of what was
+ * told, so they do not fall, whatever the kernel's counters do.
+ */
+#include <string.h>
+
+#include "core.h"
+
+/*
+ * What the kernel has booked beyond the time that has passed is told at the next
+ * sample, up to this: it is a reader that was interrupted between two reads. More
+ * comes from clocks that drift apart, and is no time of this vCPU.
+ */
+#define LATE_MAX	20000000ULL
+
+/* A thread that runs has its time booked at each tick of the kernel, 100 Hz at least. */
+#define TICK_MAX	10000000ULL
+
+/* Quotas are for periods of 100 ms, and booked when they end. */
+#define PERIOD		100000000ULL
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t take(uint64_t *left, uint64_t amount)
+{
+	amount = at_most(*left, amount);
+	*left -= amount;
+	return amount;
+}
+
+/* What is booked and was not told */
+static uint64_t take_booked(uint64_t *left, uint64_t booked, uint64_t *told)
+{
+	uint64_t taken = booked > *told ? take(left, booked - *told) : 0;
+
+	*told += taken;
+	if (booked > *told + LATE_MAX)
+		*told = booked - LATE_MAX;
+	return taken;
+}
+
+/*
+ * The kernel adds a halt to its time when it ends; while one lasts, "blocking" is 1,
+ * and the time in which the thread neither ran nor waited belongs to it.
+ */
+static void spend_halt(const struct role *role, struct core_vcpu *vcpu, uint64_t *left,
+		       struct kvmstats_times *spent)
+{
+	const struct thread_times *t = &vcpu->thread;
+	struct account *a = &vcpu->account;
+	bool blocking = role_sum(&role[ROLE_BLOCKING], vcpu->now);
+	uint64_t ended = a->ended, lasts = 0, told = at_most(a->halt, ended);
+
+	a->ended = 0;
+	if (ended || !blocking)
+		a->halt = 0;
+	spent->mode[KVMSTATS_HALT] = take(left, ended - told);
+	if (!blocking)
+		return;
+	if (!t->has_run) {
+		/* Only of a halt that began before is it known that it took all. */
+		if (!ended && !spent->mode[KVMSTATS_POLL] &&
+		    role_sum(&role[ROLE_BLOCKING], vcpu->before))
+			lasts = take(left, *left);
+	} else if (t->up_to_date && t->state == THREAD_SLEEPS) {
+		lasts = take(left, t->asleep);
+	} else if (t->state == THREAD_RUNNABLE && a->thread.state == THREAD_RUNNABLE &&
+		   !ended && !spent->mode[KVMSTATS_RUN]) {
+		/* It was woken before the last sample, and waits since then. */
+		spent->mode[KVMSTATS_READY] += *left;
+		a->ready += *left;
+		a->halt += take(left, *left);
+	} else {
+		lasts = take(left, *left);
+	}
+	spent->mode[KVMSTATS_HALT] += lasts;
+	a->halt += lasts;
+}
+
+/* What lasts, of a thread whose times have only in them what the kernel has booked */
+static void spend_lasting(struct core_vcpu *vcpu, uint64_t *left,
+			  struct kvmstats_times *spent)
+{
+	struct account *a = &vcpu->account;
+	bool runs = spent->mode[KVMSTATS_RUN] && !spent->mode[KVMSTATS_READY] &&
+		    *left <= TICK_MAX;
+	uint64_t *told = runs ? &a->run : &a->ready;
+
+	if (vcpu->thread.up_to_date || vcpu->thread.state != THREAD_RUNNABLE)
+		return;
+	*told += *left;
+	spent->mode[runs ? KVMSTATS_RUN : KVMSTATS_READY] += take(left, *left);
+}
+
+static void spend_throttled(struct account *a, const struct thread_times *t,
+			    struct kvmstats_times *spent)
+{
+	if (!t->has_throttled || !a->thread.has_throttled)
+		return;
+	if (t->throttled > a->thread.throttled)
+		a->throttled += t->throttled - a->thread.throttled;
+	spent->mode[KVMSTATS_THROTTLED] = take(&spent->mode[KVMSTATS_READY], a->throttled);
+	a->throttled -= spent->mode[KVMSTATS_THROTTLED];
+	/* The rest was spent asleep, but for what was told as ready before it was booked. */
+	a->throttled = at_most(a->throttled, PERIOD);
+}
+
+static void spend(const struct role *role, struct core_vcpu *vcpu, uint64_t left,
+		  struct kvmstats_times *spent)
+{
+	const struct thread_times *t = &vcpu->thread;
+	struct account *a = &vcpu->account;
+	bool thread = t->has_run && a->thread.has_run;
+	bool ready = thread && t->has_ready && a->thread.has_ready;
+
+	spent->known = thread << KVMSTATS_RUN | ready << KVMSTATS_READY |
+		       (ready && t->has_throttled) << KVMSTATS_THROTTLED |
+		       (role[ROLE_HALT].count > 0) << KVMSTATS_HALT |
+		       (role[ROLE_POLL].count > 0) << KVMSTATS_POLL;
+	if (ready && role[ROLE_HALT].count)
+		spent->known |= 1 << KVMSTATS_OTHER;
+
+	if (thread) {
+		spent->mode[KVMSTATS_RUN] = take_booked(&left, t->run, &a->run);
+		/* Polling is running, for the scheduler, and booked after it. */
+		spent->mode[KVMSTATS_POLL] = take(&spent->mode[KVMSTATS_RUN], a->poll);
+	} else {
+		spent->mode[KVMSTATS_POLL] = take(&left, a->poll);
+	}
+	a->poll = at_most(a->poll - spent->mode[KVMSTATS_POLL], LATE_MAX);
+	if (ready)
+		spent->mode[KVMSTATS_READY] = take_booked(&left, t->ready, &a->ready);
+	if (role[ROLE_HALT].count)
+		spend_halt(role, vcpu, &left, spent);
+	if (ready) {
+		spend_lasting(vcpu, &left, spent);
+		spend_throttled(a, t, spent);
+	}
+	spent->mode[spent->known & 1 << KVMSTATS_OTHER ? KVMSTATS_OTHER :
+		    KVMSTATS_UNKNOWN] = left;
+}
+
+void times_add(struct kvmstats_times *sum, const struct kvmstats_times *times)
+{
+	unsigned int i;
+
+	if (!times->elapsed)
+		return;
+	sum->known = sum->elapsed ? sum->known & times->known : times->known;
+	sum->elapsed += times->elapsed;
+	for (i = 0; i < KVMSTATS_MODES; i++)
+		sum->mode[i] += times->mode[i];
+}
+
+/* What passed is what is told: of a first sample, and after a change of threads, nothing. */
+static void begin(struct account *a, const struct thread_times *t)
+{
+	a->run = t->run;
+	a->ready = t->ready;
+	a->throttled = 0;
+	a->thread = *t;
+}
+
+void times_update(struct kvmstats *k, struct core_vcpu *vcpu)
+{
+	const struct role *role = k->role[KVMSTATS_VCPU];
+	struct kvmstats_times *spent = &vcpu->pub.last.times;
+	struct kvmstats_times *total = &vcpu->pub.times;
+	struct account *a = &vcpu->account;
+	struct thread_times *t = &vcpu->thread;
+
+	memset(spent, 0, sizeof(*spent));
+	if (vcpu->pub.fresh) {
+		a->halt = a->poll = a->ended = 0;
+		begin(a, t);
+		vcpu->thread_tid = vcpu->pub.tid;
+		return;
+	}
+	a->poll += role_growth(&role[ROLE_POLL], vcpu->now, vcpu->before);
+	a->ended += role_growth(&role[ROLE_HALT], vcpu->now, vcpu->before);
+	/* The clock may have a timer's resolution: all is told with the next sample. */
+	if (t->time <= a->thread.time) {
+		spent->known = total->known;
+		return;
+	}
+	if (vcpu->thread_tid && vcpu->thread_tid != vcpu->pub.tid)
+		a->thread.has_run = false;
+	vcpu->thread_tid = vcpu->pub.tid;
+	spent->elapsed = t->time - a->thread.time;
+	spend(role, vcpu, spent->elapsed, spent);
+	times_add(total, spent);
+	total->known = spent->known;
+	if (a->thread.has_run)
+		a->thread = *t;
+	else
+		begin(a, t);
+}
+
+const char *kvmstats_mode_name(enum kvmstats_mode mode)
+{
+	static const char *const names[KVMSTATS_MODES] = {
+		[KVMSTATS_RUN] = "run",
+		[KVMSTATS_READY] = "ready",
+		[KVMSTATS_THROTTLED] = "throttled",
+		[KVMSTATS_HALT] = "halt",
+		[KVMSTATS_POLL] = "poll",
+		[KVMSTATS_OTHER] = "other",
+		[KVMSTATS_UNKNOWN] = "unknown",
+	};
+
+	return (unsigned int)mode < KVMSTATS_MODES ? names[mode] : NULL;
+}
