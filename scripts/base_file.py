@@ -19,9 +19,11 @@ patches/BASE has
 and what is made from it is in build/BASE.
 """
 
+import fnmatch
 import functools
 import os
 import re
+import subprocess
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
@@ -79,6 +81,34 @@ def values():
         if not found[key]:
             raise Invalid(f"{where}: '{key}' has no value")
     return found
+
+
+def source():
+    """Debian's package, or the tree that the variable LINUX_SRC names, which is looked at
+    and not touched."""
+    named = os.environ.get("LINUX_SRC")
+    if not named:
+        return values()["package"]
+
+    def git(*args):
+        return subprocess.run(["git", "--no-optional-locks", "-C", named, *args], text=True,
+                              check=False, capture_output=True).stdout.strip()
+
+    folder = Path(named)
+    found = dict(re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$",
+                            (folder / "Makefile").read_text(errors="replace"), re.M)
+                 ) if (folder / "Makefile").is_file() else {}
+    if len(found) < 3:
+        raise Invalid(f"LINUX_SRC={named} is no kernel tree")
+    version = "{VERSION}.{PATCHLEVEL}.{SUBLEVEL}".format(**found)
+    if not fnmatch.fnmatchcase(version, values()["version"]):
+        raise Invalid(f"LINUX_SRC={named} is Linux {version}, base {NAME} is "
+                      f"{values()['version']}")
+    # Not if it is a folder of something else.
+    own = git("rev-parse", "-q", "--verify", "HEAD") and not git("rev-parse", "--show-cdup")
+    if own and git("status", "--porcelain", "-uno"):
+        raise Invalid(f"LINUX_SRC={named} has changes that are not committed")
+    return named
 
 
 def patches(name=NAME):

@@ -38,6 +38,11 @@ LIST = Path("patches", base_file.NAME, "series")
 BASE = "base"
 # Who commits what scripts/tree makes.
 MAKER = "kvm-stats@localhost"
+IDENTITY = ("-c", "user.name=kvm-stats", "-c", f"user.email={MAKER}")
+# So that the same commits give the same bytes whatever the user's settings.
+DIFF = ("diff-tree", "-p", "--no-renames", "--no-ext-diff", "--no-color",
+        "--src-prefix=a/", "--dst-prefix=b/", "--unified=3",
+        "--diff-algorithm=myers", "--full-index")
 
 
 def run(main):
@@ -183,6 +188,9 @@ class Series:
         self.cover_letter = self.folder / "cover-letter"
         if not self.cover_letter.is_file():
             raise Invalid(f"{self.folder.relative_to(TOP)} has no cover-letter")
+        if not re.match(r".+\n\n.*\S", self.cover_letter.read_text(), re.S):
+            raise Invalid(f"{self.cover_letter.relative_to(TOP)}: not a subject, an empty "
+                          "line and a text")
         self.patches = [Patch.read(path)
                         for path in sorted(self.folder.glob("*.patch"))]
         if not self.patches:
@@ -224,3 +232,70 @@ def all_series():
                     raise Invalid(f"{introduced[name]} and {where} both introduce {name}")
                 introduced[name] = where
     return found
+
+
+def rejected(patch, stderr):
+    """The patch, the file and the hunk that do not apply."""
+    where = re.search(r"error: patch failed: (\S+):(\d+)", stderr)
+    if not where:
+        return f"{patch.name}: {stderr.splitlines()[0]}"
+    # The line is that of the version to change: the new one, with -R.
+    hunk = next((head for head in re.findall(r"^@@ .*", dict(patch.diffs())[where[1]], re.M)
+                 if re.match(rf"@@ .*[-+]{where[2]}[, ]", head)), "")
+    return f"{patch.name} does not apply to {where[1]}, hunk {hunk}"
+
+
+def apply(patch, diff, index, *options, tree=TREE):
+    """A patch or a part of it, to an index; returns what git has against it."""
+    done = git("apply", "--cached", *options, tree=tree, index=index,
+               data=diff.encode(), check=False)
+    return done.returncode and rejected(patch, done.stderr.decode())
+
+
+def introduced(patches, index, tree=TREE):
+    """For each new file its mode and its blob as the patch introduced it."""
+    names = [name for patch in patches for name in patch.new_files]
+    git("read-tree", "--empty", tree=tree, index=index)
+    for name in names:
+        if not git("cat-file", "-e", f"{BASE}:{name}", tree=tree,
+                   check=False).returncode:
+            raise Invalid(f"a patch introduces {name}, which the base has")
+        if not (TOP / name).is_file():
+            raise Invalid(f"there is no {name}, which a patch introduces")
+        mode = "100755" if (TOP / name).stat().st_mode & 0o100 else "100644"
+        blob = git("hash-object", "-w", TOP / name, tree=tree).decode().strip()
+        git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}",
+            tree=tree, index=index)
+    found = {}
+    for patch in reversed(patches):
+        for name in patch.new_files:
+            mode, blob = git("ls-files", "-s", name, tree=tree, index=index).split()[:2]
+            found[name] = f"{mode.decode()},{blob.decode()},{name}"
+        for path, diff in patch.diffs():
+            if path in names and (why := apply(patch, diff, index, "-R",
+                                                tree=tree)):
+                # The base has no part in it.
+                raise Invalid(f"{path} was edited here so that it is not what {patch.name} "
+                              f"leaves: edit it in {SHOWN} (backwards, {why})")
+    return found
+
+
+def commits(all_series, index, tree=TREE):
+    """For each series its last commit, made on top of the base of a git tree."""
+    new = introduced([patch for series in all_series for patch in series.patches],
+                     index, tree)
+    commit = git("rev-parse", f"{BASE}^0", tree=tree).decode().strip()
+    git("read-tree", commit, tree=tree, index=index)
+    last = {}
+    for series in all_series:
+        for patch in series.patches:
+            git("update-index", "--add", *(word for name in patch.new_files
+                                           for word in ("--cacheinfo", new[name])),
+                tree=tree, index=index)
+            if patch.diff and (why := apply(patch, patch.diff, index, tree=tree)):
+                raise Invalid(f"{why} (base: {base_file.source()})")
+            made = git("write-tree", tree=tree, index=index).decode().strip()
+            commit = git(*IDENTITY, "commit-tree", made, "-p", commit, tree=tree,
+                         data=f"{patch.message}\n".encode()).decode().strip()
+        last[series.name] = commit
+    return last

@@ -164,8 +164,11 @@ class Series(Repository):
 
     def test_export(self):
         """Each series is a folder of mails that git am takes in their order."""
-        status, said = self.run_script("series", str(self.repo / "out"))
+        status, said = self.run_script("series", str(self.repo / "out"), LINUX_SRC="",
+                                       GIT_CONFIG_VALUE_0="Ä. B, C")
         self.assertEqual(status, 0, said)
+        # No kernel is fetched for it.
+        self.assertFalse((self.repo / "build").exists())
         self.assertEqual(sorted(str(path.relative_to(self.repo / "out")) for path
                                 in (self.repo / "out").rglob("*.patch")),
                          ["first/0000-cover-letter.patch",
@@ -176,10 +179,136 @@ class Series(Repository):
         letter = (self.repo / "out/second/0000-cover-letter.patch").read_text()
         self.assertIn("Subject: [PATCH 0/2] The second series\n", letter)
         self.assertIn("\nWhat it is for.\n", letter)
+        self.assertIn("\n\nÄ. B, C (2):\n  KVM: stats: Change another line\n  KVM: stats: "
+                      "Change the new file\n\n virt/new.c |    2 +-\n virt/old.c |    2 +-\n",
+                      letter)
+        # What two patches of a series change in a file is one line of it.
+        self.assertIn(" 2 files changed, 3 insertions(+), 1 deletion(-)\n create mode 100644 "
+                      "virt/new.c\n", (self.repo / "out/first/0000-cover-letter.patch"
+                                       ).read_text())
+        self.run_script("tree")
         self.git("checkout", "-q", "base")
         for name in ("first", "second"):
             self.git("am", "-q", *sorted((self.repo / "out" / name).glob("*[a-z].patch"))[1:])
-        self.assertEqual(self.git("diff", "HEAD", "second"), "")
+            self.assertEqual(self.git("diff", "HEAD", name), "")
+        for number in range(3):
+            message, author = (self.git("log", "-1", f"--format={what}", f"HEAD~{number}")
+                               for what in ("%B", "%an <%ae>"))
+            self.assertEqual(author, "Ä. B, C <a@b>\n")
+            self.assertEqual(message.strip(), self.git(
+                "log", "-1", "--format=%B", f"second~{number}").strip()
+                + "\n\nSigned-off-by: Ä. B, C <a@b>")
+
+    def test_export_with_trailers(self):
+        """The sign-off joins them, and is there once."""
+        for trailers in "Cc: x@y\n", "Cc: x@y\nSigned-off-by: a <a@b>\n":
+            self.write("first/0001-KVM-stats-Change-a-line",
+                       EDIT.replace("to.\n---", f"to.\n\n{trailers}---"))
+            self.assertEqual(self.run_script("series", str(self.repo / "out"))[0], 0)
+            self.assertIn("to.\n\nCc: x@y\nSigned-off-by: a <a@b>\n---\n",
+                          (self.repo / "out/first/0001-KVM-stats-Change-a-line.patch"
+                           ).read_text())
+
+    def test_export_of_a_file_that_changes(self):
+        """A cover letter says what a new file is at the end of its series."""
+        (self.patches / "second/0002-KVM-stats-Change-the-new-file.patch").unlink()
+        self.write("first/0002-KVM-stats-Change-the-new-file", LATER.replace(
+            "+zwei", "+zwei\n+drei").replace("+1,2", "+1,3"))
+        (self.repo / "virt/new.c").write_text("one\nzwei\ndrei\n")
+        self.assertEqual(self.run_script("series", str(self.repo / "out"))[0], 0)
+        self.assertIn("\n virt/new.c |    3 +++\n virt/old.c |    2 +-\n",
+                      (self.repo / "out/first/0000-cover-letter.patch").read_text())
+
+    def test_export_replaces_patches_only(self):
+        """A folder that has something else is left alone."""
+        out = self.repo / "out"
+        for _ in range(2):
+            self.assertEqual(self.run_script("series", str(out))[0], 0)
+        for other in (out / "notes", out / "first/notes", out / "first/deep/0001-a.patch"):
+            other.parent.mkdir(exist_ok=True)
+            other.write_text("mine\n")
+            status, said = self.run_script("series", str(out))
+            self.assertEqual((status, len(said.splitlines())), (2, 1), said)
+            self.assertIn("has something else than patches in it", said)
+            self.assertTrue(other.exists())
+            other.unlink()
+
+    def all_of(self, folder):
+        """Every file, with its time, to see that nothing changes."""
+        return {path: (path.stat().st_mtime_ns, path.stat().st_size)
+                for path in folder.rglob("*") if path.is_file()}
+
+    def test_export_tried(self):
+        """On another tree, which stays as it is, as does what was made."""
+        self.run_script("tree")
+        other = self.base.with_name("other")
+        shutil.copytree(self.base, other)
+        before = self.all_of(self.repo / "build"), self.all_of(other)
+        out = self.repo / "out"
+        # Elsewhere in the file; not there; where the tree has a new file.
+        old = other / "virt/old.c"
+        for text, words in (("first\n" + LINES, ""),
+                            (LINES.replace("line 22", "line two"),
+                             "0001-KVM-stats-Change-another-line.patch does not apply to "
+                             "virt/old.c, hunk @@ -19,7 +19,7 @@"),
+                            (None, "0001-KVM-stats-Change-a-line.patch: error: virt/old.c: "
+                             "does not exist in index")):
+            old.write_text(text) if text else old.unlink()
+            status, said = self.run_script("series", str(out), LINUX_SRC=str(other))
+            self.assertEqual(status, 2 if words else 0, said)
+            self.assertEqual(out.exists(), not words)
+            if words:
+                self.assertEqual(len(said.splitlines()), 1, said)
+                self.assertIn(words, said)
+                self.assertIn(str(other), said)
+            shutil.rmtree(out, ignore_errors=True)
+        self.assertEqual(before[0], self.all_of(self.repo / "build"))
+        old.write_text(LINES)
+        (other / "virt/new.c").write_text("of theirs\n")
+        self.assertIn("introduces virt/new.c, which the base has",
+                      self.run_script("series", str(out), LINUX_SRC=str(other))[1])
+
+    def test_bad_source(self):
+        """A tree of another version, none, one with changes: nothing is made."""
+        other = self.base.with_name("other")
+        shutil.copytree(self.base, other)
+        git = ("git", "-C", other, "-c", "user.name=a", "-c", "user.email=a@b")
+        for args in ("init", "-q"), ("add", "-A"), ("commit", "-qm", "all"):
+            subprocess.run([*git, *args], check=True)
+        (other / "virt/old.c").write_text("changed\n")
+        before = self.all_of(other)
+        older = self.base.with_name("older")
+        shutil.copytree(self.base, older)
+        (older / "Makefile").write_text(MAKEFILE.replace("10", "9"))
+        for source, words in ((other, "has changes that are not committed"),
+                              (older, "is Linux 5.9.7, base 5.10 is 5.10.*"),
+                              (self.repo, "is no kernel tree")):
+            for script in "fetch-base", "tree", "series":
+                with self.subTest(words=words, script=script):
+                    status, said = self.run_script(script, LINUX_SRC=str(source))
+                    self.assertEqual((status, len(said.splitlines())), (2, 1), said)
+                    self.assertIn(words, said)
+                    self.assertFalse((self.repo / "build").exists())
+        self.assertEqual(before, self.all_of(other))
+
+    def test_tree_of_another_source(self):
+        """Is not replaced, and nothing is copied for it."""
+        self.run_script("tree")
+        other = self.base.with_name("other")
+        shutil.copytree(self.base, other)
+        status, said = self.run_script("tree", LINUX_SRC=str(other))
+        self.assertEqual((status, len(said.splitlines())), (2, 1), said)
+        self.assertIn(f"build/5.10/linux is not of {other} but of {self.base}", said)
+        self.assertFalse((self.repo / "build/5.10/base").exists())
+
+    def test_folder_of_another_repository(self):
+        """A tree that git does not know is taken as it is, whatever is around it."""
+        subprocess.run(["git", "-C", self.base.parent, "init", "-q"], check=True)
+        subprocess.run(["git", "-C", self.base.parent, "-c", "user.name=a", "-c",
+                        "user.email=a@b", "commit", "-qm", "a", "--allow-empty"], check=True)
+        (self.base.parent / "notes").write_text("staged\n")
+        subprocess.run(["git", "-C", self.base.parent, "add", "notes"], check=True)
+        self.assertEqual(self.run_script("tree")[0], 0)
 
     def test_work_in_the_tree(self):
         """A commit made there is a patch here, its new file stands here."""
@@ -401,6 +530,8 @@ class Series(Repository):
                 (lambda: self.write("second/0003-Another", EDIT.replace("line", "row", 1)),
                  ("first/0001-KVM-stats-Change-a-line.patch",
                   "second/0003-Another.patch", "both introduce virt/new.c")),
+                (lambda: (self.patches / "first/cover-letter").write_text("Subject\n"),
+                 ("first/cover-letter", "a subject, an empty line and a text")),
                 (lambda: (self.patches / "first/cover-letter").unlink(),
                  ("first", "cover-letter")),
                 (lambda: self.write("second/0003-Another", EDIT),
