@@ -5,6 +5,7 @@
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -123,8 +124,25 @@ class Boot(unittest.TestCase):
 
     def test_talks_for_ever(self):
         boot = self.boot(r"printf 'begin a\n' >&3; "
-                         "while :; do echo '| x' >&3; done", limit=1)
+                         "while :; do echo '| x' >&3; done", limit=0.2)
         self.assertEqual(boot.problem, "hangs in a")
+
+    def test_slow(self):
+        """A word now and then, on either of the two, takes as long as it takes."""
+        words = "for i in 1 2 3; do sleep 0.8; echo x >&4; sleep 0.8; echo '| x' >&3; done; "
+        boot = self.boot(r"printf 'begin a\n' >&3; " + words
+                         + r"printf 'exit a 0\nend\n' >&3", limit=1.5)
+        self.assertIsNone(boot.problem)
+
+    def test_cost(self):
+        """What it takes of a CPU is told to whoever asks."""
+        costs = self.folder / "costs"
+        work = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; "
+        with mock.patch.dict(os.environ, COSTS=str(costs)):
+            self.assertIsNone(self.boot(work + PASSED).problem)
+        kind, seconds = costs.read_text().split()
+        self.assertEqual(kind, "booting")
+        self.assertGreater(float(seconds), 0.05)
 
     def test_crashes_after_the_end(self):
         self.assertEqual(self.boot(PASSED + "exit 3").problem,
@@ -148,6 +166,52 @@ class Boot(unittest.TestCase):
         boot = self.boot("echo deep trouble >&4; echo no such cpu >&2; exit 1")
         self.assertEqual(boot.last_lines()[-2:],
                          ["deep trouble", "no such cpu"])
+
+
+class Patience(unittest.TestCase):
+    """How long nothing may move: not by the clock on the wall."""
+
+    def patience(self, limit):
+        """Of a process that does nothing."""
+        process = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return machine.Patience(process.pid, [], limit)
+
+    def left_after(self, patience, seconds):
+        """Whether there is any then, if asked all the time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            left = patience.left()
+            time.sleep(0.02)
+        return left
+
+    def test_idle(self):
+        """It had what it wanted, and did nothing with it."""
+        self.assertFalse(self.left_after(self.patience(0.5), 1))
+
+    def test_waits_for_a_cpu(self):
+        """Nine tenths of the time others had it."""
+        patience = self.patience(0.5)
+        start = time.monotonic()
+        patience._waited = lambda: {"a": 0.9 * (time.monotonic() - start), "b": 0}
+        self.assertTrue(self.left_after(patience, 2))
+        self.assertFalse(self.left_after(patience, 6))
+
+    def test_the_kernel_says(self):
+        """Of two on one CPU each waits half of the time."""
+        cpu = {min(os.sched_getaffinity(0))}
+        loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"],
+                                  preexec_fn=lambda: os.sched_setaffinity(0, cpu))
+                 for _ in range(2)]
+        for loop in loops:
+            self.addCleanup(loop.wait)
+            self.addCleanup(loop.kill)
+        patience = machine.Patience(loops[0].pid, [], 100)
+        self.left_after(patience, 3)
+        waited, = patience._waited().values()
+        self.assertGreater(waited, 0.5)
+        self.assertLess(patience.silence, 2.5)
 
 
 class Places(unittest.TestCase):

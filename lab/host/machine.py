@@ -10,8 +10,10 @@ import mmap
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import time
+from pathlib import Path
 
 import judge
 import kernel
@@ -142,6 +144,51 @@ def taken(lock):
     return True
 
 
+class Patience:
+    """Whether something still moves: a process, or files that it writes to.
+
+    What counts are seconds in which it had the CPU it wanted, or wanted none: of a
+    thread that waits because others run the kernel knows for how long. So a limit is
+    the same on an idle machine and on one with ten times as much to do as it can.
+    """
+
+    # Who talks all the time and comes to no end does not move either.
+    TALK = 10
+
+    def __init__(self, pid, files, limit):
+        """limit: seconds without a word."""
+        self.threads = Path(f"/proc/{pid}/task")
+        self.files = files
+        self.limit = limit
+        self.silence = self.talk = 0
+        self.last = time.monotonic(), self._waited(), self._sizes()
+
+    def _waited(self):
+        """How long each thread has waited for a CPU so far."""
+        found = {}
+        for thread in self.threads.glob("*/schedstat"):
+            with contextlib.suppress(OSError):
+                found[thread] = int(thread.read_text().split()[1]) / 1e9
+        return found
+
+    def _sizes(self):
+        return [file.stat().st_size for file in self.files]
+
+    def left(self):
+        """Whether there is any; cheap to ask often."""
+        before, waited, sizes = self.last
+        now = time.monotonic()
+        # The kernel adds a wait when it is over, so not for each moment.
+        if now - before > min(1, self.limit / 10):
+            self.last = now, self._waited(), self._sizes()
+            longest = max((seconds - waited.get(thread, 0)
+                           for thread, seconds in self.last[1].items()), default=0)
+            own = max(0, now - before - longest)
+            self.silence = 0 if self.last[2] != sizes else self.silence + own
+            self.talk += own
+        return self.silence < self.limit and self.talk < self.TALK * self.limit
+
+
 class Boot:
     """One boot: what ran, how it ended, and why it is no success if so."""
 
@@ -159,6 +206,7 @@ class Boot:
     def run(self, limit, memory=None, icount=False):
         """Boot the packed initramfs; yields (kind, name, text) as they come.
 
+        limit: of the seconds without a word, after which it hangs, see Patience.
         memory instead of the record's. Nothing is known before the last event.
         """
         record = self.record
@@ -186,13 +234,25 @@ class Boot:
             start = time.monotonic()
             with subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                   stdout=log, stderr=log) as qemu:
+                patience = Patience(qemu.pid, (self.console, self.verdict), limit)
+                problem = None
                 try:
-                    self.problem = yield from self._follow(qemu, verdict,
-                                                           start + limit)
+                    yield from self._follow(qemu, verdict, patience)
+                    if not steps.has_ended(qemu):
+                        problem = "hangs"
+                    elif not self.channel.ended:
+                        problem = "ends early"
                 except ValueError as error:
-                    self.problem = str(error)
+                    problem = str(error)
                 finally:
-                    qemu.kill()
+                    if not steps.has_ended(qemu):
+                        os.kill(qemu.pid, signal.SIGKILL)
+                    steps.spent("booting", qemu)
+        if problem in ("hangs", "ends early") and self.channel.running:
+            problem += f" in {self.channel.running}"
+        if not problem and qemu.returncode:
+            problem = f"QEMU exits with {qemu.returncode}"
+        self.problem = problem
         self.seconds = time.monotonic() - start
         found = judge.splats(judge.without_races_of_others(
             self.console.read_text(errors="replace"), kernel.functions()))
@@ -201,29 +261,23 @@ class Boot:
             self.problem = next((line for line in found
                                  if "cut here" not in line), found[0])
 
-    def _follow(self, qemu, verdict, deadline):
-        """Watch until QEMU is gone; returns the problem, if there is one."""
+    def _follow(self, qemu, verdict, patience):
+        """Watch until QEMU is gone, or nothing moves."""
         started = {}
         # A file, not a pipe: a pipe that is full makes QEMU drop output.
-        while data := self._next(qemu, verdict, deadline):
+        while data := self._next(qemu, verdict, patience):
             for kind, name, text in self.channel.feed(data):
                 if kind == "begin":
                     started[name] = time.monotonic()
                 elif kind == "exit":
                     self.times[name] = time.monotonic() - started[name]
                 yield kind, name, text
-        where = f" in {self.channel.running}" if self.channel.running else ""
-        if qemu.poll() is None:
-            return f"hangs{where}"
-        if not self.channel.ended:
-            return f"ends early{where}"
-        return f"QEMU exits with {qemu.poll()}" if qemu.poll() else None
 
     @staticmethod
-    def _next(qemu, verdict, deadline):
-        """The next bytes of the channel; none at QEMU's end or the deadline."""
-        while time.monotonic() < deadline:
-            gone = qemu.poll() is not None
+    def _next(qemu, verdict, patience):
+        """The next bytes of the channel; none when QEMU is gone or does nothing."""
+        while patience.left():
+            gone = steps.has_ended(qemu)
             data = verdict.read(65536)
             if data or gone:
                 return data

@@ -45,17 +45,38 @@ def run(what, log, *commands, **options):
     Machines that run come first: in them time passes meanwhile.
     """
     print(f"{what} ...", file=sys.stderr)
-    start = time.monotonic()
+    start, cost = time.monotonic(), 0
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as output:
         for command in commands:
             print("+", *command, file=output, flush=True)
-            done = subprocess.run(["nice", *command], stdin=subprocess.DEVNULL,
+            with subprocess.Popen(["nice", *command], stdin=subprocess.DEVNULL,
                                   stdout=output, stderr=subprocess.STDOUT,
-                                  check=False, **options)
-            if done.returncode:
+                                  **options) as process:
+                cost += spent("building", process)
+            if process.returncode:
                 raise Failed(f"{what}: {line_that_matters(log)} (log: {log})")
-    print(f"{what}: {time.monotonic() - start:.0f} s", file=sys.stderr)
+    print(f"{what}: {time.monotonic() - start:.0f} s, {cost:.0f} s of CPU",
+          file=sys.stderr)
+
+
+def has_ended(process):
+    """Whether it has; nobody has waited for it yet, so its CPU time is still known."""
+    return os.waitid(os.P_PID, process.pid,
+                     os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def spent(kind, process):
+    """Wait until a process ends; returns the CPU seconds that it took with the
+    processes it waited for, and adds them to the file that COSTS names."""
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    # What is in brackets, its name, may have anything in it.
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    cost = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    if file := os.environ.get("COSTS"):
+        with open(file, "a", encoding="utf-8") as costs:
+            print(kind, cost, file=costs)
+    return cost
 
 
 @contextlib.contextmanager
