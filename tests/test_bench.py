@@ -60,6 +60,7 @@ class Table(unittest.TestCase):
         found, lines = self.table(("a", [10.0, 10.5], 10), ("b", [10.0, 9.0], 10),
                                   ("c", [99.0, 99.0]))
         self.assertEqual((found.passed, found.failed), (1, 1))
+        self.assertRegex(lines.pop(1), "^    again: ")
         self.assertRegex(lines[0], r"^FAIL a +- +- +10 +10\.5 +- +10$")
         self.assertRegex(lines[1], r"^PASS b +- +- +10 +9 +- +10$")
         self.assertRegex(lines[2], r"^     c +- +- +99 +99 +- +-$")

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "lab/host"))
@@ -20,18 +21,26 @@ import results  # noqa: E402
 class Results(unittest.TestCase):
     """What a check in Python says."""
 
-    def say(self, *all_results):
+    def say(self, *all_results, argv=("checks/x",), **options):
         found = results.Results()
-        with contextlib.redirect_stdout(io.StringIO()) as out:
+        with contextlib.redirect_stdout(io.StringIO()) as out, \
+                mock.patch.object(sys, "argv", [str(TOP / argv[0]), *argv[1:]]):
             for result in all_results:
-                found.say(*result)
+                found.say(*result, **options)
             status = found.end()
         return status, out.getvalue()
 
     def test_lines(self):
         self.assertEqual(self.say(("a", True, "fine"), ("b", False, "bad", "more")),
                          (1, f"PASS {'a':30} fine\nFAIL {'b':30} bad\n    more\n"
-                             "1 passed, 1 failed\n"))
+                             "    again: checks/x\n1 passed, 1 failed\n"))
+
+    def test_again(self):
+        """What was typed, for the shell, or what is said to be shorter."""
+        self.assertIn("\n    again: checks/x one 'two three'\n",
+                      self.say(("a", False), argv=("checks/x", "one", "two three"))[1])
+        self.assertIn("\n    again: lab/run one\n",
+                      self.say(("a", False), again="lab/run one")[1])
 
     def test_passed(self):
         self.assertEqual(self.say(("a", True))[0], 0)
@@ -75,13 +84,14 @@ class All(unittest.TestCase):
     def test_adds_up(self):
         self.add("one", "echo PASS one fine; echo 1 passed, 0 failed")
         self.add("two", "echo PASS a; echo noise; echo FAIL b bad; "
-                        "echo '    more'; echo busy >&2; "
+                        "echo '    more'; echo '    again: lab/b'; echo busy >&2; "
                         "echo 1 passed, 1 failed; exit 1")
         status, lines, stderr = self.run_all()
         self.assertEqual((status, lines[-1]), (1, "2 passed, 1 failed"))
         self.assertIn("PASS one fine", lines)
         self.assertEqual(lines[lines.index("FAIL b bad") + 1], "    more")
         self.assertNotIn("noise", lines)
+        self.assertEqual(lines[-3:-1], ["  FAIL b bad", "      again: lab/b"])
         self.assertIn("two: busy", stderr)
         self.assertIn("there is no build/1.0/linux", lines)
         self.assertIn("noise",
@@ -90,6 +100,23 @@ class All(unittest.TestCase):
     def test_all_passed(self):
         self.add("one", "echo PASS one; echo 1 passed, 0 failed")
         self.assertEqual(self.run_all()[0], 0)
+
+    def test_where_the_time_went(self):
+        """A check, with what it started; of that what it says is one kind."""
+        work = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; "
+        self.add("one", f"bash -c '{work}'; echo booting 70 >>$COSTS; "
+                        "echo building 0.5 >>$COSTS; echo building 8 >>$COSTS; "
+                        "echo PASS one; echo 1 passed, 0 failed")
+        self.add("two", "sleep 1; echo PASS two; echo 1 passed, 0 failed")
+        lines = self.run_all()[1]
+        at = lines.index("    CPU  building  booting  seconds")
+        one, two, both = (line.split() for line in lines[at + 1:at + 4])
+        self.assertEqual((one[4], one[1:3]), ("one", ["8", "70"]))
+        self.assertEqual((two[4], two[1:3]), ("two", ["0", "0"]))
+        self.assertEqual((both[4], both[1:3]), ("all", ["8", "70"]))
+        self.assertGreater(int(one[0]), int(two[0]))
+        self.assertGreaterEqual(int(both[0]), int(one[0]))
+        self.assertIn(int(both[3]), (1, 2, 3))
 
     def test_long_ones_when_named(self):
         self.add("one", "echo PASS one; echo 1 passed, 0 failed")
@@ -123,6 +150,8 @@ class All(unittest.TestCase):
                 status, lines, _ = self.run_all()
                 self.assertEqual(status, 1)
                 self.assertIn("FAIL one", "\n".join(lines))
+                if "FAIL one" not in text:
+                    self.assertIn("    again: checks/one", lines)
                 self.assertNotIn(", 0 failed", lines[-1])
 
     def complaint(self, *names):
@@ -181,8 +210,72 @@ class ResultSh(unittest.TestCase):
                           ("(exit 2)", "ended early")):
             with self.subTest(text=text):
                 status, lines = self.run_check(text)
-                self.assertEqual((status, lines[1:]), (1, ["0 passed, 1 failed"]))
+                self.assertEqual((status, lines[1:]), (
+                    1, ["    again: checks/one", "0 passed, 1 failed"]))
                 self.assertRegex(lines[0], f"^FAIL one +{why}")
+
+
+class UnitTests(unittest.TestCase):
+    """checks/unit-tests, of a repository with tests of our own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.top = Path(folder.name)
+        for room in "lab", "scripts":
+            shutil.copytree(TOP / room, self.top / room)
+        for base in (TOP / "patches").glob("*"):
+            if not base.is_dir():
+                (self.top / "patches").mkdir(exist_ok=True)
+                shutil.copy(base, self.top / "patches")
+            elif (base / "base").is_file():
+                (self.top / "patches" / base.name).mkdir(parents=True)
+                shutil.copy(base / "base", self.top / "patches" / base.name)
+        for room in "checks", "tests":
+            (self.top / room).mkdir()
+        shutil.copy(TOP / "checks/unit-tests", self.top / "checks")
+
+    def said(self, **files):
+        """Status and lines of stdout; files: the methods of a class each."""
+        for name, methods in files.items():
+            path = self.top / f"tests/{name}.py"
+            path.write_text("#!/usr/bin/python3\nimport unittest\n"
+                            f"class T(unittest.TestCase):\n    {methods}\n"
+                            "if __name__ == '__main__':\n    unittest.main()\n")
+            path.chmod(0o755)
+        done = subprocess.run([self.top / "checks/unit-tests"], capture_output=True,
+                              text=True, check=False)
+        return done.returncode, done.stdout.splitlines()
+
+    def test_passed(self):
+        status, lines = self.said(test_a="test_x = test_y = lambda self: None")
+        self.assertEqual((status, lines[1]), (0, "1 passed, 0 failed"))
+        self.assertRegex(lines[0], "^PASS tests/test_a.py +2 tests$")
+
+    def test_first(self):
+        """What failed first, also in a part of a test, and that can be run."""
+        for methods in ("def test_b(self): self.fail('broken')",
+                        "def test_b(self):\n        with self.subTest('s'): 1 / 0",
+                        "def test_b(self): raise OSError"):
+            status, lines = self.said(
+                test_a="test_x = lambda self: None",
+                test_c=f"{methods}\n    def test_c(self): self.fail()")
+            self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
+            self.assertRegex(lines[1], r"^FAIL tests/test_c.py +2 of 2 failed, "
+                                       r"the first one is test_b \(test_c.T.test_b\)")
+            self.assertEqual(lines[-2], "    again: tests/test_c.py T.test_b")
+            again = subprocess.run(["bash", "-c", lines[-2].partition("again: ")[2]],
+                                   cwd=self.top, capture_output=True, text=True,
+                                   check=False)
+            self.assertEqual(again.returncode, 1)
+            self.assertIn("Ran 1 test ", again.stderr)
+
+    def test_none(self):
+        """A file with nothing in it, and one that cannot be loaded."""
+        for methods in "pass", "!":
+            status, lines = self.said(test_a=methods)
+            self.assertEqual((status, lines[-2:]), (
+                1, ["    again: tests/test_a.py", "0 passed, 1 failed"]))
 
 
 class Arguments(unittest.TestCase):

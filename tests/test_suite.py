@@ -4,6 +4,7 @@
 
 import contextlib
 import io
+import subprocess
 import sys
 import tempfile
 import types
@@ -23,11 +24,12 @@ class Selftests(unittest.TestCase):
 
     def chosen(self, config):
         with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / ".config").write_text(config)
+            fragment = Path(folder) / "x.config"
+            fragment.write_text(config)
             with mock.patch.object(suite.programs, "selftests", return_value=[
                     Path(name) for name in ("plain", "kvm_stats_torn",
                                             "kvm_stats_stress")]):
-                return suite.selftests(types.SimpleNamespace(kernel=Path(folder)))
+                return suite.selftests(types.SimpleNamespace(fragments=[fragment]))
 
     def test_chosen(self):
         everywhere = [["plain"], ["kvm_stats_torn"]]
@@ -65,7 +67,7 @@ class Boot:
 class Boots(unittest.TestCase):
     """One result per test, and one of the boot."""
 
-    def said(self, boot, *names):
+    def said(self, boot, *names, **options):
         with tempfile.TemporaryDirectory() as folder:
             record = types.SimpleNamespace(boot=Path(folder) / "x", reason="why")
             (Path(folder) / "here").mkdir()
@@ -76,7 +78,7 @@ class Boots(unittest.TestCase):
             with mock.patch.object(suite.machine, "pack"), \
                     mock.patch.object(suite.machine, "Boot", boot), \
                     contextlib.redirect_stdout(io.StringIO()) as out:
-                suite.boot(found, "here", record, tests)
+                suite.boot(found, "here", record, tests, **options)
         return found, out.getvalue().splitlines()
 
     def test_passed(self):
@@ -94,13 +96,92 @@ class Boots(unittest.TestCase):
         found, lines = self.said(Boot(("a", 0), problem="hangs in b"), "a", "b")
         self.assertEqual((found.passed, found.failed), (1, 2))
         self.assertRegex(lines[1], r"^FAIL here/b +has no verdict$")
-        self.assertRegex(lines[2], r"^FAIL here/boot +hangs in b \(console: ")
-        self.assertEqual(lines[3], "    last words")
+        self.assertRegex(lines[3], r"^FAIL here/boot +hangs in b \(console: ")
+        self.assertEqual(lines[4], "    last words")
+
+    def test_again(self):
+        """What to type after each failure; the check, where nothing is said."""
+        boot = Boot(("a", 1), problem="hangs in b")
+        for options, said in (
+                ({"again": lambda *test: " ".join(["lab/run here", *test])},
+                 ["lab/run here a", "lab/run here b", "lab/run here"]),
+                ({}, [results.this_command()] * 3)):
+            boot.channel.status.clear()
+            lines = self.said(boot, "a", "b", **options)[1]
+            self.assertEqual([line for line in lines if "again" in line],
+                             [f"    again: {command}" for command in said])
 
     def test_two_of_one_name(self):
         with self.assertRaises(records.Invalid) as caught:
             self.said(Boot(), "a", "b", "a")
         self.assertIn("two tests of one name among a b a", str(caught.exception))
+
+
+class Run(unittest.TestCase):
+    """Which tests of a kernel run, and what is said when they fail."""
+
+    def run_on(self, name, *names, tree="linux", build=lambda record: None):
+        """The tests that were booted and what is said of a failure."""
+        with mock.patch.object(suite, "boot") as boot, \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            suite.run(results.Results(), records.Record(name, tree), build, names)
+        if not boot.called:
+            return out.getvalue()
+        again = boot.call_args[1]["again"]
+        return [test.name for test in boot.call_args[0][3]], again("x"), again()
+
+    def test_all(self):
+        names, one, whole = self.run_on("x86_64")
+        self.assertIn("debugfs", names)
+        self.assertEqual((one, whole), ("lab/run x86_64 x", "lab/run x86_64"))
+        self.assertEqual(names[-1], "unload")
+
+    def test_named(self):
+        """In the order in which they run: what looks at all of them is last."""
+        self.assertEqual(self.run_on("x86_64", "unload", "debugfs", "debugfs"), (
+            ["debugfs", "unload"], "lab/run x86_64 x",
+            "lab/run x86_64 unload debugfs debugfs"))
+
+    def test_base(self):
+        self.assertEqual(self.run_on("x86_64", tree="linux-base")[1],
+                         "lab/run --base x86_64 x")
+
+    def test_not_built(self):
+        def build(record):
+            raise suite.steps.Failed("broken")
+        said = self.run_on("x86_64", build=build)
+        self.assertRegex(said, "^FAIL x86_64/build +broken\n    again: lab/build x86_64\n$")
+
+
+class Typed(unittest.TestCase):
+    """lab/run: what is wrong is one line, before anything is built."""
+
+    def complaint(self, *words):
+        done = subprocess.run([records.LAB / "run", *words], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")),
+                         (2, "", 1), done.stderr)
+        return done.stderr
+
+    def test_unknown(self):
+        text = self.complaint("x86_64", "debugfs", "nonsense")
+        self.assertIn("no test 'nonsense' on x86_64, there are: kvm_", text)
+        self.assertIn(" debugfs ", text)
+        self.assertNotIn("kmemleak", text)
+        self.assertIn("kmemleak", self.complaint("x86_64-kasan", "nonsense"))
+        self.assertIn("no kernel 'nonsense', there are: arm64", self.complaint("nonsense"))
+
+    def test_not_booted(self):
+        for words in ("debugfs",), ("--", "/bin/true"):
+            self.assertIn("mips64 does not boot: ", self.complaint("mips64", *words))
+
+    def test_program(self):
+        self.assertIn("no program after --", self.complaint("x86_64", "--"))
+        self.assertIn("one of them", self.complaint("x86_64", "debugfs", "--", "/bin/true"))
+        self.assertIn("no program ./none", self.complaint("x86_64", "--", "./none"))
+
+    def test_nothing(self):
+        self.assertIn("required: kernel", self.complaint())
 
 
 if __name__ == "__main__":

@@ -247,7 +247,7 @@ class Boot:
                 finally:
                     if not steps.has_ended(qemu):
                         os.kill(qemu.pid, signal.SIGKILL)
-                    steps.spent("booting", qemu)
+                    steps.spent(qemu, "booting")
         if problem in ("hangs", "ends early") and self.channel.running:
             problem += f" in {self.channel.running}"
         if not problem and qemu.returncode:

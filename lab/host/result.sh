@@ -5,9 +5,11 @@
 # What a check hands back is described in results.py.
 #
 # Sets top, the repository, base, the name of the base kernel, tree, the patched one,
-# and work, a folder for its files in build/.
+# and work, a folder for its files in build/. What to type to see a failure again is
+# in again, for the check to change.
 
 check=${0##*/}
+again=checks/$check
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 base=$("$top"/scripts/base name)
 # shellcheck disable=SC2034 # for the check
@@ -20,7 +22,8 @@ why="ended early, see above"
 finish() {
 	rm -rf "$work"
 	[ -n "$why" ] || return 0
-	printf 'FAIL %-30s %s\n0 passed, 1 failed\n' "$check" "$why"
+	printf 'FAIL %-30s %s\n' "$check" "$why"
+	printf '    again: %s\n0 passed, 1 failed\n' "$again"
 	exit 1
 }
 trap finish EXIT

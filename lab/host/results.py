@@ -2,15 +2,30 @@
 """How a check hands back what it found, the same for every file of checks/.
 
 A line "PASS NAME TEXT" or "FAIL NAME TEXT" for each result on stdout, lines that
-begin with four spaces where there is more to say, and the last line
+begin with four spaces where there is more to say, the last one of a failure
+"    again: COMMAND", to be typed in the repository, and the last line
 "N passed, N failed". The exit status is 1 when something failed. What it is
 busy with goes to stderr.
 """
 
 import re
+import shlex
+import sys
 import threading
+from pathlib import Path
 
 RESULT = re.compile(r"(PASS|FAIL) (\S+)(?: +(.*))?$")
+
+
+TOP = Path(__file__).resolve().parents[2]
+
+
+def this_command():
+    """What was typed, seen from the repository."""
+    program = Path(sys.argv[0]).resolve()
+    if program.is_relative_to(TOP):
+        program = program.relative_to(TOP)
+    return shlex.join([str(program), *sys.argv[1:]])
 
 
 class Results:
@@ -20,9 +35,12 @@ class Results:
         self.passed = self.failed = 0
         self._lock = threading.Lock()
 
-    def say(self, name, passed, *text, width=30):
-        """One result; further text is a line each. width: of the name's column."""
+    def say(self, name, passed, *text, again=None, width=30):
+        """One result; further text is a line each. again: what to type to see a
+        failure again, unless it is the check. width: of the name's column."""
         first, *more = text or ("",)
+        if not passed:
+            more.append(f"again: {again or this_command()}")
         with self._lock:
             self.passed += bool(passed)
             self.failed += not passed

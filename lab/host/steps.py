@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Long steps: said, timed, logged, and skipped when nothing changed."""
 
+import argparse
 import contextlib
 import fcntl
 import functools
@@ -23,6 +24,13 @@ ASKING = threading.Lock()
 
 class Failed(Exception):
     """A step that failed: the line that matters and the log's path."""
+
+
+class Arguments(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message):
+        raise records.Invalid(message)
 
 
 def main(function):
@@ -53,7 +61,7 @@ def run(what, log, *commands, **options):
             with subprocess.Popen(["nice", *command], stdin=subprocess.DEVNULL,
                                   stdout=output, stderr=subprocess.STDOUT,
                                   **options) as process:
-                cost += spent("building", process)
+                cost += spent(process, "building")
             if process.returncode:
                 raise Failed(f"{what}: {line_that_matters(log)} (log: {log})")
     print(f"{what}: {time.monotonic() - start:.0f} s, {cost:.0f} s of CPU",
@@ -66,15 +74,15 @@ def has_ended(process):
                      os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def spent(kind, process):
+def spent(process, kind=None):
     """Wait until a process ends; returns the CPU seconds that it took with the
-    processes it waited for, and adds them to the file that COSTS names."""
+    processes it waited for, and adds those of a kind to the file that COSTS names."""
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     # What is in brackets, its name, may have anything in it.
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     cost = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    if file := os.environ.get("COSTS"):
-        with open(file, "a", encoding="utf-8") as costs:
+    if kind and "COSTS" in os.environ:
+        with open(os.environ["COSTS"], "a", encoding="utf-8") as costs:
             print(kind, cost, file=costs)
     return cost
 

@@ -25,7 +25,8 @@ NEEDS = {"kvm_stats_faults": ["CONFIG_FAULT_INJECTION_USERCOPY"],
 
 def selftests(record):
     """Those of the series that this kernel is for."""
-    built = kernel.options(record.kernel / ".config")
+    # Also before it is built, which fails if one of these does not stick.
+    built = kernel.options(*record.fragments)
     return [[name, *ARGUMENTS.get(name, [])]
             for name in (path.name for path in programs.selftests(record))
             if name not in NEEDS
@@ -60,9 +61,19 @@ def tests(record):
                if not module.startswith("extmod/")]
     if modules:
         found.append(Test("unload", ["unload", *reversed(modules)], tap))
-    if kernel.options(record.kernel / ".config").get("CONFIG_DEBUG_KMEMLEAK") == "y":
+    if kernel.options(*record.fragments).get("CONFIG_DEBUG_KMEMLEAK") == "y":
         found.append(Test("kmemleak", ["kmemleak"], tap))
     return found
+
+
+def chosen(record, named):
+    """Its tests of these names, in the order in which they run; all if there are none."""
+    found = tests(record)
+    for name in named:
+        if name not in (test.name for test in found):
+            raise records.Invalid(f"no test '{name}' on {record.name}, there are: "
+                                  + " ".join(test.name for test in found))
+    return [test for test in found if test.name in named or not named]
 
 
 def prepare(record):
@@ -72,10 +83,11 @@ def prepare(record):
 
 
 def boot(results, prefix, record, chosen, *, files=(), overlay=None,
-         limit=1200, memory=None):
+         limit=1200, memory=None, again=lambda *test: None):
     """Run the tests in one boot; a result each, and one of the boot itself.
 
-    prefix names the results and the folder of the logs.
+    prefix names the results and the folder of the logs. again: what to type for one
+    test, or for all of them, where that is not the check.
     """
     by_name = {test.name: test for test in chosen}
     if len(by_name) < len(chosen):
@@ -96,26 +108,31 @@ def boot(results, prefix, record, chosen, *, files=(), overlay=None,
                                                this.channel.status[name])
             results.say(f"{prefix}/{name}", passed, "  ".join(
                 [text, f"{this.times[name]:.1f} s", *note]
-                + ([] if passed else [f"(log: {log})"])))
+                + ([] if passed else [f"(log: {log})"])), again=again(name))
         for name in by_name.keys() - this.channel.status.keys():
-            results.say(f"{prefix}/{name}", False, "has no verdict")
+            results.say(f"{prefix}/{name}", False, "has no verdict", again=again(name))
         if this.problem:
             results.say(f"{prefix}/boot", False,
                         f"{this.problem} (console: {this.console})",
-                        *this.last_lines())
+                        *this.last_lines(), again=again())
         else:
             results.say(f"{prefix}/boot", True, f"{this.seconds:.1f} s in all")
 
 
-def run(results, record, build=prepare):
-    """Build one kernel and run all its tests."""
+def run(results, record, build=prepare, names=()):
+    """Build one kernel and run all its tests, or those of these names."""
+    def again(command, *test):
+        return " ".join([f"lab/{command}", *["--base"] * (record.tree == "linux-base"),
+                         record.name, *test])
+
     try:
         build(record)
     except (steps.Failed, records.Invalid) as error:
-        results.say(f"{record.name}/build", False, str(error))
+        results.say(f"{record.name}/build", False, str(error), again=again("build"))
         return
     if record.level == "build":
         results.say(f"{record.name}/build", True,
                     f"compiled only  [{record.reason}]")
     else:
-        boot(results, record.name, record, tests(record))
+        boot(results, record.name, record, chosen(record, names),
+             again=lambda *test: again("run", *(test or names)))
