@@ -27,7 +27,8 @@ import subprocess
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-NAME = os.environ.get("BASE") or (TOP / "patches/default").read_text().strip()
+DEFAULT = (TOP / "patches/default").read_text().strip()
+NAME = os.environ.get("BASE") or DEFAULT
 FOLDER = TOP / "patches" / NAME
 BUILD = TOP / "build" / NAME
 # The patched kernel, and how messages call it.

@@ -41,6 +41,9 @@ class Results(unittest.TestCase):
                       self.say(("a", False), argv=("checks/x", "one", "two three"))[1])
         self.assertIn("\n    again: lab/run one\n",
                       self.say(("a", False), again="lab/run one")[1])
+        with mock.patch.object(results.base_file, "NAME", "other"):
+            self.assertIn("\n    again: BASE=other lab/run one\n",
+                          self.say(("a", False), again="lab/run one")[1])
 
     def test_passed(self):
         self.assertEqual(self.say(("a", True))[0], 0)
@@ -105,15 +108,15 @@ class All(unittest.TestCase):
         """A check, with what it started; of that what it says is one kind."""
         work = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; "
         self.add("one", f"bash -c '{work}'; echo booting 70 >>$COSTS; "
-                        "echo building 0.5 >>$COSTS; echo building 8 >>$COSTS; "
+                        "echo building 2 >>$COSTS; echo building 8 >>$COSTS; "
                         "echo PASS one; echo 1 passed, 0 failed")
         self.add("two", "sleep 1; echo PASS two; echo 1 passed, 0 failed")
         lines = self.run_all()[1]
         at = lines.index("    CPU  building  booting  seconds")
         one, two, both = (line.split() for line in lines[at + 1:at + 4])
-        self.assertEqual((one[4], one[1:3]), ("one", ["8", "70"]))
+        self.assertEqual((one[4], one[1:3]), ("one", ["10", "70"]))
         self.assertEqual((two[4], two[1:3]), ("two", ["0", "0"]))
-        self.assertEqual((both[4], both[1:3]), ("all", ["8", "70"]))
+        self.assertEqual((both[4], both[1:3]), ("all", ["10", "70"]))
         self.assertGreater(int(one[0]), int(two[0]))
         self.assertGreaterEqual(int(both[0]), int(one[0]))
         self.assertIn(int(both[3]), (1, 2, 3))
@@ -181,7 +184,7 @@ class All(unittest.TestCase):
 class ResultSh(unittest.TestCase):
     """What a check in bash says."""
 
-    def run_check(self, text):
+    def run_check(self, text, default="1.0"):
         """Of one that sources result.sh: status and lines of stdout."""
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "lab/host").mkdir(parents=True)
@@ -190,6 +193,8 @@ class ResultSh(unittest.TestCase):
             base = Path(folder) / "scripts/base"
             base.write_text("#!/bin/sh\necho 1.0\n")
             base.chmod(0o755)
+            (Path(folder) / "patches").mkdir()
+            (Path(folder) / "patches/default").write_text(f"{default}\n")
             check = Path(folder) / "one"
             check.write_text("set -euo pipefail\n"
                              f". {folder}/lab/host/result.sh\n{text}\n")
@@ -213,6 +218,10 @@ class ResultSh(unittest.TestCase):
                 self.assertEqual((status, lines[1:]), (
                     1, ["    again: checks/one", "0 passed, 1 failed"]))
                 self.assertRegex(lines[0], f"^FAIL one +{why}")
+
+    def test_other_base(self):
+        self.assertEqual(self.run_check("false", "2.0")[1][1],
+                         "    again: BASE=1.0 checks/one")
 
 
 class UnitTests(unittest.TestCase):

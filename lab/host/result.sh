@@ -14,6 +14,7 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 base=$("$top"/scripts/base name)
 # shellcheck disable=SC2034 # for the check
 tree=$top/build/$base/linux
+[ "$base" = "$(<"$top/patches/default")" ] || again="BASE=$base $again"
 mkdir -p "$top/build"
 work=$(mktemp -d "$top/build/check-$check.XXXXXX")
 why="ended early, see above"

@@ -14,10 +14,9 @@ import sys
 import threading
 from pathlib import Path
 
+from records import TOP, base_file
+
 RESULT = re.compile(r"(PASS|FAIL) (\S+)(?: +(.*))?$")
-
-
-TOP = Path(__file__).resolve().parents[2]
 
 
 def this_command():
@@ -40,7 +39,8 @@ class Results:
         failure again, unless it is the check. width: of the name's column."""
         first, *more = text or ("",)
         if not passed:
-            more.append(f"again: {again or this_command()}")
+            base = "" if base_file.NAME == base_file.DEFAULT else f"BASE={base_file.NAME} "
+            more.append(f"again: {base}{again or this_command()}")
         with self._lock:
             self.passed += bool(passed)
             self.failed += not passed
