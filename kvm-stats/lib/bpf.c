@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The source "bpf": on every kernel from 5.8 on that has type information,
  * without the help of any VMM.
@@ -170,6 +170,68 @@ no_vm:
 	return error;
 }
 
+/*
+ * Throttled time is booked for all CPUs that a group uses together. As many as its
+ * vCPUs are on; which of these wait for it as long as the others.
+ */
+static unsigned int count_cpus(const struct bpf_record **records, int n,
+			       const struct bpf_record *of)
+{
+	unsigned int count = 0;
+	int i, j;
+
+	for (i = 0; i < n; i++) {
+		if (records[i]->thread.group != of->thread.group ||
+		    records[i]->vm != of->vm || records[i]->vcpu_id < 0)
+			continue;
+		for (j = 0; j < i; j++) {
+			if (records[j]->vm == of->vm && records[j]->vcpu_id >= 0 &&
+			    records[j]->thread.group == of->thread.group &&
+			    records[j]->thread.rq == records[i]->thread.rq)
+				break;
+		}
+		count += i == j;
+	}
+	return count;
+}
+
+static void report_thread(struct core_vcpu *vcpu, const struct bpf_record **records, int n,
+			  const struct bpf_record *record)
+{
+	const struct bpf_thread *thread = &record->thread;
+	struct thread_times t = {
+		.time = thread->time,
+		.has_run = true,
+		.has_ready = thread->flags & BPF_READY,
+		.has_throttled = thread->flags & BPF_QUOTA,
+		.run = thread->run,
+		.ready = thread->ready,
+		.throttled = thread->throttled,
+		.throttled_cpus = 1,
+		.cpu = thread->rq,
+		.lost = thread->lost,
+		.up_to_date = thread->flags & BPF_CLOCKS,
+		.state = THREAD_SLEEPS,
+	};
+
+	if (!(thread->flags & BPF_THREAD)) {
+		core_vcpu_idle(vcpu, thread->time);
+		return;
+	}
+	if (thread->flags & BPF_ON_CPU) {
+		t.state = THREAD_RUNS;
+		t.run += thread->away_for;
+	} else if (thread->queued) {
+		t.state = THREAD_WAITS;
+		t.ready += thread->queued_for;
+	} else {
+		t.asleep = thread->away_for;
+	}
+	if (thread->group)
+		t.throttled_cpus = count_cpus(records, n, record);
+	core_vcpu_times(vcpu, &t);
+}
+
 static int bpf_sample(struct kvmstats *k, void *state)
 {
 	const struct bpf_record **records;
@@ -190,6 +252,8 @@ static int bpf_sample(struct kvmstats *k, void *state)
 				     record->pid);
 		if (!vm)
 			return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
+		if (of != record->vm)
+			core_vm_process(vm, record->started, record->comm);
 		of = record->vm;
 		if (record->vcpu_id < 0) {
 			memcpy(core_vm_values(vm), bpf_values(record), record->size);
@@ -200,6 +264,7 @@ static int bpf_sample(struct kvmstats *k, void *state)
 		if (!vcpu)
 			return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
 		memcpy(core_vcpu_values(vcpu), bpf_values(record), record->size);
+		report_thread(vcpu, records, n, record);
 	}
 	return 0;
 }

@@ -1,9 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -92,9 +93,12 @@ static ssize_t read_all(struct bpf_iterator *iterator)
 {
 	int fd = bpf_iter_create(bpf_link__fd(iterator->link));
 	ssize_t len, total = 0;
+	struct timespec t;
 
 	if (fd < 0)
 		return -errno;
+	/* This CPU notes the time of the scheduler's clock, see clock_offset. */
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	do {
 		if (iterator->room < (size_t)total + CHUNK) {
 			size_t room = 2 * iterator->room + CHUNK;

@@ -94,7 +94,12 @@ struct thread_times {
 	bool has_run, has_ready, has_throttled;
 	uint64_t run;		/* on a CPU, since the thread began */
 	uint64_t ready;		/* waiting for one, also because of a quota */
-	uint64_t throttled;	/* its cgroup's quota was spent, on one CPU */
+	/* the quota of its cgroup was spent, summed up over so many CPUs */
+	uint64_t throttled;
+	unsigned int throttled_cpus;
+	/* which CPU it is on, and what of that one's time is nobody's: interrupts, and
+	 * what a hypervisor below takes; 0: not known */
+	uint64_t cpu, lost;
 	/* run and ready have in them what lasts at this instant */
 	bool up_to_date;
 	enum thread_state state;

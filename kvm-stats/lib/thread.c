@@ -58,11 +58,12 @@ static enum thread_state read_state(int fd)
 static bool wants_state(const struct kvmstats *k, const struct core_vcpu *vcpu,
 			const struct thread_times *t)
 {
-	const struct thread_times *before = &vcpu->account.thread;
-	uint64_t elapsed = t->time - before->time;
-	uint64_t busy = t->run - before->run + t->ready - before->ready;
+	const struct account *a = &vcpu->account;
+	uint64_t elapsed = t->time - a->thread.time;
+	uint64_t busy = (t->run > a->run ? t->run - a->run : 0) +
+			(t->ready > a->ready ? t->ready - a->ready : 0);
 
-	if (vcpu->pub.fresh || !before->has_run)
+	if (vcpu->pub.fresh || !a->thread.has_run)
 		return true;
 	if (busy && role_sum(&k->role[KVMSTATS_VCPU][ROLE_BLOCKING], vcpu->now))
 		return false;

@@ -89,14 +89,31 @@ static void spend_lasting(struct core_vcpu *vcpu, uint64_t *left,
 			  struct kvmstats_times *spent)
 {
 	struct account *a = &vcpu->account;
-	bool runs = spent->mode[KVMSTATS_RUN] && !spent->mode[KVMSTATS_READY] &&
-		    *left <= TICK_MAX;
+	enum thread_state state = vcpu->thread.state;
+	bool runs = state == THREAD_RUNS ||
+		    (state == THREAD_RUNNABLE && spent->mode[KVMSTATS_RUN] &&
+		     !spent->mode[KVMSTATS_READY] && *left <= TICK_MAX);
 	uint64_t *told = runs ? &a->run : &a->ready;
 
-	if (vcpu->thread.up_to_date || vcpu->thread.state != THREAD_RUNNABLE)
+	if (vcpu->thread.up_to_date || state == THREAD_SLEEPS || state == THREAD_UNKNOWN)
 		return;
 	*told += *left;
 	spent->mode[runs ? KVMSTATS_RUN : KVMSTATS_READY] += take(left, *left);
+}
+
+/*
+ * Interrupts, and what a hypervisor below takes, are not booked as the time of the
+ * thread that is on the CPU. It is, though: as much of it as it ran.
+ */
+static void spend_lost(struct core_vcpu *vcpu, uint64_t *left, struct kvmstats_times *spent)
+{
+	const struct thread_times *t = &vcpu->thread, *before = &vcpu->account.thread;
+	double part;
+
+	if (!t->cpu || t->cpu != before->cpu || t->lost <= before->lost)
+		return;
+	part = (double)spent->mode[KVMSTATS_RUN] / spent->elapsed;
+	spent->mode[KVMSTATS_RUN] += take(left, (t->lost - before->lost) * part);
 }
 
 static void spend_throttled(struct account *a, const struct thread_times *t,
@@ -104,8 +121,8 @@ static void spend_throttled(struct account *a, const struct thread_times *t,
 {
 	if (!t->has_throttled || !a->thread.has_throttled)
 		return;
-	if (t->throttled > a->thread.throttled)
-		a->throttled += t->throttled - a->thread.throttled;
+	if (t->throttled > a->thread.throttled && t->throttled_cpus)
+		a->throttled += (t->throttled - a->thread.throttled) / t->throttled_cpus;
 	spent->mode[KVMSTATS_THROTTLED] = take(&spent->mode[KVMSTATS_READY], a->throttled);
 	a->throttled -= spent->mode[KVMSTATS_THROTTLED];
 	/* The rest was spent asleep, but for what was told as ready before it was booked. */
@@ -141,6 +158,7 @@ static void spend(const struct role *role, struct core_vcpu *vcpu, uint64_t left
 		spend_halt(role, vcpu, &left, spent);
 	if (ready) {
 		spend_lasting(vcpu, &left, spent);
+		spend_lost(vcpu, &left, spent);
 		spend_throttled(a, t, spent);
 	}
 	spent->mode[spent->known & 1 << KVMSTATS_OTHER ? KVMSTATS_OTHER :

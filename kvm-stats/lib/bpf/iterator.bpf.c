@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Goes through the open files of all processes and writes out the statistics
  * of those that are VMs and vCPUs of KVM. Nothing is attached to anything: it
@@ -14,7 +14,13 @@
 /* <linux/magic.h> */
 #define ANON_INODE_FS_MAGIC 0x09041934
 /* enum pid_type */
+#define PIDTYPE_PID 0
 #define PIDTYPE_TGID 1
+/* A quota that is none, RUNTIME_INF */
+#define NO_QUOTA (~0ULL)
+#define GROUPS_MAX 10
+/* How often to read an account that changes meanwhile */
+#define TRIES 4
 
 /* What is used of the kernel's types; the loader finds the members by name. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), \
@@ -24,8 +30,17 @@ struct upid {
 	struct pid_namespace *ns;
 };
 
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
 struct pid {
 	unsigned int level;
+	struct hlist_head tasks[4];
 	struct upid numbers[1];
 };
 
@@ -33,12 +48,48 @@ struct signal_struct {
 	struct pid *pids[4];
 };
 
+struct rq {
+	__u64 clock;
+	__u64 clock_task;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	__u64 exec_start;
+	__u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
+};
+
+struct sched_info {
+	unsigned long long run_delay;
+	unsigned long long last_queued;
+};
+
+struct cfs_bandwidth {
+	__u64 quota;
+	__u64 throttled_time;
+};
+
+struct task_group {
+	struct task_group *parent;
+	struct cfs_bandwidth cfs_bandwidth;
+};
+
 struct task_struct {
 	struct mm_struct *mm;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
+	struct hlist_node pid_links[4];
 	struct signal_struct *signal;
 	__u64 start_boottime;
+	int on_cpu;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	struct task_group *sched_task_group;
+	char comm[16];
 };
 
 struct qstr {
@@ -69,6 +120,7 @@ struct file {
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	__u64 seq_num;
 };
 
 struct bpf_iter__task_file {
@@ -123,16 +175,136 @@ static __always_inline int number(const struct pid *pid)
 	return BPF_CORE_READ(theirs, nr);
 }
 
+/*
+ * From CLOCK_MONOTONIC to the scheduler's clock. The latter cannot be asked, but each
+ * CPU notes it whenever it looks: the reader had its own CPU look just before, so the
+ * largest difference is the right one. Should the reader be interrupted in between,
+ * there is that of the time before: one clock does not gain more than 500 ppm.
+ */
+static __s64 clock_offset;
+static __u64 clock_time;
+
+static __always_inline void look_at_clock(bool first)
+{
+	const struct task_struct *reader = (void *)bpf_get_current_task();
+	__u64 now = bpf_ktime_get_ns();
+	__s64 offset;
+
+	if (!bpf_core_field_exists(reader->se.cfs_rq))
+		return;
+	offset = BPF_CORE_READ(reader, se.cfs_rq, rq, clock) - now;
+	if (first && clock_time)
+		clock_offset -= (now - clock_time) / 2000;
+	if (!clock_time || offset > clock_offset)
+		clock_offset = offset;
+	if (first)
+		clock_time = now;
+}
+
+static __always_inline __u64 since(__u64 now, __u64 then)
+{
+	return now > then ? now - then : 0;
+}
+
+/* What of the thread is booked, all at one instant */
+static __always_inline void read_account(const struct task_struct *task,
+					 struct bpf_thread *thread)
+{
+	__u64 run, ready = 0, queued = 0, exec_start, clock, clock_task;
+	const struct rq *rq = NULL;
+	bool on_cpu = false;
+	int i;
+
+	if (bpf_core_field_exists(task->se.cfs_rq))
+		rq = BPF_CORE_READ(task, se.cfs_rq, rq);
+	for (i = 0; i < TRIES; i++) {
+		run = BPF_CORE_READ(task, se.sum_exec_runtime);
+		exec_start = BPF_CORE_READ(task, se.exec_start);
+		if (bpf_core_field_exists(task->sched_info)) {
+			ready = BPF_CORE_READ(task, sched_info.run_delay);
+			queued = BPF_CORE_READ(task, sched_info.last_queued);
+		}
+		if (bpf_core_field_exists(task->on_cpu))
+			on_cpu = BPF_CORE_READ(task, on_cpu);
+		clock = BPF_CORE_READ(rq, clock);
+		clock_task = BPF_CORE_READ(rq, clock_task);
+		thread->time = bpf_ktime_get_ns();
+		if (BPF_CORE_READ(task, se.sum_exec_runtime) == run &&
+		    BPF_CORE_READ(task, se.exec_start) == exec_start &&
+		    (!bpf_core_field_exists(task->sched_info) ||
+		     BPF_CORE_READ(task, sched_info.last_queued) == queued) &&
+		    BPF_CORE_READ(rq, clock_task) == clock_task)
+			break;
+	}
+	thread->run = run;
+	thread->ready = ready;
+	thread->queued = queued;
+	thread->flags = BPF_THREAD | (on_cpu ? BPF_ON_CPU : 0) |
+			(bpf_core_field_exists(task->sched_info) ? BPF_READY : 0);
+	if (rq) {
+		__u64 now = thread->time + clock_offset;
+
+		thread->rq = (__u64)rq;
+		thread->flags |= BPF_CLOCKS;
+		thread->queued_for = queued ? since(now, queued) : 0;
+		/* clock_task is less by what is lost, which is none of the thread's */
+		thread->away_for = since(now, clock) + since(clock_task, exec_start);
+		thread->lost = clock - clock_task;
+	}
+}
+
+/* What the quotas of its groups have kept from running */
+static __always_inline void read_quota(const struct task_struct *task,
+				       struct bpf_thread *thread)
+{
+	const struct task_group *group = NULL;
+	int i;
+
+	thread->throttled = 0;
+	thread->group = 0;
+	if (!bpf_core_field_exists(task->sched_task_group) ||
+	    !bpf_core_field_exists(group->cfs_bandwidth))
+		return;
+	group = BPF_CORE_READ(task, sched_task_group);
+	for (i = 0; i < GROUPS_MAX && group; i++) {
+		if (BPF_CORE_READ(group, cfs_bandwidth.quota) != NO_QUOTA && !thread->group)
+			thread->group = (__u64)group;
+		thread->throttled += BPF_CORE_READ(group, cfs_bandwidth.throttled_time);
+		group = BPF_CORE_READ(group, parent);
+	}
+	thread->flags |= BPF_QUOTA;
+}
+
+static __always_inline void read_thread(const struct pid *pid, struct bpf_thread *thread)
+{
+	const void *first;
+
+	__builtin_memset(thread, 0, sizeof(*thread));
+	thread->time = bpf_ktime_get_ns();
+	if (!pid) {
+		thread->flags = BPF_NEVER_RAN;
+		return;
+	}
+	first = BPF_CORE_READ(pid, tasks[PIDTYPE_PID].first);
+	if (!first)
+		return;
+	first -= bpf_core_field_offset(struct task_struct, pid_links);
+	read_account(first, thread);
+	read_quota(first, thread);
+}
+
 SEC("iter/task_file")
 int kvm_files(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
 	struct bpf_record *record = &out.record;
-	const void *object, *stat;
+	const void *object, *stat, *pid;
 	char name[16] = "";
 	__u32 size;
 
+	if (!ctx->meta->seq_num)
+		look_at_clock(true);
 	if (!task || !file || file->f_inode->i_sb->s_magic != ANON_INODE_FS_MAGIC)
 		return 0;
 	bpf_probe_read_kernel_str(name, sizeof(name), file->f_path.dentry->d_name.name);
@@ -145,7 +317,10 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 		size = layout.vm_stat_size;
 	} else if (is(name, "kvm-vcpu:", sizeof("kvm-vcpu:") - 1)) {
 		record->vm = (__u64)read_pointer(object + layout.vcpu_kvm);
-		record->tid = number(read_pointer(object + layout.vcpu_pid));
+		pid = read_pointer(object + layout.vcpu_pid);
+		record->tid = number(pid);
+		look_at_clock(false);
+		read_thread(pid, &record->thread);
 		bpf_probe_read_kernel(&record->vcpu_id, sizeof(record->vcpu_id),
 				      object + layout.vcpu_id);
 		stat = object + layout.vcpu_stat;
@@ -157,6 +332,7 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 	record->started = task->group_leader->start_boottime;
 	record->pid = number(task->signal->pids[PIDTYPE_TGID]);
 	record->fd = ctx->fd;
+	bpf_probe_read_kernel(record->comm, sizeof(record->comm), task->group_leader->comm);
 	record->owner = task->mm &&
 		task->mm == read_pointer((void *)record->vm + layout.vm_mm);
 	record->size = size;
@@ -167,4 +343,4 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
-char LICENSE[] SEC("license") = "GPL";
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

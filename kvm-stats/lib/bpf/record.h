@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What the BPF program and its loader say to each other. */
 #ifndef KVMSTATS_BPF_RECORD_H
 #define KVMSTATS_BPF_RECORD_H
@@ -7,6 +7,32 @@
 
 /* The largest struct kvm_vm_stat or kvm_vcpu_stat; 1584 is the largest seen. */
 #define BPF_VALUES_MAX 8192
+
+/* What is known of a vCPU's thread */
+enum {
+	BPF_THREAD	= 1,	/* there is one */
+	BPF_NEVER_RAN	= 2,	/* the vCPU has had none */
+	BPF_ON_CPU	= 4,
+	BPF_READY	= 8,	/* ready and queued are known */
+	BPF_CLOCKS	= 16,	/* queued_for, away_for and lost are */
+	BPF_QUOTA	= 32,	/* throttled is */
+};
+
+/* The scheduler's account of it at one instant; nanoseconds */
+struct bpf_thread {
+	__u64 time;		/* CLOCK_MONOTONIC */
+	__u64 run;		/* on a CPU, as far as it is booked */
+	__u64 ready;		/* waiting for one, as far as it is booked */
+	__u64 queued;		/* not 0: waits now */
+	__u64 queued_for;	/* and for so long */
+	__u64 away_for;		/* since run was booked: it sleeps, or runs, that long */
+	__u64 lost;		/* time of its CPU that is nobody's: interrupts, steal */
+	__u64 rq;		/* its CPU, as an address */
+	__u64 throttled;	/* of its groups, summed up over CPUs */
+	__u64 group;		/* the first of them that has a quota; 0: none */
+	__u32 flags;
+	__u32 reserved;
+};
 
 /*
  * One open file of a VM or vCPU. The values follow: struct kvm_vm_stat of a VM,
@@ -22,6 +48,8 @@ struct bpf_record {
 	__s32 tid;	/* the thread that last ran it; 0: none, or not to be seen */
 	__u32 owner;	/* the process made the VM: others have it from there */
 	__u32 size;	/* of the values, bytes */
+	char comm[16];	/* what the process calls itself */
+	struct bpf_thread thread;	/* of a vCPU */
 };
 
 /*
