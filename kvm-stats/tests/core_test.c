@@ -5,6 +5,9 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "source.h"
 #include "tap.h"
@@ -23,10 +26,14 @@ static const struct kvmstats_desc vm_desc[] = {
 	{ .name = "remote_tlb_flush", .size = 1, .offset = 0 },
 };
 
-/* The next sample: keys of VMs of process 1, in the order of the report, up to 0;
- * what all of them have. */
+/* The next sample: keys of VMs in the order of the report, up to 0, and their
+ * processes; what all of them have. */
 static uint64_t keys[4] = { 1 };
-static uint64_t clock_ns, tlb_flushes, exits, halt, poll_ns, blocking, run, ready;
+static pid_t pids[4] = { 100, 100, 100, 100 };
+static uint64_t clock_ns, tlb_flushes, exits, halt, poll_ns, blocking;
+static bool without_vcpu;
+static pid_t tid = 1;
+static struct thread_times thread = { .has_run = true, .has_ready = true };
 
 static int test_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 {
@@ -40,23 +47,24 @@ static int test_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 	return 0;
 }
 
-static void report(struct kvmstats *k, uint64_t key)
+static void report(struct kvmstats *k, uint64_t key, pid_t pid)
 {
 	struct core_vcpu *vcpu;
 	struct core_vm *vm;
 	uint64_t *values;
 
-	vm = core_vm(k, key, 1);
-	vcpu = core_vcpu(k, vm, 0, 1);
+	vm = core_vm(k, key, pid);
 	*(uint64_t *)core_vm_values(vm) = tlb_flushes;
+	if (without_vcpu)
+		return;
+	vcpu = core_vcpu(k, vm, 0, tid);
 	values = core_vcpu_values(vcpu);
 	values[0] = exits + key;	/* which tells them apart */
 	values[1] = halt;
 	values[2] = poll_ns;
 	values[3] = blocking;
-	core_vcpu_times(vcpu, &(struct thread_times){
-		.time = clock_ns, .has_run = true, .has_ready = true,
-		.run = run, .ready = ready });
+	thread.time = clock_ns;
+	core_vcpu_times(vcpu, &thread);
 }
 
 static int test_sample(struct kvmstats *k, void *state)
@@ -65,7 +73,7 @@ static int test_sample(struct kvmstats *k, void *state)
 
 	core_set_time(k, clock_ns);
 	for (i = 0; i < ARRAY_LEN(keys) && keys[i]; i++)
-		report(k, keys[i]);
+		report(k, keys[i], pids[i]);
 	return 0;
 }
 
@@ -96,8 +104,8 @@ static void test_second(struct kvmstats *k, const struct kvmstats_vm *vm)
 	exits += 50;
 	tlb_flushes += 3;
 	poll_ns += 100 * MS;
-	run += 300 * MS;
-	ready += 200 * MS;
+	thread.run += 300 * MS;
+	thread.ready += 200 * MS;
 	blocking = 1;
 	kvmstats_sample(k);
 	tap_result(!vm->fresh && vm->elapsed == 1000 * MS, "then it has what passed");
@@ -111,7 +119,7 @@ static void test_second(struct kvmstats *k, const struct kvmstats_vm *vm)
 	clock_ns += 1000 * MS;
 	halt += 600 * MS;
 	blocking = 0;
-	run += 900 * MS;
+	thread.run += 900 * MS;
 	kvmstats_sample(k);
 	tap_result(sum->halt == 100 * MS, "a halt that ends is not counted twice");
 }
@@ -125,8 +133,8 @@ static void test_no_time(struct kvmstats *k, const struct kvmstats_vm *vm)
 	tlb_flushes += 2;
 	halt += MS;
 	poll_ns += MS;
-	run += MS;
-	ready += MS;
+	thread.run += MS;
+	thread.ready += MS;
 	kvmstats_sample(k);
 	tap_result(!vm->fresh && !vm->elapsed, "no time has passed: it is not fresh");
 	tap_result(sum->has_exits && sum->exits == 7 && vm->vcpu[0]->last.exits == 7 &&
@@ -138,10 +146,244 @@ static void test_no_time(struct kvmstats *k, const struct kvmstats_vm *vm)
 
 	clock_ns += 4 * MS;
 	exits += 2;
-	run += 3 * MS;
+	thread.run += 3 * MS;
 	kvmstats_sample(k);
 	tap_result(vm->elapsed == 4 * MS && sum->exits == 2 && sum->run == 3 * MS,
 		   "the next sample has its own alone");
+}
+
+#define KNOWN	0x3b		/* all but what is throttled */
+
+/* What the next ms were, of all that was told: run, ready, halt, other */
+static bool spends(struct kvmstats *k, unsigned int ms, unsigned int r, unsigned int w,
+		   unsigned int h, unsigned int o)
+{
+	const struct kvmstats_vm *vm = kvmstats_first(k);
+	const struct kvmstats_times *t = &vm->sum.times;
+	uint64_t before = vm->times.elapsed;
+
+	clock_ns += ms * MS;
+	kvmstats_sample(k);
+	if (t->mode[KVMSTATS_RUN] == r * MS && t->mode[KVMSTATS_READY] == w * MS &&
+	    t->mode[KVMSTATS_HALT] == h * MS && t->mode[KVMSTATS_OTHER] == o * MS &&
+	    t->elapsed == ms * MS && r + w + h + o == ms && t->known == KNOWN &&
+	    vm->times.elapsed == before + ms * MS)
+		return true;
+	printf("# run %llu ready %llu halt %llu other %llu unknown %llu ns, known %x\n",
+	       (unsigned long long)t->mode[KVMSTATS_RUN],
+	       (unsigned long long)t->mode[KVMSTATS_READY],
+	       (unsigned long long)t->mode[KVMSTATS_HALT],
+	       (unsigned long long)t->mode[KVMSTATS_OTHER],
+	       (unsigned long long)t->mode[KVMSTATS_UNKNOWN], t->known);
+	return false;
+}
+
+/* Without the time that lasts, as /proc has it */
+static void test_booked(struct kvmstats *k)
+{
+	blocking = 0;
+	thread.state = THREAD_UNKNOWN;
+	spends(k, 1000, 0, 0, 0, 1000);
+	thread.run += 110 * MS;
+	tap_result(spends(k, 100, 100, 0, 0, 0), "more than fits into the time");
+	tap_result(spends(k, 100, 10, 0, 0, 90), "is told with the next sample");
+	thread.run += 1100 * MS;
+	tap_result(spends(k, 100, 100, 0, 0, 0), "far more is of another time");
+	tap_result(spends(k, 100, 20, 0, 0, 80), "and not told for ever");
+
+	thread.state = THREAD_RUNNABLE;
+	tap_result(spends(k, 1000, 0, 1000, 0, 0), "who can run, and does not, waits");
+	tap_result(spends(k, 9000, 0, 9000, 0, 0), "for 10 s");
+	thread.ready += 10000 * MS;
+	thread.run += 50 * MS;
+	tap_result(spends(k, 100, 50, 50, 0, 0), "a wait that is booked is not told twice");
+	thread.ready += 100 * MS;
+	thread.state = THREAD_SLEEPS;
+	tap_result(spends(k, 100, 0, 50, 0, 50), "nor what was told in two parts");
+	thread.run += 95 * MS;
+	thread.state = THREAD_RUNNABLE;
+	tap_result(spends(k, 100, 100, 0, 0, 0), "who has run and did not wait, runs");
+	thread.run += 5 * MS;
+	thread.state = THREAD_SLEEPS;
+	tap_result(spends(k, 100, 0, 0, 0, 100), "which is booked at the next tick");
+}
+
+/* With it, as BPF has it */
+static void test_up_to_date(struct kvmstats *k)
+{
+	thread.up_to_date = true;
+	thread.state = THREAD_WAITS;
+	thread.run += 40 * MS;
+	thread.ready += 60 * MS;
+	tap_result(spends(k, 100, 40, 60, 0, 0), "a wait that lasts");
+	blocking = 1;
+	thread.state = THREAD_SLEEPS;
+	thread.run += 10 * MS;
+	thread.asleep = 50 * MS;
+	tap_result(spends(k, 100, 10, 0, 50, 40), "a halt is not longer than the sleep");
+	thread.state = THREAD_WAITS;
+	thread.ready += 30 * MS;
+	tap_result(spends(k, 100, 0, 30, 70, 0), "who is woken and waits has halted until then");
+	blocking = 0;
+	halt += 150 * MS;
+	thread.run += 60 * MS;
+	tap_result(spends(k, 100, 60, 0, 30, 10), "what is booked then was told, but for a rest");
+	thread.cpu = 1;
+	thread.state = THREAD_RUNS;
+	spends(k, 100, 0, 0, 0, 100);
+	thread.run += 98 * MS;
+	thread.lost += 3 * MS;
+	tap_result(spends(k, 100, 100, 0, 0, 0), "interrupts are of the thread that runs");
+	thread.cpu = 0;
+	thread.lost = 0;
+}
+
+static void test_unknown(struct kvmstats *k)
+{
+	const struct kvmstats_vm *vm = kvmstats_first(k);
+	const struct kvmstats_times *t = &vm->sum.times;
+
+	thread.has_run = false;
+	thread.has_ready = false;
+	clock_ns += 100 * MS;
+	halt += 30 * MS;
+	kvmstats_sample(k);
+	tap_result(t->mode[KVMSTATS_HALT] == 30 * MS && t->mode[KVMSTATS_UNKNOWN] == 70 * MS &&
+		   t->known == (1 << KVMSTATS_HALT | 1 << KVMSTATS_POLL),
+		   "no thread is known: what is no halt is unknown, not other");
+	thread.has_run = true;
+	thread.has_ready = true;
+	clock_ns += 100 * MS;
+	kvmstats_sample(k);
+	tap_result(t->mode[KVMSTATS_UNKNOWN] == 100 * MS, "until there are two samples of one");
+	thread.run += 100 * MS;
+	tap_result(spends(k, 100, 100, 0, 0, 0), "then it is known");
+	tid = 2;
+	thread.run = 5 * MS;
+	thread.ready = MS;
+	clock_ns += 100 * MS;
+	kvmstats_sample(k);
+	tap_result(t->mode[KVMSTATS_UNKNOWN] == 100 * MS && t->elapsed == 100 * MS,
+		   "another thread: unknown");
+	thread.run += 100 * MS;
+	tap_result(spends(k, 100, 100, 0, 0, 0), "and known again");
+}
+
+static void test_totals(struct kvmstats *k)
+{
+	const struct kvmstats_vm *vm = kvmstats_first(k);
+	uint64_t elapsed = vm->times.elapsed, of_vcpu = vm->vcpu[0]->times.elapsed;
+	const uint64_t *total = vm->vcpu_total, *own = vm->total;
+	uint64_t exits_before = total[0], flushes = own[0];
+
+	exits = 7;		/* cleared through debugfs, and counted on */
+	tlb_flushes = 1;
+	spends(k, 100, 0, 0, 0, 100);
+	tap_result(total[0] == exits_before && own[0] == flushes, "cleared: the total stays");
+	exits += 10;
+	tlb_flushes += 2;
+	spends(k, 100, 0, 0, 0, 100);
+	tap_result(total[0] == exits_before + 10 && own[0] == flushes + 2, "and goes on");
+	tap_result(total[3] == blocking, "what does not count is what it is");
+	without_vcpu = true;
+	clock_ns += 100 * MS;
+	kvmstats_sample(k);
+	tap_result(!vm->vcpus && total[0] == exits_before + 10 &&
+		   vm->times.elapsed == elapsed + 200 * MS, "a vCPU goes: the totals stay");
+	without_vcpu = false;
+	exits += 5;
+	clock_ns += 100 * MS;
+	kvmstats_sample(k);
+	tap_result(total[0] == exits_before + 15 && vm->vcpu[0]->fresh &&
+		   vm->vcpu[0]->times.elapsed == of_vcpu + 200 * MS &&
+		   *(const uint64_t *)vm->vcpu[0]->total == exits_before + 15,
+		   "it comes again, and goes on where it was");
+}
+
+/* The labels of all VMs after a sample of these, with blanks between */
+static const char *labels(struct kvmstats *k, const uint64_t *key, const pid_t *pid)
+{
+	static char text[512];
+	const struct kvmstats_vm *vm;
+
+	memcpy(keys, key, sizeof(keys));
+	memcpy(pids, pid, sizeof(pids));
+	clock_ns += 1000 * MS;
+	kvmstats_sample(k);
+	*text = '\0';
+	for (vm = kvmstats_first(k); vm; vm = vm->next)
+		sprintf(text + strlen(text), "%s%s ", vm->who.label, vm->ended ? "!" : "");
+	return text;
+}
+
+#define LABELS(said, k, key, pid) \
+	(!strcmp(labels(k, (uint64_t[4])key, (pid_t[4])pid), said))
+#define LIST(...)	{ __VA_ARGS__ }
+
+static void test_labels(struct kvmstats *k)
+{
+	tap_result(LABELS("web ", k, LIST(100), LIST(100)), "a VM has its name");
+	tap_result(LABELS("web web#2 ", k, LIST(100, 101), LIST(100, 100)),
+		   "and keeps it when its process makes another");
+	tap_result(LABELS("web web#2 web@200 ", k, LIST(100, 101, 200), LIST(100, 100, 200)),
+		   "another process with that name");
+	tap_result(LABELS("web! web#2! web@200 ", k, LIST(200), LIST(200)),
+		   "has its own, also when the first one ends");
+	tap_result(LABELS("web@200 web ", k, LIST(200, 300), LIST(200, 300)),
+		   "and a later one the name that is free");
+	tap_result(LABELS("web@200! web! ", k, LIST(0), LIST(0)), "all end");
+	tap_result(LABELS("web web@300 ", k, LIST(301, 201), LIST(300, 200)),
+		   "of two that come together the older one has the name");
+	tap_result(LABELS("web! web@300! ", k, LIST(0), LIST(0)), "all end");
+	kvmstats_set_keep(k, 3000 * MS);
+	tap_result(LABELS("web! web@300! ", k, LIST(0), LIST(0)), "they are kept");
+	tap_result(LABELS("web web@300! ", k, LIST(102), LIST(100)),
+		   "until another one needs the name");
+	tap_result(kvmstats_first(k)->next->ended_at == clock_ns - 2000 * MS, "since the end");
+	/* the clock of the test moves after that is looked at */
+	labels(k, keys, pids);
+	tap_result(LABELS("web ", k, LIST(102), LIST(100)), "or as long as was said");
+}
+
+/* A procfs with processes of one name; the second is older than the third */
+static const char *make_proc(void)
+{
+	static char folder[] = "/tmp/core_test-XXXXXX";
+	char path[64];
+	FILE *f;
+	int pid;
+
+	if (!mkdtemp(folder))
+		return "/proc";
+	for (pid = 100; pid <= 300; pid += 100) {
+		snprintf(path, sizeof(path), "%s/%d", folder, pid);
+		mkdir(path, 0700);
+		snprintf(path, sizeof(path), "%s/%d/comm", folder, pid);
+		f = fopen(path, "w");
+		fprintf(f, "web\n");
+		fclose(f);
+		snprintf(path, sizeof(path), "%s/%d/stat", folder, pid);
+		f = fopen(path, "w");
+		fprintf(f, "%d (w) e) b) R 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 %d 23",
+			pid, pid);
+		fclose(f);
+	}
+	return folder;
+}
+
+static void remove_proc(const char *folder)
+{
+	static const char *const files[] = { "/comm", "/stat", "" };
+	char path[64];
+	int pid, i;
+
+	for (pid = 100; pid <= 300; pid += 100) {
+		for (i = 0; i < 3; i++) {
+			snprintf(path, sizeof(path), "%s/%d%s", folder, pid, files[i]);
+			remove(path);
+		}
+	}
+	rmdir(folder);
 }
 
 /* Two digits for each VM of the list after a sample with these keys: the key, and
@@ -175,16 +417,25 @@ static void test_numbers(struct kvmstats *k)
 
 int main(void)
 {
+	struct kvmstats_options options = { .proc = make_proc() };
 	struct kvmstats *k;
 
 	clock_ns = 1000 * MS;
-	if (kvmstats_open(&k, NULL) || kvmstats_sample(k)) {
+	if (kvmstats_open(&k, &options) || kvmstats_sample(k)) {
 		printf("Bail out! the source of the test does not work\n");
 		return 1;
 	}
 	test_second(k, kvmstats_first(k));
 	test_no_time(k, kvmstats_first(k));
+	test_booked(k);
+	test_up_to_date(k);
+	test_unknown(k);
+	test_totals(k);
 	test_numbers(k);
 	kvmstats_close(k);
+	if (!kvmstats_open(&k, &options))
+		test_labels(k);
+	kvmstats_close(k);
+	remove_proc(options.proc);
 	return tap_end();
 }

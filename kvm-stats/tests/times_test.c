@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A vCPU's second adds up, of VMs that run: times_test SOURCE VMM, where VMM is the
+ * program of vmm.c. More spinning vCPUs than CPUs, a VMM that is stopped, a cgroup's
+ * quota, vCPUs that halt. What is told of waiting is compared with the scheduler's own
+ * account. Needs root and /dev/kvm; TAP.
+ */
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kvmstats.h"
+#include "tap.h"
+
+#define MS		1000000ULL
+#define MODE(mode)	(1U << KVMSTATS_##mode)
+
+static const char *source;
+static char *program;
+static struct kvmstats *k;
+
+#define result(ok, text, ...)	tap_result(ok, "%s: " text, source, ##__VA_ARGS__)
+
+static void wait_ms(unsigned int ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000L };
+
+	while (nanosleep(&t, &t) && errno == EINTR)
+		;
+}
+
+/* A VMM with as many vCPUs, on two CPUs at most; in a cgroup if there is a path */
+static pid_t start_vmm(char *vcpus, bool busy, const char *tasks)
+{
+	char *arguments[] = { program, "-k", busy ? "-b" : "-k", "1", vcpus, NULL };
+	cpu_set_t all, two;
+	int in[2], out[2], i;
+	char ready[6], pid_text[16];
+	pid_t pid;
+
+	CPU_ZERO(&two);
+	sched_getaffinity(0, sizeof(all), &all);
+	for (i = 0; i < CPU_SETSIZE && CPU_COUNT(&two) < 2; i++) {
+		if (CPU_ISSET(i, &all))
+			CPU_SET(i, &two);
+	}
+	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
+		err(1, "pipe");
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (tasks) {
+			int fd = open(tasks, O_WRONLY);
+			int n = snprintf(pid_text, sizeof(pid_text), "%d", getpid());
+
+			if (fd < 0 || write(fd, pid_text, n) != n)
+				_exit(126);
+			close(fd);
+		}
+		sched_setaffinity(0, sizeof(two), &two);
+		dup2(in[0], STDIN_FILENO);
+		dup2(out[1], STDOUT_FILENO);
+		execv(program, arguments);
+		_exit(127);
+	}
+	close(in[0]);
+	close(out[1]);
+	if (read(out[0], ready, 5) != 5)
+		errx(1, "%s does not start", program);
+	/* it ends when its input does */
+	return pid;
+}
+
+static void end_vmm(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static const struct kvmstats_vm *find_vm(pid_t pid)
+{
+	const struct kvmstats_vm *vm;
+
+	for (vm = kvmstats_first(k); vm && vm->pid != pid; vm = vm->next)
+		;
+	return vm;
+}
+
+static uint64_t sum_of(const struct kvmstats_times *times, unsigned int modes)
+{
+	uint64_t sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < KVMSTATS_MODES; i++)
+		sum += modes >> i & 1 ? times->mode[i] : 0;
+	return sum;
+}
+
+/*
+ * The least part of any vCPU's time in any sample that was spent in one of these modes,
+ * in thousandths; 0 also if a sample does not add up or says nothing.
+ */
+static unsigned int least(pid_t pid, int samples, unsigned int ms, unsigned int modes)
+{
+	unsigned int permille = 1000, i;
+	const struct kvmstats_vm *vm;
+
+	kvmstats_sample(k);
+	while (samples--) {
+		wait_ms(ms);
+		kvmstats_sample(k);
+		vm = find_vm(pid);
+		if (!vm || !vm->vcpus)
+			return 0;
+		for (i = 0; i < vm->vcpus; i++) {
+			const struct kvmstats_times *t = &vm->vcpu[i]->last.times;
+			unsigned int part = kvmstats_permille(sum_of(t, modes), t->elapsed);
+
+			if (!t->elapsed || sum_of(t, -1U) != t->elapsed)
+				return 0;
+			if (part < permille) {
+				permille = part;
+				printf("# vCPU %u, %u ms:", vm->vcpu[i]->id, ms);
+				for (unsigned int m = 0; m < KVMSTATS_MODES; m++)
+					printf(" %s %.2f", kvmstats_mode_name(m),
+					       t->mode[m] / 1e6);
+				printf("\n");
+			}
+		}
+	}
+	return permille;
+}
+
+/* Waiting for a CPU, of all threads that run vCPUs, as the scheduler has booked it */
+static uint64_t booked(const struct kvmstats_vm *vm)
+{
+	unsigned long long run, ready;
+	uint64_t sum = 0;
+	unsigned int i;
+	char path[64];
+	FILE *f;
+
+	for (i = 0; i < vm->vcpus; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", vm->pid,
+			 vm->vcpu[i]->tid);
+		f = fopen(path, "re");
+		if (f && fscanf(f, "%llu %llu", &run, &ready) == 2)
+			sum += ready;
+		if (f)
+			fclose(f);
+	}
+	return sum;
+}
+
+/* A VMM that is stopped has all booked that it waited for. */
+static const struct kvmstats_vm *stop(pid_t pid)
+{
+	kill(pid, SIGSTOP);
+	wait_ms(300);
+	kvmstats_sample(k);
+	return find_vm(pid);
+}
+
+static void test_busy(void)
+{
+	const unsigned int busy = MODE(RUN) | MODE(READY) | MODE(THROTTLED);
+	pid_t pid = start_vmm("8", true, NULL);
+	uint64_t told, real;
+	const struct kvmstats_vm *vm;
+	unsigned int part;
+
+	wait_ms(500);
+	kvmstats_sample(k);
+	vm = stop(pid);
+	told = sum_of(&vm->times, MODE(READY) | MODE(THROTTLED));
+	real = booked(vm);
+	kill(pid, SIGCONT);
+	wait_ms(100);
+	part = least(pid, 5, 1000, busy);
+	result(part >= 995, "8 busy vCPUs, 1 s: each ran or waited for %.1f %% of it", part / 10.0);
+	part = least(pid, 30, 100, busy);
+	result(part >= 980, "8 busy vCPUs, 0.1 s: each ran or waited for %.1f %% of it", part / 10.0);
+	vm = stop(pid);
+	told = sum_of(&vm->times, MODE(READY) | MODE(THROTTLED)) - told;
+	real = booked(vm) - real;
+	result(told <= real + real / 500 && real <= told + told / 500 && real > 8000 * MS,
+	       "they waited for %llu ms, the scheduler has %llu",
+	       (unsigned long long)(told / MS), (unsigned long long)(real / MS));
+	part = least(pid, 3, 300, MODE(OTHER));
+	result(part >= 995, "a VMM that is stopped: %.1f %% is other", part / 10.0);
+	end_vmm(pid);
+}
+
+static void test_halting(void)
+{
+	pid_t pid = start_vmm("4", false, NULL);
+	unsigned int part;
+
+	wait_ms(500);
+	part = least(pid, 3, 1000, ~(MODE(OTHER) | MODE(UNKNOWN)));
+	result(part >= 980, "halting vCPUs: %.1f %% is known", part / 10.0);
+	part = least(pid, 1, 1000, MODE(HALT) | MODE(POLL));
+	result(part >= 500, "and %.1f %% are halts", part / 10.0);
+	end_vmm(pid);
+}
+
+static bool put(const char *folder, const char *file, const char *text)
+{
+	char path[128];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, file);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : write(fd, text, strlen(text));
+	if (fd >= 0)
+		close(fd);
+	return n > 0;
+}
+
+/* A cgroup that may have a twentieth of one CPU, in periods of a tenth of a second */
+static bool make_group(char *folder, size_t size, const char **tasks)
+{
+	snprintf(folder, size, "/sys/fs/cgroup/cpu/kvm-stats-%d", getpid());
+	*tasks = "tasks";
+	if (!mkdir(folder, 0755) && put(folder, "cpu.cfs_quota_us", "5000"))
+		return true;
+	rmdir(folder);
+	snprintf(folder, size, "/sys/fs/cgroup/kvm-stats-%d", getpid());
+	*tasks = "cgroup.procs";
+	put("/sys/fs/cgroup", "cgroup.subtree_control", "+cpu");
+	if (!mkdir(folder, 0755) && put(folder, "cpu.max", "5000 100000"))
+		return true;
+	rmdir(folder);
+	return false;
+}
+
+static void test_quota(void)
+{
+	const struct kvmstats_vm *vm;
+	char folder[64], path[128];
+	const char *tasks;
+	unsigned int part;
+	pid_t pid;
+
+	if (!make_group(folder, sizeof(folder), &tasks)) {
+		tap_result(true, "%s: a quota # SKIP no cgroup with one", source);
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/%s", folder, tasks);
+	pid = start_vmm("2", true, path);
+	wait_ms(300);
+	part = least(pid, 3, 1000, MODE(RUN) | MODE(READY) | MODE(THROTTLED));
+	result(part >= 995, "vCPUs with a quota: %.1f %% ran, waited or were throttled",
+	       part / 10.0);
+	vm = find_vm(pid);
+	if (vm && vm->sum.times.known & MODE(THROTTLED)) {
+		const struct kvmstats_times *t = &vm->sum.times;
+
+		result(t->mode[KVMSTATS_THROTTLED] >= t->elapsed / 4 &&
+		       t->mode[KVMSTATS_RUN] <= t->elapsed / 10,
+		       "a twentieth of a CPU for two: %llu of %llu ms throttled, %llu run",
+		       (unsigned long long)(t->mode[KVMSTATS_THROTTLED] / MS),
+		       (unsigned long long)(t->elapsed / MS),
+		       (unsigned long long)(t->mode[KVMSTATS_RUN] / MS));
+	} else {
+		result(strcmp(source, "bpf"), "what is throttled is not known");
+	}
+	end_vmm(pid);
+	/* it has to be empty */
+	while (rmdir(folder) && errno == EBUSY)
+		wait_ms(10);
+}
+
+int main(int argc, char **argv)
+{
+	struct kvmstats_options options = { 0 };
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: times_test SOURCE VMM\n");
+		return 2;
+	}
+	source = argv[1];
+	program = argv[2];
+	options.source = source;
+	if (kvmstats_open(&k, &options))
+		errx(1, "%s does not work here", source);
+	test_busy();
+	test_halting();
+	test_quota();
+	kvmstats_close(k);
+	return tap_end();
+}
