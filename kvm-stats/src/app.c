@@ -43,26 +43,42 @@ void app_stop(struct kvmstats *k)
 	catch_stop();
 }
 
-struct kvmstats *app_open(void)
+static void say_sources(void)
 {
 	struct kvmstats_probe probe;
-	struct kvmstats *k;
 	unsigned int i;
-	int ret;
 
-	ret = kvmstats_open(&k, NULL);
-	if (ret && ret != -ENODEV)
-		errx(STATUS_NOTHING, "%s", strerror(-ret));
-	if (!ret) {
-		catch_stop();
-		app_sample(k);
-		return k;
-	}
 	warnx("no source of statistics works");
 	for (i = 0; !kvmstats_probe(i, NULL, &probe); i++)
 		fprintf(stderr, "  %s: %s%s%s\n", probe.name, probe.why,
 			*probe.help ? ": " : "", probe.help);
-	exit(STATUS_NOTHING);
+}
+
+struct kvmstats *app_open_waiting(bool wait)
+{
+	const struct kvmstats_options options = { .wait = wait };
+	struct kvmstats *k;
+	int ret;
+
+	ret = kvmstats_open(&k, &options);
+	if (ret && ret != -ENODEV)
+		errx(STATUS_NOTHING, "%s", strerror(-ret));
+	if (ret) {
+		say_sources();
+		exit(STATUS_NOTHING);
+	}
+	if (!strcmp(kvmstats_source(k), "none")) {
+		say_sources();
+		warnx("waiting for one");
+	}
+	catch_stop();
+	app_sample(k);
+	return k;
+}
+
+struct kvmstats *app_open(void)
+{
+	return app_open_waiting(false);
 }
 
 void app_sample(struct kvmstats *k)
@@ -204,7 +220,8 @@ static bool selects(const char *word, const struct kvmstats_vm *vm)
 		return true;
 	if (*vm->who.uuid && !strcasecmp(word, vm->who.uuid))
 		return true;
-	return matches(word, vm->who.name, 0) || matches(word, label, 0);
+	/* not by its name: others may have it too */
+	return matches(word, vm->who.label, 0) || matches(word, label, 0);
 }
 
 bool app_selects(char **words, int n, const struct kvmstats_vm *vm)
@@ -256,21 +273,26 @@ void app_selector(const struct kvmstats_vm *vm, char *buf)
 
 const char *app_label(const struct kvmstats_vm *vm, char *buf)
 {
-	if (vm->mixed)
-		snprintf(buf, LABEL_SIZE, "%s#?", vm->who.name);
-	else if (vm->nth)
-		snprintf(buf, LABEL_SIZE, "%s#%u", vm->who.name, vm->nth);
-	else
-		snprintf(buf, LABEL_SIZE, "%s", vm->who.name);
+	snprintf(buf, LABEL_SIZE, "%s%s", vm->who.label, vm->mixed ? "#?" : "");
 	return buf;
+}
+
+static uint64_t read_clock(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec * SECOND + t.tv_nsec;
 }
 
 uint64_t app_now(void)
 {
-	struct timespec t;
+	return read_clock(CLOCK_MONOTONIC);
+}
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * SECOND + t.tv_nsec;
+uint64_t app_wall(uint64_t monotonic)
+{
+	return read_clock(CLOCK_REALTIME) - (app_now() - monotonic);
 }
 
 void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval)

@@ -20,7 +20,10 @@ struct settings {
 	bool vcpus;
 	uint64_t interval;	/* nanoseconds */
 	unsigned long count;	/* 0: no end */
-	char **words;		/* arguments behind the command */
+	const char *sort;	/* title of a column, NULL: the usual one */
+	bool reverse;
+	const char *file;	/* to write to instead of standard output, or NULL */
+	char **words;		/* arguments after the command */
 	int nr_words;
 };
 
@@ -37,6 +40,9 @@ int command_doctor(const struct settings *settings);
  * reason for each source if none works.
  */
 struct kvmstats *app_open(void);
+
+/* The same, but if wait is set, samples go on without a source until one works. */
+struct kvmstats *app_open_waiting(bool wait);
 
 /* Sample; ends the program if it cannot. */
 void app_sample(struct kvmstats *k);
@@ -56,7 +62,7 @@ void app_check_selectors(const struct kvmstats *k, char **words, int n);
 /* Does one of the words select this VM? No words select all. */
 bool app_selects(char **words, int n, const struct kvmstats_vm *vm);
 
-/* NAME, or NAME#2 for the second VM of a process. */
+/* The label of its identity; with #? if it is several of them (mixed) */
 #define LABEL_SIZE	144
 const char *app_label(const struct kvmstats_vm *vm, char *buf);
 
@@ -76,6 +82,9 @@ void app_stop(struct kvmstats *k);
 
 #define SECOND	1000000000ULL	/* nanoseconds */
 uint64_t app_now(void);	/* CLOCK_MONOTONIC, nanoseconds */
+
+/* What the clock on the wall showed at a time of CLOCK_MONOTONIC, since 1970 */
+uint64_t app_wall(uint64_t monotonic);
 
 /* What a statistic of this name counts, "" if we have no words for it */
 const char *app_words(enum kvmstats_scope scope, const char *name);

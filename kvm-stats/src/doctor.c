@@ -41,8 +41,8 @@ int command_doctor(const struct settings *settings)
 		}
 		out_text(out, probe.name);
 		out_text(out, probe.what);
-		out_text(out, probe.works ? "yes" : "no");
-		out_text(out, used ? "yes" : "no");
+		out_bool(out, probe.works);
+		out_bool(out, used);
 		out_text(out, probe.why);
 		out_text(out, probe.help);
 	}

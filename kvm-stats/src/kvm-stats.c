@@ -9,12 +9,15 @@
 #include <string.h>
 
 #include "app.h"
+#include "columns.h"
 
 /* Which options a command takes */
 #define TAKES_OUTPUT	1
 #define TAKES_ZEROS	2
 #define TAKES_VCPUS	4
 #define TAKES_INTERVAL	8
+#define TAKES_SORT	16
+#define TAKES_FILE	32
 
 static const struct command {
 	const char *name;
@@ -22,13 +25,13 @@ static const struct command {
 	unsigned int takes;
 	const char *arguments, *what;
 } commands[] = {
-	{ "top", command_top, TAKES_INTERVAL,
+	{ "top", command_top, TAKES_INTERVAL | TAKES_SORT,
 	  "[SELECTOR]...", "watch the VMs of this host (also without a command)" },
 	{ "list", command_list, TAKES_OUTPUT,
 	  "[SELECTOR]...", "who is who" },
 	{ "show", command_show, TAKES_OUTPUT | TAKES_ZEROS | TAKES_VCPUS,
 	  "SELECTOR [STATISTIC]...", "the values of VMs, sums over their vCPUs" },
-	{ "log", command_log, TAKES_OUTPUT | TAKES_INTERVAL,
+	{ "log", command_log, TAKES_OUTPUT | TAKES_INTERVAL | TAKES_FILE,
 	  "[SELECTOR]...", "one line per VM and interval, for programs" },
 	{ "describe", command_describe, TAKES_OUTPUT,
 	  "[STATISTIC]...", "the statistics of this kernel, and what they count" },
@@ -49,6 +52,9 @@ static void usage(FILE *f)
 	      "                        csv or json, an object per line (log)\n"
 	      "  -d, --delay SECONDS   between samples, 1 by default (top, log)\n"
 	      "  -n, --count COUNT     of samples, then end (top, log)\n"
+	      "  -f, --file FILE       append to it, and open it again at SIGHUP (log)\n"
+	      "  -s, --sort COLUMN     by which to sort, RUN by default (top)\n"
+	      "  -r, --reverse         the smallest first (top)\n"
 	      "  -z, --zeros           do not leave out values that are 0 (show)\n"
 	      "  -v, --vcpus           each vCPU, not only their sum (show)\n"
 	      "  -h, --help            this text\n"
@@ -93,6 +99,18 @@ static unsigned long parse_count(const char *text)
 	return strtoul(text, NULL, 10);
 }
 
+static void check_column(const char *title)
+{
+	char names[256] = "";
+	unsigned int i;
+
+	if (column_by_title(title) >= 0)
+		return;
+	for (i = 0; i < columns_count && strlen(names) + 16 < sizeof(names); i++)
+		strcat(strcat(names, " "), columns[i].title);
+	errx(STATUS_USAGE, "invalid column '%s': one of%s", title, names);
+}
+
 static enum out_format parse_format(const char *text, const struct command *command)
 {
 	bool log = command->run == command_log;
@@ -135,6 +153,9 @@ int main(int argc, char **argv)
 		{ "output", required_argument, NULL, 'o' },
 		{ "delay", required_argument, NULL, 'd' },
 		{ "count", required_argument, NULL, 'n' },
+		{ "file", required_argument, NULL, 'f' },
+		{ "sort", required_argument, NULL, 's' },
+		{ "reverse", no_argument, NULL, 'r' },
 		{ "zeros", no_argument, NULL, 'z' },
 		{ "vcpus", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, 'h' },
@@ -147,7 +168,7 @@ int main(int argc, char **argv)
 	int c;
 
 	setlocale(LC_CTYPE, "");
-	while ((c = getopt_long(argc, argv, "o:d:n:zvhV", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "o:d:n:f:s:rzvhV", options, NULL)) != -1) {
 		switch (c) {
 		case 'o':
 			format = optarg;
@@ -157,6 +178,15 @@ int main(int argc, char **argv)
 			break;
 		case 'n':
 			count = optarg;
+			break;
+		case 'f':
+			settings.file = optarg;
+			break;
+		case 's':
+			settings.sort = optarg;
+			break;
+		case 'r':
+			settings.reverse = true;
 			break;
 		case 'z':
 			settings.zeros = true;
@@ -201,6 +231,14 @@ int main(int argc, char **argv)
 		may(command, TAKES_INTERVAL, "--count");
 		settings.count = parse_count(count);
 	}
+	if (settings.file)
+		may(command, TAKES_FILE, "--file");
+	if (settings.sort) {
+		may(command, TAKES_SORT, "--sort");
+		check_column(settings.sort);
+	}
+	if (settings.reverse)
+		may(command, TAKES_SORT, "--reverse");
 	if (settings.zeros)
 		may(command, TAKES_ZEROS, "--zeros");
 	if (settings.vcpus)

@@ -1,60 +1,68 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <err.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "app.h"
+#include "columns.h"
 #include "text.h"
 
-static const struct out_column columns[] = {
-	{ NULL, "time", false },
-	{ NULL, "vm", false },
-	{ NULL, "pid", false },
-	{ NULL, "uuid", false },
-	{ NULL, "vcpus", false },
-	{ NULL, "seconds", false },
-	{ NULL, "run_percent", false },
-	{ NULL, "ready_percent", false },
-	{ NULL, "halt_percent", false },
-	{ NULL, "poll_percent", false },
-	{ NULL, "exits_per_second", false },
-	{ NULL, "io_per_second", false },
-	{ NULL, "interrupts_per_second", false },
-	{ NULL, "tlb_flushes_per_second", false },
-	{ NULL, "ended", false },
-	{ NULL, "source", false },
-	{ NULL, NULL, false }
-};
+/* Before the columns of "top" that have a key, and after them */
+static const char * const keys_before[] = { "time", "vm", "pid", "uuid", "vcpus", "seconds" };
+static const char * const keys_after[] = { "ended", "source" };
 
-static void percent(struct out *out, bool has, uint64_t part, uint64_t elapsed)
+#define MAX_COLUMNS	64
+
+static void add_column(struct out_column *to, const char *key)
 {
-	char text[TEXT_SIZE];
-
-	if (!has || !elapsed) {
-		out_none(out);
-		return;
-	}
-	text_permille(kvmstats_permille(part, elapsed), text);
-	out_number(out, text);
+	while (to->key)
+		to++;
+	*to = (struct out_column){ NULL, key, false };
 }
 
-static void rate(struct out *out, bool has, uint64_t growth, uint64_t elapsed)
+static void make_columns(struct out_column to[MAX_COLUMNS])
+{
+	unsigned int i;
+
+	memset(to, 0, MAX_COLUMNS * sizeof(*to));
+	for (i = 0; i < sizeof(keys_before) / sizeof(*keys_before); i++)
+		add_column(to, keys_before[i]);
+	for (i = 0; i < columns_count; i++) {
+		if (columns[i].key)
+			add_column(to, columns[i].key);
+	}
+	for (i = 0; i < sizeof(keys_after) / sizeof(*keys_after); i++)
+		add_column(to, keys_after[i]);
+}
+
+static void put_column(struct out *out, const struct column *column,
+		       const struct item *item)
 {
 	char text[TEXT_SIZE];
+	uint64_t value;
 
-	if (!has || !elapsed) {
+	if (!column_get(column, item, &value) || !item->elapsed) {
 		out_none(out);
 		return;
 	}
-	text_thousandths(kvmstats_rate(growth, elapsed), text);
+	if (column->kind == COLUMN_PERCENT)
+		text_permille(kvmstats_permille(value, item->elapsed), text);
+	else
+		text_thousandths(kvmstats_rate(value, item->elapsed), text);
 	out_number(out, text);
 }
 
 static void put_vm(struct out *out, const char *now, const struct kvmstats *k,
 		   const struct kvmstats_vm *vm)
 {
-	const struct kvmstats_activity *sum = &vm->sum;
+	const struct item item = item_vm(vm);
 	char text[LABEL_SIZE];
+	unsigned int i;
 
 	out_text(out, now);
 	out_text(out, app_label(vm, text));
@@ -72,20 +80,80 @@ static void put_vm(struct out *out, const char *now, const struct kvmstats *k,
 	} else {
 		out_none(out);
 	}
-	percent(out, sum->has_run, sum->run, vm->elapsed);
-	percent(out, sum->has_run, sum->ready, vm->elapsed);
-	percent(out, sum->has_halt, sum->halt, vm->elapsed);
-	percent(out, sum->has_halt, sum->poll, vm->elapsed);
-	rate(out, sum->has_exits, sum->exits, vm->elapsed);
-	rate(out, sum->has_io, sum->io, vm->elapsed);
-	rate(out, sum->has_interrupts, sum->interrupts, vm->elapsed);
-	rate(out, sum->has_tlb_flushes, sum->tlb_flushes, vm->elapsed);
-	out_number(out, vm->ended ? "1" : "0");
+	for (i = 0; i < columns_count; i++) {
+		if (columns[i].key)
+			put_column(out, &columns[i], &item);
+	}
+	out_bool(out, vm->ended);
 	out_text(out, kvmstats_source(k));
+}
+
+static volatile sig_atomic_t reopen_asked;
+
+static void ask_reopen(int signal)
+{
+	reopen_asked = 1;
+}
+
+/* Standard output to the end of this file. True: there is nothing in it. */
+static bool open_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	struct stat st;
+
+	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)
+		err(STATUS_NOTHING, "cannot open %s", path);
+	close(fd);
+	return fstat(STDOUT_FILENO, &st) || !st.st_size;
+}
+
+/* What "log >>FILE" adds to has its keys. */
+static bool is_begun(void)
+{
+	const int flags = fcntl(STDOUT_FILENO, F_GETFL);
+	struct stat st;
+
+	return flags >= 0 && flags & O_APPEND && !fstat(STDOUT_FILENO, &st) &&
+	       S_ISREG(st.st_mode) && st.st_size;
+}
+
+/*
+ * Who rotates logs renames the file and sends SIGHUP. Whose terminal has gone ends,
+ * as others do.
+ */
+static void catch_hangup(void)
+{
+	const struct sigaction action = { .sa_handler = ask_reopen };
+
+	if (!isatty(STDOUT_FILENO))
+		sigaction(SIGHUP, &action, NULL);
+}
+
+static void time_text(uint64_t time, char *buf, size_t size)
+{
+	const time_t seconds = time / SECOND;
+	size_t n = strftime(buf, size, "%Y-%m-%dT%H:%M:%S", gmtime(&seconds));
+
+	snprintf(buf + n, size - n, ".%03uZ", (unsigned int)(time % SECOND / 1000000));
+}
+
+/* All rows of a sample have one time: that of its last VM. */
+static uint64_t sample_time(const struct kvmstats *k)
+{
+	const struct kvmstats_vm *vm;
+	uint64_t time = 0;
+
+	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+		if (time < vm->time)
+			time = vm->time;
+	}
+	return time;
 }
 
 int command_log(const struct settings *settings)
 {
+	enum out_format format = settings->format;
+	struct out_column keys[MAX_COLUMNS];
 	unsigned int shown = 0, unread = 0;
 	const struct kvmstats_vm *vm;
 	unsigned long round = 0;
@@ -93,19 +161,29 @@ int command_log(const struct settings *settings)
 	struct out *out;
 	uint64_t next;
 	char now[32];
-	time_t t;
 
-	k = app_open();
+	k = app_open_waiting(!settings->count);
 	app_check_selectors(k, settings->words, settings->nr_words);
-	out = out_open(settings->format, columns);
+	if (format == OUT_CSV && (settings->file ? !open_file(settings->file) : is_begun()))
+		format = OUT_CSV_MORE;
+	else if (settings->file)
+		open_file(settings->file);
+	catch_hangup();
+	make_columns(keys);
+	out = out_open(format, keys);
 	app_flush();
 	next = app_now();
 	do {
 		app_wait(k, &next, settings->interval);
+		if (reopen_asked) {
+			reopen_asked = 0;
+			if (settings->file && open_file(settings->file) &&
+			    settings->format == OUT_CSV)
+				out_keys(out);
+		}
 		app_sample(k);
 		unread |= kvmstats_unread(k, NULL);
-		t = time(NULL);
-		strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", gmtime(&t));
+		time_text(app_wall(sample_time(k)), now, sizeof(now));
 		for (vm = kvmstats_first(k); vm; vm = vm->next) {
 			if (!app_selects(settings->words, settings->nr_words, vm))
 				continue;

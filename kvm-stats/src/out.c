@@ -66,23 +66,30 @@ static void table_text(struct out *out, const char *name)
 	out->cells[out->count++] = need(strdup(text));
 }
 
+void out_keys(const struct out *out)
+{
+	bool first = true;
+	unsigned int i;
+
+	for (i = 0; i < out->width; i++) {
+		if (!out->columns[i].key)
+			continue;
+		printf("%s%s", first ? "" : ",", out->columns[i].key);
+		first = false;
+	}
+	putchar('\n');
+}
+
 struct out *out_open(enum out_format format, const struct out_column *columns)
 {
 	struct out *out = need(calloc(1, sizeof(*out)));
-	unsigned int i;
-	bool first = true;
 
-	out->format = format;
+	out->format = format == OUT_CSV_MORE ? OUT_CSV : format;
 	out->columns = columns;
-	for (i = 0; columns[i].title || columns[i].key; i++) {
-		if (format == OUT_CSV && columns[i].key) {
-			printf("%s%s", first ? "" : ",", columns[i].key);
-			first = false;
-		}
-	}
-	out->width = i;
+	while (columns[out->width].title || columns[out->width].key)
+		out->width++;
 	if (format == OUT_CSV)
-		putchar('\n');
+		out_keys(out);
 #ifdef HAVE_JSON
 	if (format == OUT_JSON)
 		out->rows = need(json_object_new_array());
@@ -93,7 +100,7 @@ struct out *out_open(enum out_format format, const struct out_column *columns)
 	return out;
 }
 
-enum cell_kind { CELL_TEXT, CELL_NUMBER, CELL_NONE };
+enum cell_kind { CELL_TEXT, CELL_NUMBER, CELL_BOOL, CELL_NONE };
 
 #ifdef HAVE_JSON
 static void json_cell(struct out *out, const char *key, enum cell_kind kind,
@@ -103,6 +110,8 @@ static void json_cell(struct out *out, const char *key, enum cell_kind kind,
 
 	if (kind == CELL_TEXT)
 		value = need(json_object_new_string(text));
+	else if (kind == CELL_BOOL)
+		value = need(json_object_new_boolean(*text == 'y'));
 	else if (kind == CELL_NUMBER && strchr(text, '.'))
 		/* the digits as they are, whatever a double makes of them */
 		value = need(json_object_new_double_s(0, text));
@@ -200,6 +209,11 @@ void out_u64(struct out *out, unsigned long long n)
 
 	snprintf(text, sizeof(text), "%llu", n);
 	out_number(out, text);
+}
+
+void out_bool(struct out *out, bool value)
+{
+	cell(out, CELL_BOOL, value ? "yes" : "no");
 }
 
 void out_none(struct out *out)

@@ -8,6 +8,7 @@
 enum out_format {
 	OUT_TABLE,
 	OUT_CSV,	/* RFC 4180, with a line of keys */
+	OUT_CSV_MORE,	/* without it: of something that has it already */
 	OUT_JSON,	/* an array of objects */
 	OUT_JSON_LINES,	/* an object per line */
 	OUT_SELECTORS,	/* of VMs, a line each: not of struct out */
@@ -29,6 +30,11 @@ void out_text(struct out *out, const char *text);
 void out_number(struct out *out, const char *digits);
 void out_u64(struct out *out, unsigned long long n);
 void out_none(struct out *out);
+/* JSON has true and false, the others yes and no. */
+void out_bool(struct out *out, bool value);
+
+/* The line of keys of CSV once more, as for a new file */
+void out_keys(const struct out *out);
 
 /* Write what a table or an array keeps until its end. */
 void out_close(struct out *out);

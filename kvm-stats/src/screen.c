@@ -6,37 +6,29 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "columns.h"
 #include "screen.h"
 #include "text.h"
-
-#define HEAD_LINES	3	/* head, sums, titles */
 
 struct screen {
 	struct view *view;
 	struct kvmstats *k;
-	unsigned int selected, first;	/* line; and the one that is shown on top */
+	unsigned int first;	/* line that is shown on top */
 	bool paused, help, typing;
 	char typed[sizeof(((struct view *)0)->filter)];
 };
 
-static const char * const help[] = {
-	"Up, Down, PgUp, PgDn   choose a line",
-	"Enter, Right           into the VM; into the statistics of a vCPU",
+static const char * const keys[] = {
+	"Up, Down, PgDn, End... choose a VM or vCPU",
+	"Enter, Right           into it; into the statistics of a vCPU",
 	"Esc, Left, Backspace   out again",
-	"s, S                   sort by the next column, the one before",
+	"s, S, r                sort by the next column, the one before; reverse",
 	"/                      show only names with this in them, or a pattern: web*",
-	"p, space               stop, and go on",
+	"p, space               pause, and go on",
 	"h, ?                   this; any key leaves it",
 	"q                      quit",
 	"",
-	"RUN%    the vCPUs ran on a CPU (100 % for each)",
-	"READY%  they could have run, but waited for a CPU: the guest's steal time",
-	"HALT%   they slept, because the guest had nothing to do",
-	"POLL%   the host polled for the end of such a halt",
-	"What is missing to 100 % for each vCPU: it was in the VMM.",
-	"EXITS/S exits from the guest; IO/S those for I/O; IRQ/S interrupts injected;",
-	"TLB/S   TLBs flushed",
-	NULL
+	"Sort by the capital letter:",
 };
 
 static bool start(void)
@@ -59,6 +51,10 @@ static bool start(void)
 	curs_set(0);
 	keypad(stdscr, TRUE);
 	set_escdelay(50);
+	if (has_colors() && start_color() == OK && use_default_colors() == OK) {
+		init_pair(HEAT_NOTICED, COLOR_YELLOW, -1);
+		init_pair(HEAT_HURTS, COLOR_RED, -1);
+	}
 	return true;
 }
 
@@ -77,38 +73,54 @@ static void put_line(int row, const char *text, bool reverse)
 	}
 }
 
-static unsigned int visible(void)
+/* Lines before those of the VMs */
+static unsigned int head_lines(const struct view *view)
 {
-	return LINES > HEAD_LINES + 1 ? LINES - HEAD_LINES - 1 : 1;
+	return view->sums ? 4 : 3;
+}
+
+static unsigned int visible(const struct view *view)
+{
+	const unsigned int others = head_lines(view) + 1;
+
+	return LINES > (int)others ? LINES - others : 1;
 }
 
 static void keep_in_sight(struct screen *s)
 {
-	unsigned int count = s->view->count;
+	const struct view *view = s->view;
 
-	if (s->selected >= count)
-		s->selected = count ? count - 1 : 0;
-	if (s->first > s->selected)
-		s->first = s->selected;
-	if (s->selected >= s->first + visible())
-		s->first = s->selected - visible() + 1;
-	if (s->first + visible() > count)
-		s->first = count > visible() ? count - visible() : 0;
+	if (view->level != VIEW_STATISTICS) {
+		if (s->first > view->selected)
+			s->first = view->selected;
+		if (s->first + visible(view) <= view->selected)
+			s->first = view->selected - visible(view) + 1;
+	}
+	if (s->first + visible(view) > view->count)
+		s->first = view->count > visible(view) ? view->count - visible(view) : 0;
 }
 
 static void draw_help(void)
 {
+	const unsigned int nr_keys = sizeof(keys) / sizeof(*keys);
+	char line[256];
 	unsigned int i;
 
 	put_line(0, "kvm-stats: keys and columns", true);
-	for (i = 0; help[i]; i++)
-		put_line(2 + i, help[i], false);
+	for (i = 0; i < nr_keys; i++)
+		put_line(1 + i, keys[i], false);
+	for (i = 0; i < columns_count; i++) {
+		snprintf(line, sizeof(line), "%c  %-8s %s", columns[i].letter,
+			 columns[i].title, columns[i].what);
+		put_line(1 + nr_keys + i, line, false);
+	}
 }
 
 static void draw(struct screen *s)
 {
 	struct view *view = s->view;
-	char line[512];
+	const unsigned int head = head_lines(view);
+	char line[512], filter[TEXT_SHOWN(sizeof(view->filter))];
 	unsigned int i, unread;
 	const char *why;
 
@@ -119,30 +131,38 @@ static void draw(struct screen *s)
 		return;
 	}
 	keep_in_sight(s);
+	text_shown(view->filter, filter, sizeof(filter));
 	snprintf(line, sizeof(line), "%s%s%s%s", s->paused ? "PAUSED " : "", view->head,
-		 *view->filter ? ", filter " : "", view->filter);
+		 *filter ? ", filter " : "", filter);
 	put_line(0, line, false);
-	put_line(1, view->sums, false);
+	put_line(1, view->second, false);
 	put_line(2, view->titles, true);
-	for (i = 0; i < visible() && s->first + i < view->count; i++) {
-		bool selected = s->first + i == s->selected &&
-				view->level != VIEW_STATISTICS;
+	if (view->sums)
+		put_line(3, view->sums, false);
+	for (i = 0; i < visible(view) && s->first + i < view->count; i++) {
+		const struct view_line *shown = &view->lines[s->first + i];
+		const bool selected = s->first + i == view->selected &&
+				      view->level != VIEW_STATISTICS;
 
-		put_line(HEAD_LINES + i, view->lines[s->first + i].text, selected);
+		put_line(head + i, shown->text, selected);
+		if (shown->heat && has_colors())
+			mvchgat(head + i, shown->heat_at, shown->heat_width,
+				A_BOLD | (selected ? A_REVERSE : 0), shown->heat, NULL);
 	}
 	unread = kvmstats_unread(s->k, &why);
 	if (s->typing)
-		snprintf(line, sizeof(line), "filter: %s_", s->typed);
+		snprintf(line, sizeof(line), "filter: %s_",
+			 (text_shown(s->typed, filter, sizeof(filter)), filter));
 	else if (*kvmstats_problem(s->k))
 		snprintf(line, sizeof(line), "%s", kvmstats_problem(s->k));
 	else if (unread)
 		snprintf(line, sizeof(line), "%u not read: %s", unread, why);
 	else if (!view->count && view->level == VIEW_HOST)
-		snprintf(line, sizeof(line), "no VM%s; new ones are shown when they come",
+		snprintf(line, sizeof(line), "no VMs%s; new ones are shown when they come",
 			 *view->filter ? " of this name" : "");
 	else
 		snprintf(line, sizeof(line),
-			 "q quit  h help  s sort  / filter  p pause  Enter into  Esc out");
+			 "q quit  h help  s sort  r reverse  / filter  p pause  Enter into  Esc out");
 	put_line(LINES - 1, line, false);
 	refresh();
 }
@@ -153,7 +173,7 @@ static void make(struct screen *s)
 
 	view_make(s->view, s->k, COLS);
 	if (level != s->view->level)
-		s->selected = s->first = 0;
+		s->first = 0;
 }
 
 /* true: it is over */
@@ -180,21 +200,15 @@ static bool type_key(struct screen *s, int key)
 
 static void choose(struct screen *s, long step)
 {
-	long to = (long)s->selected + step;
-
 	/* statistics have nothing to choose: the page moves */
-	if (s->view->level == VIEW_STATISTICS)
-		to = (long)s->first + step + (step > 0 ? (long)visible() - 1 : 0);
-	s->selected = to < 0 ? 0 : to;
-	if (s->view->level == VIEW_STATISTICS && step < 0)
-		s->first = s->selected;
-}
+	const bool page = s->view->level == VIEW_STATISTICS;
+	const long from = page ? s->first : s->view->selected;
+	const long to = from + step > 0 ? from + step : 0;
 
-static void enter(struct screen *s)
-{
-	if (s->selected < s->view->count &&
-	    view_enter(s->view, &s->view->lines[s->selected]))
-		s->selected = s->first = 0;
+	if (page)
+		s->first = to;
+	else
+		view_choose(s->view, to);
 }
 
 static bool press(struct screen *s, int key)
@@ -220,6 +234,9 @@ static bool press(struct screen *s, int key)
 	case 'S':
 		view_sort(s->view, key == 's' ? 1 : -1);
 		break;
+	case 'r':
+		s->view->reverse = !s->view->reverse;
+		break;
 	case '/':
 		s->typing = true;
 		strcpy(s->typed, s->view->filter);
@@ -233,23 +250,35 @@ static bool press(struct screen *s, int key)
 		choose(s, 1);
 		break;
 	case KEY_PPAGE:
-		choose(s, -(long)visible());
+		choose(s, -(long)visible(s->view));
 		break;
 	case KEY_NPAGE:
-		choose(s, visible());
+		choose(s, visible(s->view));
+		break;
+	case KEY_HOME:
+		choose(s, -(long)s->view->count);
+		break;
+	case KEY_END:
+		choose(s, s->view->count);
 		break;
 	case '\n':
 	case KEY_ENTER:
 	case KEY_RIGHT:
-		enter(s);
+		if (view_enter(s->view))
+			s->first = 0;
 		break;
 	case 27:
 	case KEY_LEFT:
 	case KEY_BACKSPACE:
 	case 127:
 		if (view_leave(s->view))
-			s->selected = s->first = 0;
+			s->first = 0;
 		break;
+	default:
+		if (key > 0 && key < 256 && column_by_letter(key) >= 0) {
+			s->view->sort = column_by_letter(key);
+			s->view->reverse = false;
+		}
 	}
 	return false;
 }

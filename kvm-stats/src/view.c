@@ -1,51 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <ctype.h>
 #include <err.h>
 #include <fnmatch.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "columns.h"
+#include "host.h"
 #include "text.h"
 #include "view.h"
 
-#define LINE_MAX_SIZE	512
-#define NAME_MIN	16
-#define NAME_MAX	40
-
-/* What a line is about: a VM, or one of its vCPUs */
-struct item {
-	const struct kvmstats_vm *vm;
-	int vcpu;			/* index, -1: all */
-	const struct kvmstats_activity *activity;
-};
-
-enum column_name {
-	COLUMN_NAME, COLUMN_PID, COLUMN_VMM, COLUMN_VCPUS, COLUMN_RUN, COLUMN_READY,
-	COLUMN_HALT, COLUMN_POLL, COLUMN_EXITS, COLUMN_IO, COLUMN_INTERRUPTS,
-	COLUMN_TLB, COLUMNS_COUNT,
-};
-
-/* A narrow terminal drops those with the highest number first; 0 stays. */
-static const struct {
-	const char *title;
-	unsigned int width, drop;
-	bool host;			/* only there */
-} columns[COLUMNS_COUNT] = {
-	[COLUMN_NAME]		= { "NAME", NAME_MIN, 0, false },
-	[COLUMN_PID]		= { "PID", 7, 6, false },
-	[COLUMN_VMM]		= { "VMM", 10, 8, true },
-	[COLUMN_VCPUS]		= { "CPUS", 4, 2, true },
-	[COLUMN_RUN]		= { "RUN%", 6, 0, false },
-	[COLUMN_READY]		= { "READY%", 6, 0, false },
-	[COLUMN_HALT]		= { "HALT%", 6, 1, false },
-	[COLUMN_POLL]		= { "POLL%", 5, 5, false },
-	[COLUMN_EXITS]		= { "EXITS/S", 7, 0, false },
-	[COLUMN_IO]		= { "IO/S", 6, 3, false },
-	[COLUMN_INTERRUPTS]	= { "IRQ/S", 6, 4, false },
-	[COLUMN_TLB]		= { "TLB/S", 6, 7, false },
-};
+#define NAME_MAX	40	/* in columns, where there is not room for all */
+#define ENDED		" (ended)"
 
 static void *need(void *memory)
 {
@@ -72,8 +40,8 @@ void view_init(struct view *view, const struct settings *settings)
 {
 	memset(view, 0, sizeof(*view));
 	view->settings = settings;
-	view->sort = COLUMN_RUN;
-	view->vcpu = -1;
+	view->sort = column_by_title(settings->sort ? settings->sort : "RUN");
+	view->reverse = settings->reverse;
 }
 
 static void clear(struct view *view)
@@ -81,9 +49,10 @@ static void clear(struct view *view)
 	while (view->count)
 		free(view->lines[--view->count].text);
 	free(view->head);
-	free(view->sums);
+	free(view->second);
 	free(view->titles);
-	view->head = view->sums = view->titles = NULL;
+	free(view->sums);
+	view->head = view->second = view->titles = view->sums = NULL;
 }
 
 void view_free(struct view *view)
@@ -92,9 +61,18 @@ void view_free(struct view *view)
 	free(view->lines);
 }
 
+static struct view_key key_of(const struct kvmstats_vm *vm, int vcpu)
+{
+	return (struct view_key){ vm, vm->pid, vm->number, vm->nth, vcpu };
+}
+
+static bool same_vm(const struct view_key *key, const struct kvmstats_vm *vm)
+{
+	return key->vm == vm && key->pid == vm->pid && key->number == vm->number;
+}
+
 /* Takes text over. */
-static void add_line(struct view *view, char *text, unsigned int width,
-		     const struct kvmstats_vm *vm, int vcpu)
+static struct view_line *add_line(struct view *view, char *text, unsigned int width)
 {
 	if (view->count == view->room) {
 		view->room = view->room ? 2 * view->room : 64;
@@ -103,55 +81,47 @@ static void add_line(struct view *view, char *text, unsigned int width,
 	}
 	if (width)
 		text[text_fit(text, width)] = '\0';
-	view->lines[view->count++] = (struct view_line){ text, vm, vcpu };
+	view->lines[view->count] = (struct view_line){ .text = text };
+	return &view->lines[view->count++];
 }
 
-static uint64_t sort_value(const struct item *item, unsigned int column)
-{
-	const struct kvmstats_activity *a = item->activity;
+struct order {
+	const struct column *column;
+	bool reverse;
+};
 
-	switch (column) {
-	case COLUMN_VCPUS:
-		return item->vm->vcpus;
-	case COLUMN_RUN:
-		return a->run;
-	case COLUMN_READY:
-		return a->ready;
-	case COLUMN_HALT:
-		return a->halt;
-	case COLUMN_POLL:
-		return a->poll;
-	case COLUMN_EXITS:
-		return a->exits;
-	case COLUMN_IO:
-		return a->io;
-	case COLUMN_INTERRUPTS:
-		return a->interrupts;
-	case COLUMN_TLB:
-		return a->tlb_flushes;
-	}
-	return 0;
-}
-
-static unsigned int sort_column;
-
-static int compare_items(const void *x, const void *y)
+static int compare_items(const void *x, const void *y, void *arg)
 {
 	const struct item *a = x, *b = y;
-	uint64_t left = sort_value(a, sort_column), right = sort_value(b, sort_column);
-	int order = 0;
+	const struct order *how = arg;
+	int order = column_compare(how->column, a, b);
 
-	if (left != right)
-		return left > right ? -1 : 1;
-	if (sort_column == COLUMN_VMM)
-		order = strcmp(a->vm->who.vmm, b->vm->who.vmm);
-	if (!order && sort_column != COLUMN_PID)
+	if (how->reverse)
+		order = -order;
+	if (!order)
 		order = strcmp(a->vm->who.name, b->vm->who.name);
 	if (!order)
 		order = (a->vm->pid > b->vm->pid) - (a->vm->pid < b->vm->pid);
 	if (!order)
 		order = (a->vm->nth > b->vm->nth) - (a->vm->nth < b->vm->nth);
-	return order ? order : (a->vcpu > b->vcpu) - (a->vcpu < b->vcpu);
+	if (!order && a->vcpu && b->vcpu)
+		order = (a->vcpu->id > b->vcpu->id) - (a->vcpu->id < b->vcpu->id);
+	return order;
+}
+
+static void sort_items(const struct view *view, struct item *items, unsigned int n)
+{
+	struct order order = { &columns[view->sort], view->reverse };
+
+	qsort_r(items, n, sizeof(*items), compare_items, &order);
+}
+
+/* ", by RUN%" */
+static const char *order_name(const struct view *view, char *buf, size_t size)
+{
+	snprintf(buf, size, ", by %s%s", columns[view->sort].title,
+		 view->reverse ? ", reversed" : "");
+	return buf;
 }
 
 static char *shown_label(const struct kvmstats_vm *vm, char *buf)
@@ -171,192 +141,159 @@ static bool passes_filter(const struct view *view, const struct kvmstats_vm *vm)
 	app_label(vm, label);
 	shown_label(vm, shown);
 	return !*view->filter || strstr(label, view->filter) ||
-	       strstr(shown, view->filter) ||
-	       !fnmatch(view->filter, label, 0);
+	       strstr(shown, view->filter) || !fnmatch(view->filter, label, 0);
 }
 
-static void percent(bool has, uint64_t part, uint64_t elapsed, char *buf)
-{
-	if (has && elapsed)
-		text_permille(kvmstats_permille(part, elapsed), buf);
-	else
-		strcpy(buf, "-");
-}
-
-static void rate(bool has, uint64_t growth, uint64_t elapsed, char *buf)
-{
-	if (has && elapsed)
-		text_short(kvmstats_rate(growth, elapsed), buf);
-	else
-		strcpy(buf, "-");
-}
-
-#define CELL_SIZE	(TEXT_SHOWN(LABEL_SIZE) + 16)
-
-/* text in this many columns, what is too long is cut */
-static int put_left(char *to, const char *text, unsigned int width)
-{
-	const int bytes = text_fit(text, width);
-	int n = sprintf(to, "%.*s", bytes, text);
-
-	return n + sprintf(to + n, "%*s", (int)(width - text_width(to)), "");
-}
-
-static void cell(const struct item *item, unsigned int column, char *buf)
-{
-	const struct kvmstats_activity *a = item->activity;
-	const struct kvmstats_vm *vm = item->vm;
-	const struct kvmstats_vcpu *vcpu = item->vcpu < 0 ? NULL : vm->vcpu[item->vcpu];
-
-	switch (column) {
-	case COLUMN_NAME:
-		if (vcpu)
-			snprintf(buf, LABEL_SIZE, "vcpu%u", vcpu->id);
-		else
-			shown_label(vm, buf);
-		if (vm->ended)
-			strcat(buf, " (ended)");
-		break;
-	case COLUMN_PID:
-		if (vcpu && !vcpu->tid)
-			strcpy(buf, "-");
-		else
-			sprintf(buf, "%d", vcpu ? vcpu->tid : vm->pid);
-		break;
-	case COLUMN_VMM:
-		text_shown(vm->who.vmm, buf, CELL_SIZE);
-		break;
-	case COLUMN_VCPUS:
-		sprintf(buf, "%u", vm->vcpus);
-		break;
-	case COLUMN_RUN:
-		percent(a->has_run, a->run, vm->elapsed, buf);
-		break;
-	case COLUMN_READY:
-		percent(a->has_run, a->ready, vm->elapsed, buf);
-		break;
-	case COLUMN_HALT:
-		percent(a->has_halt, a->halt, vm->elapsed, buf);
-		break;
-	case COLUMN_POLL:
-		percent(a->has_halt, a->poll, vm->elapsed, buf);
-		break;
-	case COLUMN_EXITS:
-		rate(a->has_exits, a->exits, vm->elapsed, buf);
-		break;
-	case COLUMN_IO:
-		rate(a->has_io, a->io, vm->elapsed, buf);
-		break;
-	case COLUMN_INTERRUPTS:
-		rate(a->has_interrupts, a->interrupts, vm->elapsed, buf);
-		break;
-	case COLUMN_TLB:
-		rate(a->has_tlb_flushes, a->tlb_flushes, vm->elapsed, buf);
-		break;
-	}
-}
-
-/* Which columns there is room for; returns the width of the name's. */
-static unsigned int choose_columns(const struct view *view, unsigned int width,
-				   unsigned int name, bool *shown)
+/* How wide each column is; 0: there is no room for it. */
+static void choose_columns(const struct view *view, unsigned int width,
+			   unsigned int name, unsigned int *widths)
 {
 	unsigned int i, total = 0, worst;
 
-	for (i = 0; i < COLUMNS_COUNT; i++) {
-		shown[i] = view->level == VIEW_HOST || !columns[i].host;
-		if (shown[i])
-			total += columns[i].width + 1;
+	for (i = 0; i < columns_count; i++) {
+		widths[i] = view->level == VIEW_HOST || !columns[i].host ?
+			    columns[i].width : 0;
+		total += widths[i] ? widths[i] + 1 : 0;
 	}
-	/* the last one needs no blank behind it */
+	/* the last one needs no blank after it */
 	total--;
 	while (width && total > width) {
 		worst = 0;
-		for (i = 1; i < COLUMNS_COUNT; i++) {
-			if (shown[i] && columns[i].drop > columns[worst].drop)
+		for (i = 1; i < columns_count; i++) {
+			if (widths[i] && columns[i].drop > columns[worst].drop)
 				worst = i;
 		}
 		if (!worst)
 			break;
-		shown[worst] = false;
-		total -= columns[worst].width + 1;
+		total -= widths[worst] + 1;
+		widths[worst] = 0;
 	}
-	if (name <= NAME_MIN)
-		return NAME_MIN;
-	if (name > NAME_MAX)
-		name = NAME_MAX;
 	/* what is left over goes to long names */
-	if (width && total + name - NAME_MIN > width)
-		name = width > total ? NAME_MIN + width - total : NAME_MIN;
-	return name;
+	if (width && name > NAME_MAX)
+		name = NAME_MAX;
+	if (width && name > widths[0] && total + name - widths[0] > width)
+		name = width > total ? widths[0] + width - total : widths[0];
+	if (name > widths[0])
+		widths[0] = name;
 }
 
-static char *make_line(const struct item *item, const bool *shown, unsigned int name)
+static unsigned int name_width(const struct item *item)
 {
-	char line[LINE_MAX_SIZE] = "", text[CELL_SIZE];
-	unsigned int i;
-	int n = 0;
+	char text[COLUMN_SIZE];
 
-	for (i = 0; i < COLUMNS_COUNT; i++) {
-		if (!shown[i])
+	column_cell(&columns[0], item, text);
+	return text_width(text) + (item->vm->ended ? strlen(ENDED) : 0);
+}
+
+static void put_cell(FILE *f, unsigned int i, const struct item *item, unsigned int width)
+{
+	const char *after = !i && item && item->vm && item->vm->ended ? ENDED : "";
+	const unsigned int room = width > strlen(after) ? width - strlen(after) : 0;
+	char text[COLUMN_SIZE];
+	int blanks;
+
+	if (item)
+		column_cell(&columns[i], item, text);
+	else
+		strcpy(text, columns[i].title);
+	if (columns[i].kind == COLUMN_TEXT)
+		text[text_fit(text, room)] = '\0';
+	blanks = (int)width - (int)(text_width(text) + strlen(after));
+	if (columns[i].kind == COLUMN_TEXT)
+		fprintf(f, "%s%s%*s", text, after, blanks > 0 ? blanks : 0, "");
+	else
+		fprintf(f, "%*s%s", blanks > 0 ? blanks : 0, "", text);
+}
+
+/* item NULL: the titles. line: where READY% is, if it matters. */
+static char *make_line(const struct item *item, const unsigned int *widths,
+		       struct view_line *line)
+{
+	static int ready = -1;
+	unsigned int i, at = 0, most = item ? item_ready(item) : 0;
+	bool mark = false;
+	char *text = NULL;
+	size_t size;
+	FILE *f = need(open_memstream(&text, &size));
+
+	if (ready < 0)
+		ready = column_by_title("READY");
+	for (i = 0; i < columns_count; i++) {
+		if (!widths[i])
 			continue;
-		if (item)
-			cell(item, i, text);
-		else
-			strcpy(text, columns[i].title);
-		if (i == COLUMN_NAME)
-			n += put_left(line + n, text, name);
-		else if (i == COLUMN_VMM)
-			n += put_left(strcat(line + n, " ") + 1, text, columns[i].width) + 1;
-		else
-			n += sprintf(line + n, " %*s", columns[i].width, text);
+		if (i) {
+			/* for those who see no colours */
+			putc(mark ? '!' : ' ', f);
+			at++;
+		}
+		mark = (int)i == ready && most >= READY_NOTICED;
+		if (mark && line) {
+			line->heat = most >= READY_HURTS ? HEAT_HURTS : HEAT_NOTICED;
+			line->heat_at = at;
+			line->heat_width = widths[i] + 1;
+		}
+		put_cell(f, i, item, widths[i]);
+		at += widths[i];
 	}
-	return need(strdup(line));
+	if (fclose(f) || !text)
+		need(NULL);
+	return text;
 }
 
-static void make_lines(struct view *view, struct item *items, unsigned int n,
-		       unsigned int width)
+static void make_lines(struct view *view, const struct item *items, unsigned int n,
+		       const struct item *sums, unsigned int width)
 {
-	char label[CELL_SIZE];
-	bool shown[COLUMNS_COUNT];
-	unsigned int i, name = 0;
+	unsigned int widths[columns_count], i, name = 0;
 
 	for (i = 0; i < n; i++) {
-		cell(&items[i], COLUMN_NAME, label);
-		if (text_width(label) > name)
-			name = text_width(label);
+		if (name_width(&items[i]) > name)
+			name = name_width(&items[i]);
 	}
-	name = choose_columns(view, width, name, shown);
-	view->titles = make_line(NULL, shown, name);
-	for (i = 0; i < n; i++)
-		add_line(view, make_line(&items[i], shown, name), width, items[i].vm,
-			 items[i].vcpu);
+	choose_columns(view, width, name, widths);
+	view->titles = make_line(NULL, widths, NULL);
+	if (sums)
+		view->sums = make_line(sums, widths, NULL);
+	for (i = 0; i < n; i++) {
+		struct view_line heat = { 0 };
+		char *text = make_line(&items[i], widths, &heat);
+		struct view_line *line = add_line(view, text, width);
+
+		heat.text = line->text;
+		heat.key = key_of(items[i].vm, items[i].vcpu ? (int)items[i].vcpu->id : -1);
+		*line = heat;
+	}
 }
 
-/* One line that says it all, for a host or a VM */
-static char *sums_line(const struct kvmstats_activity *a, uint64_t elapsed)
+/* Is the host too small for its guests? */
+static char *host_line(const struct item *sums)
 {
-	char text[8][TEXT_SIZE];
+	const struct kvmstats_times *times = &sums->activity->times;
+	const struct host host = host_now();
+	char run[TEXT_SIZE] = "-", ready[TEXT_SIZE] = "-", share[TEXT_SIZE] = "-";
+	unsigned int load = host.load;
 
-	percent(a->has_run, a->run, elapsed, text[0]);
-	percent(a->has_run, a->ready, elapsed, text[1]);
-	percent(a->has_halt, a->halt, elapsed, text[2]);
-	percent(a->has_halt, a->poll, elapsed, text[3]);
-	rate(a->has_exits, a->exits, elapsed, text[4]);
-	rate(a->has_io, a->io, elapsed, text[5]);
-	rate(a->has_interrupts, a->interrupts, elapsed, text[6]);
-	rate(a->has_tlb_flushes, a->tlb_flushes, elapsed, text[7]);
-	return format("run %s%% ready %s%% halt %s%% poll %s%%  exits %s/s io %s/s irq %s/s tlb %s/s",
-		      text[0], text[1], text[2], text[3], text[4], text[5], text[6],
-		      text[7]);
+	if (!host.cpus)
+		return need(strdup(""));
+	text_permille(sums->vcpus * 10 / host.cpus, share);
+	if (sums->elapsed && times->known & 1 << KVMSTATS_RUN)
+		text_permille(kvmstats_permille(times->mode[KVMSTATS_RUN] / host.cpus,
+						sums->elapsed), run);
+	if (sums->elapsed && times->known & 1 << KVMSTATS_READY)
+		text_permille(kvmstats_permille(times->mode[KVMSTATS_READY],
+						sums->elapsed), ready);
+	return format("host: %u CPU%s, %s vCPUs per CPU, guests use %s%%, ready %s%%, load %u.%02u",
+		      host.cpus, host.cpus == 1 ? "" : "s", share, run, ready, load / 100,
+		      load % 100);
 }
 
 static void make_host(struct view *view, const struct kvmstats *k, unsigned int width)
 {
-	struct kvmstats_activity sum = { 0 };
+	struct kvmstats_activity activity = { 0 };
+	struct item sums = { .activity = &activity };
 	const struct kvmstats_vm *vm;
-	unsigned int n = 0, vcpus = 0;
+	unsigned int n = 0;
 	struct item *items;
-	uint64_t elapsed = 0;
+	char by[64];
 
 	for (vm = kvmstats_first(k); vm; vm = vm->next)
 		n++;
@@ -365,45 +302,42 @@ static void make_host(struct view *view, const struct kvmstats *k, unsigned int 
 	for (vm = kvmstats_first(k); vm; vm = vm->next) {
 		if (!passes_filter(view, vm))
 			continue;
-		items[n++] = (struct item){ vm, -1, &vm->sum };
-		vcpus += vm->vcpus;
-		kvmstats_add_activity(&sum, &vm->sum);
+		items[n++] = item_vm(vm);
+		sums.vcpus += vm->vcpus;
+		kvmstats_add_activity(&activity, &vm->sum);
 		if (vm->elapsed)
-			elapsed = vm->elapsed;
+			sums.elapsed = vm->elapsed;
 	}
-	sort_column = view->sort;
-	qsort(items, n, sizeof(*items), compare_items);
+	sort_items(view, items, n);
 	view->vms = n;
-	view->head = format("kvm-stats: %u VM%s, %u vCPU%s, source %s, by %s", n,
-			    n == 1 ? "" : "s", vcpus, vcpus == 1 ? "" : "s",
-			    kvmstats_source(k), columns[view->sort].title);
-	view->sums = sums_line(&sum, elapsed);
-	make_lines(view, items, n, width);
+	view->head = format("kvm-stats: %u VM%s, %u vCPU%s, source %s%s", n,
+			    n == 1 ? "" : "s", sums.vcpus, sums.vcpus == 1 ? "" : "s",
+			    kvmstats_source(k), order_name(view, by, sizeof(by)));
+	view->second = host_line(&sums);
+	make_lines(view, items, n, &sums, width);
 	free(items);
 }
 
 static void make_vm(struct view *view, const struct kvmstats *k, unsigned int width)
 {
-	const struct kvmstats_vm *vm = view->vm;
+	const struct kvmstats_vm *vm = view->in.vm;
 	struct item *items = need(calloc(vm->vcpus + 1, sizeof(*items)));
-	char label[TEXT_SHOWN(LABEL_SIZE)], vmm[64], machine[512];
+	char label[TEXT_SHOWN(LABEL_SIZE)], vmm[64], machine[512], by[64];
 	unsigned int i;
 
+	items[0] = item_vm(vm);
 	for (i = 0; i < vm->vcpus; i++)
-		items[i + 1] = (struct item){ vm, i, &vm->vcpu[i]->last };
-	items[0] = (struct item){ vm, -1, &vm->sum };
-	sort_column = view->sort;
-	qsort(items + 1, vm->vcpus, sizeof(*items), compare_items);
+		items[i + 1] = item_vcpu(vm, vm->vcpu[i]);
+	sort_items(view, items + 1, vm->vcpus);
 	text_shown(vm->who.vmm, vmm, sizeof(vmm));
 	text_shown(vm->who.machine, machine, sizeof(machine));
-	view->head = format("%s: %s %d, %u vCPU%s, source %s, by %s%s",
-			    shown_label(vm, label), vmm, vm->pid, vm->vcpus,
-			    vm->vcpus == 1 ? "" : "s", kvmstats_source(k),
-			    columns[view->sort].title,
+	view->head = format("%s: %s %d, %u vCPU%s, source %s%s%s", shown_label(vm, label),
+			    vmm, vm->pid, vm->vcpus, vm->vcpus == 1 ? "" : "s",
+			    kvmstats_source(k), order_name(view, by, sizeof(by)),
 			    vm->ended ? ", ENDED: the last values" : "");
-	view->sums = format("%s%s%s%s%s", vm->who.uuid, *vm->who.uuid ? "  " : "",
-			    machine, *vm->who.pod ? "  pod " : "", vm->who.pod);
-	make_lines(view, items, vm->vcpus + 1, width);
+	view->second = format("%s%s%s%s%s", vm->who.uuid, *vm->who.uuid ? "  " : "",
+			      machine, *vm->who.pod ? "  pod " : "", vm->who.pod);
+	make_lines(view, items, vm->vcpus + 1, NULL, width);
 	free(items);
 }
 
@@ -459,14 +393,39 @@ static unsigned int add_statistics(struct statistic *to, const char *scope,
 	return n;
 }
 
+/* "run 99.8% ready 28.7% ... exits 7515/s ..." */
+static char *activity_line(const struct item *item)
+{
+	char cell[COLUMN_SIZE], *text = NULL;
+	unsigned int i;
+	size_t size;
+	FILE *f = need(open_memstream(&text, &size));
+
+	for (i = 0; i < columns_count; i++) {
+		const bool percent = columns[i].kind == COLUMN_PERCENT;
+		const char *c;
+
+		if (!percent && columns[i].kind != COLUMN_RATE)
+			continue;
+		for (c = columns[i].title; *c && *c != '%' && *c != '/'; c++)
+			putc(tolower((unsigned char)*c), f);
+		column_cell(&columns[i], item, cell);
+		fprintf(f, " %s%s ", cell, percent ? "%" : "/s");
+	}
+	if (fclose(f) || !text)
+		need(NULL);
+	return text;
+}
+
 static void make_statistics(struct view *view, const struct kvmstats *k,
 			    const struct kvmstats_vcpu *vcpu, unsigned int width)
 {
 	const struct kvmstats_table *vms = kvmstats_table(k, KVMSTATS_VM);
 	const struct kvmstats_table *vcpus = kvmstats_table(k, KVMSTATS_VCPU);
-	const struct kvmstats_vm *vm = view->vm;
+	const struct kvmstats_vm *vm = view->in.vm;
 	char value[TEXT_SIZE], unit[TEXT_SIZE], growth[TEXT_SIZE];
 	char label[TEXT_SHOWN(LABEL_SIZE)];
+	const struct item item = vcpu ? item_vcpu(vm, vcpu) : item_vm(vm);
 	struct statistic *list;
 	unsigned int i, n = 0;
 
@@ -488,8 +447,7 @@ static void make_statistics(struct view *view, const struct kvmstats *k,
 				   label, vcpu->id) :
 			    format("%s: statistics of the VM and sums of its vCPUs, the most active first",
 				   label);
-	view->sums = vcpu ? sums_line(&vcpu->last, vm->elapsed) :
-			    sums_line(&vm->sum, vm->elapsed);
+	view->second = activity_line(&item);
 	view->titles = format("%-5s %-30s %20s %-6s %14s", "SCOPE", "NAME", "VALUE",
 			      "UNIT", "PER SECOND");
 	for (i = 0; i < n; i++) {
@@ -501,20 +459,44 @@ static void make_statistics(struct view *view, const struct kvmstats *k,
 		add_line(view, format("%-5s %-30s %20s %-6s %14s", list[i].scope,
 				      list[i].desc->name, value,
 				      text_is_histogram(list[i].desc) ? "times" : unit,
-				      growth), width, NULL, -1);
+				      growth), width);
 	}
 	free(list);
 }
 
-static const struct kvmstats_vcpu *find_vcpu(const struct view *view)
+static const struct kvmstats_vcpu *find_vcpu(const struct view_key *key)
 {
 	unsigned int i;
 
-	for (i = 0; i < view->vm->vcpus; i++) {
-		if (view->vm->vcpu[i]->id == (uint32_t)view->vcpu)
-			return view->vm->vcpu[i];
+	for (i = 0; i < key->vm->vcpus; i++) {
+		if (key->vm->vcpu[i]->id == (uint32_t)key->vcpu)
+			return key->vm->vcpu[i];
 	}
 	return NULL;
+}
+
+/* What is chosen may be on another line now. What has gone leaves the line. */
+static void find_chosen(struct view *view)
+{
+	const struct view_key *chosen = &view->chosen[view->level];
+	unsigned int i;
+
+	for (i = 0; chosen->vm && i < view->count; i++) {
+		const struct view_key *key = &view->lines[i].key;
+
+		if (key->vm && same_vm(chosen, key->vm) && key->vcpu == chosen->vcpu) {
+			view->selected = i;
+			return;
+		}
+	}
+	view_choose(view, view->selected);
+}
+
+void view_choose(struct view *view, unsigned int line)
+{
+	view->selected = line < view->count ? line : view->count ? view->count - 1 : 0;
+	if (view->count)
+		view->chosen[view->level] = view->lines[view->selected].key;
 }
 
 void view_make(struct view *view, const struct kvmstats *k, unsigned int width)
@@ -524,13 +506,13 @@ void view_make(struct view *view, const struct kvmstats *k, unsigned int width)
 
 	clear(view);
 	for (vm = kvmstats_first(k); vm && view->level != VIEW_HOST; vm = vm->next) {
-		if (vm == view->vm && vm->pid == view->pid && vm->number == view->number)
+		if (same_vm(&view->in, vm))
 			break;
 	}
 	if (!vm)
 		view->level = VIEW_HOST;
-	if (view->level == VIEW_STATISTICS && view->vcpu >= 0) {
-		vcpu = find_vcpu(view);
+	if (view->level == VIEW_STATISTICS && view->in.vcpu >= 0) {
+		vcpu = find_vcpu(&view->in);
 		if (!vcpu)
 			view->level = VIEW_VM;
 	}
@@ -541,25 +523,21 @@ void view_make(struct view *view, const struct kvmstats *k, unsigned int width)
 	case VIEW_VM:
 		make_vm(view, k, width);
 		break;
-	case VIEW_STATISTICS:
+	default:
 		make_statistics(view, k, vcpu, width);
-		break;
+		return;
 	}
+	find_chosen(view);
 }
 
-bool view_enter(struct view *view, const struct view_line *line)
+bool view_enter(struct view *view)
 {
-	if (view->level == VIEW_STATISTICS || !line->vm)
+	if (view->level == VIEW_STATISTICS || view->selected >= view->count)
 		return false;
-	if (view->level == VIEW_HOST) {
-		view->level = VIEW_VM;
-		view->vm = line->vm;
-		view->pid = line->vm->pid;
-		view->number = line->vm->number;
-	} else {
-		view->level = VIEW_STATISTICS;
-		view->vcpu = line->vcpu < 0 ? -1 : (int)line->vm->vcpu[line->vcpu]->id;
-	}
+	view->in = view->lines[view->selected].key;
+	view->level++;
+	view->selected = 0;
+	memset(&view->chosen[view->level], 0, sizeof(view->chosen[view->level]));
 	return true;
 }
 
@@ -573,5 +551,6 @@ bool view_leave(struct view *view)
 
 void view_sort(struct view *view, int step)
 {
-	view->sort = (view->sort + COLUMNS_COUNT + step) % COLUMNS_COUNT;
+	view->sort = (view->sort + columns_count + step) % columns_count;
+	view->reverse = false;
 }

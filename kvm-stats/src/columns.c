@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "columns.h"
+
+static const char *get_name(const struct item *item, char buf[LABEL_SIZE])
+{
+	if (!item->vm)
+		return "ALL";
+	if (!item->vcpu)
+		return app_label(item->vm, buf);
+	snprintf(buf, LABEL_SIZE, "vcpu%u", item->vcpu->id);
+	return buf;
+}
+
+static const char *get_vmm(const struct item *item, char buf[LABEL_SIZE])
+{
+	return item->vm ? item->vm->who.vmm : "";
+}
+
+static bool get_pid(const struct item *item, uint64_t *value)
+{
+	*value = !item->vm ? 0 : item->vcpu ? item->vcpu->tid : item->vm->pid;
+	return *value;
+}
+
+static bool get_vcpus(const struct item *item, uint64_t *value)
+{
+	*value = item->vcpus;
+	return true;
+}
+
+/* A number of struct kvmstats_activity, and what says that it is known */
+#define GET(name, has)								\
+static bool get_##name(const struct item *item, uint64_t *value)		\
+{										\
+	*value = item->activity->name;						\
+	return item->activity->has;						\
+}
+
+GET(exits, has_exits)
+GET(io, has_io)
+GET(interrupts, has_interrupts)
+GET(tlb_flushes, has_tlb_flushes)
+
+#define TEXT(title, letter, width, drop, host, name, what) \
+	{ title, letter, width, drop, host, COLUMN_TEXT, 0, NULL, get_##name, NULL, what }
+#define NUMBER(title, letter, width, drop, host, name, what) \
+	{ title, letter, width, drop, host, COLUMN_NUMBER, 0, get_##name, NULL, NULL, what }
+#define PERCENT(title, letter, width, drop, mode, key, what) \
+	{ title, letter, width, drop, false, COLUMN_PERCENT, mode, NULL, NULL, \
+	  key "_percent", what }
+#define RATE(title, letter, width, drop, name, what) \
+	{ title, letter, width, drop, false, COLUMN_RATE, 0, get_##name, NULL, \
+	  #name "_per_second", what }
+
+const struct column columns[] = {
+	TEXT("NAME", 'N', 16, 0, false, name, "the VM, or the vCPU"),
+	NUMBER("PID", 'P', 7, 6, false, pid, "its process; the thread of a vCPU"),
+	TEXT("VMM", 'M', 10, 10, true, vmm, "the virtual machine monitor that runs it"),
+	NUMBER("CPUS", 'C', 4, 2, true, vcpus, "how many vCPUs it has"),
+	PERCENT("RUN%", 'R', 6, 0, KVMSTATS_RUN, "run",
+		"the vCPUs ran on a CPU; each has 100% of its own to spend"),
+	PERCENT("READY%", 'Y', 6, 0, KVMSTATS_READY, "ready",
+		"they could run, but waited for a CPU: steal time (! from 5% of one)"),
+	PERCENT("THROT%", 'T', 6, 4, KVMSTATS_THROTTLED, "throttled",
+		"they might not run: the quota of their cgroup was used up"),
+	PERCENT("HALT%", 'H', 6, 1, KVMSTATS_HALT, "halt",
+		"they slept, because the guest had nothing to do"),
+	PERCENT("POLL%", 'L', 5, 5, KVMSTATS_POLL, "poll",
+		"the host polled for the end of such a halt"),
+	PERCENT("OTHER%", 'O', 6, 3, KVMSTATS_OTHER, "other",
+		"they were blocked in the VMM, stopped or not yet started"),
+	PERCENT("UNKN%", 'U', 6, 9, KVMSTATS_UNKNOWN, "unknown",
+		"the kernel does not say which of these it was"),
+	RATE("EXITS/S", 'E', 7, 0, exits, "exits from the guest"),
+	RATE("IO/S", 'I', 6, 7, io, "exits for port and memory-mapped I/O"),
+	RATE("IRQ/S", 'Q', 6, 8, interrupts, "interrupts injected"),
+	RATE("TLB/S", 'B', 6, 11, tlb_flushes, "flushes of the guest's TLBs"),
+};
+
+const unsigned int columns_count = sizeof(columns) / sizeof(columns[0]);
+
+bool column_get(const struct column *column, const struct item *item, uint64_t *value)
+{
+	const struct kvmstats_times *times = &item->activity->times;
+
+	if (column->kind != COLUMN_PERCENT)
+		return column->get(item, value);
+	*value = times->mode[column->mode];
+	/* that something is not known is known */
+	return column->mode == KVMSTATS_UNKNOWN || times->known & 1 << column->mode;
+}
+
+struct item item_vm(const struct kvmstats_vm *vm)
+{
+	return (struct item){ vm, NULL, &vm->sum, vm->elapsed, vm->vcpus };
+}
+
+struct item item_vcpu(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *vcpu)
+{
+	return (struct item){ vm, vcpu, &vcpu->last, vm->elapsed, 1 };
+}
+
+static unsigned int vcpu_ready(const struct kvmstats_vcpu *vcpu, uint64_t elapsed)
+{
+	return kvmstats_permille(vcpu->last.times.mode[KVMSTATS_READY], elapsed);
+}
+
+unsigned int item_ready(const struct item *item)
+{
+	unsigned int i, ready, most = 0;
+
+	if (!item->vm)
+		return 0;
+	if (item->vcpu)
+		return vcpu_ready(item->vcpu, item->elapsed);
+	for (i = 0; i < item->vm->vcpus; i++) {
+		ready = vcpu_ready(item->vm->vcpu[i], item->elapsed);
+		if (most < ready)
+			most = ready;
+	}
+	return most;
+}
+
+int column_by_letter(char letter)
+{
+	unsigned int i;
+
+	for (i = 0; i < columns_count; i++) {
+		if (columns[i].letter == letter)
+			return i;
+	}
+	return -1;
+}
+
+int column_by_title(const char *title)
+{
+	unsigned int i;
+
+	for (i = 0; i < columns_count; i++) {
+		const size_t word = strcspn(columns[i].title, "%/");
+
+		if (!strcasecmp(title, columns[i].title) ||
+		    (strlen(title) == word && !strncasecmp(title, columns[i].title, word)))
+			return i;
+	}
+	return -1;
+}
+
+void column_cell(const struct column *column, const struct item *item,
+		 char buf[COLUMN_SIZE])
+{
+	char text[LABEL_SIZE];
+	uint64_t value;
+
+	strcpy(buf, "-");
+	if (column->kind == COLUMN_TEXT) {
+		const char *name = column->text(item, text);
+
+		if (*name)
+			text_shown(name, buf, TEXT_SHOWN(LABEL_SIZE));
+		return;
+	}
+	if (!column_get(column, item, &value))
+		return;
+	if (column->kind == COLUMN_NUMBER)
+		snprintf(buf, COLUMN_SIZE, "%llu", (unsigned long long)value);
+	else if (column->kind == COLUMN_PERCENT && item->elapsed)
+		text_permille(kvmstats_permille(value, item->elapsed), buf);
+	else if (column->kind == COLUMN_RATE && item->elapsed)
+		text_short(kvmstats_rate(value, item->elapsed), buf);
+}
+
+int column_compare(const struct column *column, const struct item *a,
+		   const struct item *b)
+{
+	char text_a[LABEL_SIZE], text_b[LABEL_SIZE];
+	uint64_t left = 0, right = 0;
+
+	if (column->kind == COLUMN_TEXT)
+		return strcmp(column->text(a, text_a), column->text(b, text_b));
+	column_get(column, a, &left);
+	column_get(column, b, &right);
+	return (left < right) - (left > right);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a VM or vCPU did between two samples, in columns: those of "top", its sums,
+ * sorting and help, and those of "log". A new one is one row of columns.c.
+ */
+#ifndef COLUMNS_H
+#define COLUMNS_H
+
+#include "app.h"
+
+/* What a line is about: a host, a VM or one of its vCPUs */
+struct item {
+	const struct kvmstats_vm *vm;		/* NULL: all of the host */
+	const struct kvmstats_vcpu *vcpu;	/* NULL: all of the VM */
+	const struct kvmstats_activity *activity;
+	uint64_t elapsed;
+	unsigned int vcpus;
+};
+
+struct item item_vm(const struct kvmstats_vm *vm);
+struct item item_vcpu(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *vcpu);
+
+/*
+ * The largest part of its time, in tenths of a per cent, for which a vCPU of the item
+ * waited for a CPU: what a guest notices, whatever its other vCPUs do.
+ */
+unsigned int item_ready(const struct item *item);
+#define READY_NOTICED	50
+#define READY_HURTS	100
+
+enum column_kind {
+	COLUMN_TEXT,
+	COLUMN_NUMBER,
+	COLUMN_PERCENT,		/* of elapsed; its value is in nanoseconds */
+	COLUMN_RATE,		/* per second; its value is how much it grew */
+};
+
+struct column {
+	const char *title;
+	char letter;		/* that sorts by it */
+	unsigned char width;	/* the first column's: at least */
+	unsigned char drop;	/* a narrow terminal drops the highest first; 0 stays */
+	bool host;		/* only in the list of VMs */
+	enum column_kind kind;
+	enum kvmstats_mode mode;	/* of COLUMN_PERCENT */
+	/* of COLUMN_NUMBER and COLUMN_RATE. false: not known */
+	bool (*get)(const struct item *item, uint64_t *value);
+	/* of COLUMN_TEXT; may have anything in it */
+	const char *(*text)(const struct item *item, char buf[LABEL_SIZE]);
+	const char *key;	/* of "log"; NULL: not there */
+	const char *what;
+};
+
+extern const struct column columns[];
+extern const unsigned int columns_count;
+
+/* The column of this letter; of this title, in any case and without % or /S; or -1 */
+int column_by_letter(char letter);
+int column_by_title(const char *title);
+
+/* false: it is not known, or has none */
+bool column_get(const struct column *column, const struct item *item, uint64_t *value);
+
+/* The value as text for people, "-" if it is not known; may be shown */
+#define COLUMN_SIZE	(TEXT_SHOWN(LABEL_SIZE) + 16)
+void column_cell(const struct column *column, const struct item *item,
+		 char buf[COLUMN_SIZE]);
+
+/* Sort: the largest first, names from A on. */
+int column_compare(const struct column *column, const struct item *a,
+		   const struct item *b);
+
+#endif /* COLUMNS_H */
