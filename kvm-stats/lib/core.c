@@ -42,6 +42,7 @@ static void free_vm(struct core_vm *vm)
 	for (i = 0; i < vm->vcpus; i++)
 		free_vcpu(vm->vcpu[i]);
 	free(vm->vcpu);
+	free(vm->pub_vcpu);
 	free(vm->now);
 	free(vm->before);
 	free(vm->total);
