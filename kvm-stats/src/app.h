@@ -81,6 +81,8 @@ bool app_stop_asked(void);
 void app_stop(struct kvmstats *k);
 
 #define SECOND	1000000000ULL	/* nanoseconds */
+/* Ends the program with status 2 if this is no time that samples may be apart. */
+uint64_t app_seconds(const char *text);
 uint64_t app_now(void);	/* CLOCK_MONOTONIC, nanoseconds */
 
 /* What the clock on the wall showed at a time of CLOCK_MONOTONIC, since 1970 */

@@ -10,6 +10,7 @@
 
 #include "app.h"
 #include "columns.h"
+#include "serve/options.h"
 
 /* Which options a command takes */
 #define TAKES_OUTPUT	1
@@ -47,6 +48,8 @@ static void usage(FILE *f)
 	fputs("usage: kvm-stats [COMMAND] [OPTION]... [ARGUMENT]...\n\n", f);
 	for (c = commands; c->name; c++)
 		fprintf(f, "  %-8s %-24s %s\n", c->name, c->arguments, c->what);
+	fputs("  export                            print metrics once, for Prometheus\n"
+	      "  serve                             serve metrics and a page by HTTP\n", f);
 	fputs("\n"
 	      "  -o, --output FORMAT   table, csv or json (list, show, describe, doctor);\n"
 	      "                        csv or json, an object per line (log)\n"
@@ -67,7 +70,7 @@ static void usage(FILE *f)
 	      "             3 some VMs could not be read.\n", f);
 }
 
-static uint64_t parse_seconds(const char *text)
+uint64_t app_seconds(const char *text)
 {
 	static const uint64_t second = 1000000000;
 	uint64_t unit = second, n = 0;
@@ -165,9 +168,19 @@ int main(int argc, char **argv)
 	struct settings settings = { .interval = 1000000000 };
 	const struct command *command = commands;
 	const char *format = NULL, *delay = NULL, *count = NULL;
+	int (*run)(int argc, char **argv);
 	int c;
 
 	setlocale(LC_CTYPE, "");
+	if (argc > 1) {
+		/* these two have options of their own */
+		run = !strcmp(argv[1], "export") ? command_export :
+		      !strcmp(argv[1], "serve") ? command_serve : NULL;
+		if (run) {
+			argv[1] = argv[0];
+			return run(argc - 1, argv + 1);
+		}
+	}
 	while ((c = getopt_long(argc, argv, "o:d:n:f:s:rzvhV", options, NULL)) != -1) {
 		switch (c) {
 		case 'o':
@@ -225,7 +238,7 @@ int main(int argc, char **argv)
 	}
 	if (delay) {
 		may(command, TAKES_INTERVAL, "--delay");
-		settings.interval = parse_seconds(delay);
+		settings.interval = app_seconds(delay);
 	}
 	if (count) {
 		may(command, TAKES_INTERVAL, "--count");

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "buf.h"
+
+bool buf_grow(struct buf *b, size_t n)
+{
+	size_t room = b->room ? b->room : 4096;
+	char *more;
+
+	if (b->failed)
+		return false;
+	while (room - b->len < n)
+		room *= 2;
+	more = realloc(b->text, room);
+	if (!more) {
+		b->failed = true;
+		return false;
+	}
+	b->text = more;
+	b->room = room;
+	return true;
+}
+
+void buf_free(struct buf *b)
+{
+	free(b->text);
+	memset(b, 0, sizeof(*b));
+}
+
+void buf_u64(struct buf *b, uint64_t n)
+{
+	char digits[20];
+	size_t i = sizeof(digits);
+
+	do {
+		digits[--i] = '0' + n % 10;
+		n /= 10;
+	} while (n);
+	buf_put(b, digits + i, sizeof(digits) - i);
+}
+
+void buf_fixed(struct buf *b, uint64_t n, unsigned int digits)
+{
+	char text[24];
+	size_t i = sizeof(text);
+	unsigned int d = 0;
+
+	do {
+		if (d && d == digits)
+			text[--i] = '.';
+		text[--i] = '0' + n % 10;
+		n /= 10;
+		d++;
+	} while (n || d <= digits);
+	buf_put(b, text + i, sizeof(text) - i);
+}
+
+size_t utf8_length(const char *text)
+{
+	const unsigned char *c = (const unsigned char *)text;
+	size_t i, n = c[0] >= 0xf0 ? 4 : c[0] >= 0xe0 ? 3 : 2;
+
+	if (c[0] < 0x80)
+		return c[0] != 0;
+	/* neither overlong, nor half of a pair, nor beyond U+10ffff */
+	if (c[0] < 0xc2 || c[0] > 0xf4 || (c[0] == 0xe0 && c[1] < 0xa0) ||
+	    (c[0] == 0xed && c[1] >= 0xa0) || (c[0] == 0xf0 && c[1] < 0x90) ||
+	    (c[0] == 0xf4 && c[1] >= 0x90))
+		return 0;
+	for (i = 1; i < n; i++) {
+		if ((c[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	return n;
+}
+
+static void put_escaped(struct buf *b, const char *text,
+			const char *(*escape)(unsigned char c))
+{
+	const char *instead;
+	size_t n;
+
+	for (; *text; text += n ? n : 1) {
+		n = utf8_length(text);
+		instead = n == 1 ? escape(*text) : NULL;
+		if (instead)
+			buf_str(b, instead);
+		else if (n)
+			buf_put(b, text, n);
+		else
+			buf_char(b, '?');
+	}
+}
+
+static const char *escape_label(unsigned char c)
+{
+	switch (c) {
+	case '\\':
+		return "\\\\";
+	case '"':
+		return "\\\"";
+	case '\n':
+		return "\\n";
+	}
+	/* allowed, but of no use to anybody */
+	return c < ' ' || c == 0x7f ? "?" : NULL;
+}
+
+static const char *escape_json(unsigned char c)
+{
+	static char code[8];
+
+	if (c == '"')
+		return "\\\"";
+	if (c == '\\')
+		return "\\\\";
+	if (c >= ' ')
+		return NULL;
+	snprintf(code, sizeof(code), "\\u%04x", c);
+	return code;
+}
+
+static const char *escape_html(unsigned char c)
+{
+	switch (c) {
+	case '<':
+		return "&lt;";
+	case '>':
+		return "&gt;";
+	case '&':
+		return "&amp;";
+	case '"':
+		return "&quot;";
+	case '\'':
+		return "&#39;";
+	}
+	return c < ' ' || c == 0x7f ? "?" : NULL;
+}
+
+void buf_label(struct buf *b, const char *text)
+{
+	put_escaped(b, text, escape_label);
+}
+
+void buf_json(struct buf *b, const char *text)
+{
+	put_escaped(b, text, escape_json);
+}
+
+void buf_html(struct buf *b, const char *text)
+{
+	put_escaped(b, text, escape_html);
+}

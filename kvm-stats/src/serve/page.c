@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The page for people, and the same for programs: VMs by what hurts. It is made here,
+ * whole, and works without scripts; it asks for nothing that is not from here.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "serve.h"
+#include "text.h"
+
+#define WINDOW		12	/* steps of the history: a minute */
+#define PERMILLE	1000
+
+/* What hurts, the worst first */
+enum hurt {
+	HURT_NOTHING,
+	HURT_ENDED,
+	HURT_POLLING,		/* the host polls more than the guest runs */
+	HURT_STORM,		/* exits */
+	HURT_THROTTLED,
+	HURT_STARVED,
+	HURT_STUCK,		/* all vCPUs are in the VMM: it hangs, or is paused */
+	HURT_FAILED,		/* KVM could not emulate an instruction */
+};
+
+static const char *const hurt_words[] = {
+	[HURT_NOTHING]		= "",
+	[HURT_ENDED]		= "ended",
+	[HURT_POLLING]		= "halt polling",
+	[HURT_STORM]		= "exit storm",
+	[HURT_THROTTLED]	= "throttled",
+	[HURT_STARVED]		= "starved",
+	[HURT_STUCK]		= "stuck or paused",
+	[HURT_FAILED]		= "emulation failed",
+};
+
+#define STARVED		100	/* permille of its vCPUs' time */
+#define STUCK		995
+#define POLLING		200
+#define STORM		50000	/* exits per second and vCPU */
+
+struct row {
+	const struct entry *e;
+	enum hurt hurt;
+	uint64_t weight;		/* within what hurts */
+	uint64_t time;			/* that the numbers are of, nanoseconds */
+	unsigned int share[MODES];	/* permille of all vCPUs' time */
+	uint64_t exits;			/* per second */
+};
+
+static const uint64_t *history(const struct entry *e, unsigned int back)
+{
+	return e->history[(e->nr_history - 1 - back) % HISTORY];
+}
+
+static uint64_t history_time(const struct entry *e, unsigned int back)
+{
+	return e->history_time[(e->nr_history - 1 - back) % HISTORY];
+}
+
+/* Shares of the modes between two places in the history; false: there was no time */
+static bool shares(const struct entry *e, unsigned int from, unsigned int to,
+		   unsigned int share[MODES])
+{
+	uint64_t all = 0;
+	unsigned int i;
+
+	for (i = 0; i < MODES; i++)
+		all += history(e, to)[i] - history(e, from)[i];
+	for (i = 0; i < MODES; i++)
+		share[i] = kvmstats_permille(history(e, to)[i] - history(e, from)[i], all);
+	return all;
+}
+
+static void judge(struct row *row, const struct entry *e)
+{
+	unsigned int last = e->nr_history < HISTORY ? e->nr_history : HISTORY, from;
+	uint64_t failed;
+
+	memset(row, 0, sizeof(*row));
+	row->e = e;
+	from = last > WINDOW ? WINDOW : last - 1;
+	if (!last || !from || !shares(e, from, 0, row->share)) {
+		row->hurt = e->ended ? HURT_ENDED : HURT_NOTHING;
+		return;
+	}
+	row->time = history_time(e, 0) - history_time(e, from);
+	row->exits = kvmstats_rate(history(e, 0)[HISTORY_EXITS] - history(e, from)[HISTORY_EXITS],
+				   row->time) / 1000;
+	failed = history(e, 0)[HISTORY_FAILED] - history(e, from)[HISTORY_FAILED];
+	row->weight = row->share[KVMSTATS_READY] + row->share[KVMSTATS_THROTTLED];
+	if (e->ended) {
+		row->hurt = HURT_ENDED;
+	} else if (failed) {
+		row->hurt = HURT_FAILED;
+		row->weight = failed;
+	} else if (row->share[KVMSTATS_OTHER] >= STUCK) {
+		row->hurt = HURT_STUCK;
+	} else if (row->share[KVMSTATS_READY] >= STARVED) {
+		row->hurt = HURT_STARVED;
+	} else if (row->share[KVMSTATS_THROTTLED] >= STARVED) {
+		row->hurt = HURT_THROTTLED;
+	} else if (e->vcpus && row->exits / e->vcpus >= STORM) {
+		row->hurt = HURT_STORM;
+		row->weight = row->exits;
+	} else if (row->share[KVMSTATS_POLL] >= POLLING &&
+		   row->share[KVMSTATS_POLL] > row->share[KVMSTATS_RUN]) {
+		row->hurt = HURT_POLLING;
+		row->weight = row->share[KVMSTATS_POLL];
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct row *left = a, *right = b;
+
+	if (left->hurt != right->hurt)
+		return left->hurt < right->hurt ? 1 : -1;
+	if (left->weight != right->weight)
+		return left->weight < right->weight ? 1 : -1;
+	if (left->share[KVMSTATS_RUN] != right->share[KVMSTATS_RUN])
+		return left->share[KVMSTATS_RUN] < right->share[KVMSTATS_RUN] ? 1 : -1;
+	return strcmp(left->e->label, right->e->label);
+}
+
+static struct row *rows(const struct model *m, unsigned int *n)
+{
+	const struct entry *e;
+	struct row *row;
+
+	*n = 0;
+	for (e = m->first; e; e = e->next)
+		(*n)++;
+	row = calloc(*n + 1, sizeof(*row));
+	*n = 0;
+	for (e = m->first; e && row; e = e->next)
+		judge(&row[(*n)++], e);
+	if (row)
+		qsort(row, *n, sizeof(*row), compare);
+	return row;
+}
+
+static void json_text(struct buf *b, const char *name, const char *value)
+{
+	buf_str(b, ",\"");
+	buf_str(b, name);
+	buf_str(b, "\":\"");
+	buf_json(b, value);
+	buf_char(b, '"');
+}
+
+static void json_number(struct buf *b, const char *name, uint64_t n, unsigned int digits)
+{
+	buf_str(b, ",\"");
+	buf_str(b, name);
+	buf_str(b, "\":");
+	buf_fixed(b, n, digits);
+}
+
+void page_json(struct buf *b, struct model *m, uint64_t now)
+{
+	unsigned int i, j, n;
+	struct row *row = rows(m, &n);
+
+	buf_str(b, "{\"version\":\"" KVMSTATS_VERSION "\"");
+	json_text(b, "source", m->source);
+	json_number(b, "samples", m->samples, 0);
+	json_number(b, "sample_age_seconds", now - m->time, 9);
+	buf_str(b, ",\"unreadable\":[");
+	for (i = 0; i < KVMSTATS_REASONS; i++) {
+		if (!m->unread[i])
+			continue;
+		buf_str(b, b->text[b->len - 1] == '[' ? "{\"number\":" : ",{\"number\":");
+		buf_u64(b, m->unread[i]);
+		json_text(b, "reason", kvmstats_reason_name(i));
+		json_text(b, "why", m->why[i]);
+		buf_char(b, '}');
+	}
+	buf_char(b, ']');
+	buf_str(b, ",\"vms\":[");
+	for (i = 0; row && i < n; i++) {
+		const struct entry *e = row[i].e;
+
+		buf_str(b, i ? ",\n{\"vm\":\"" : "\n{\"vm\":\"");
+		buf_json(b, e->label);
+		buf_char(b, '"');
+		json_text(b, "name", e->who.name);
+		json_text(b, "uuid", e->who.uuid);
+		json_text(b, "vmm", e->who.vmm);
+		json_number(b, "pid", e->pid, 0);
+		json_text(b, "machine", e->who.machine);
+		json_text(b, "pod", e->who.pod);
+		json_text(b, "container", e->who.container);
+		json_text(b, "cgroup", e->who.cgroup);
+		json_number(b, "vcpus", e->vcpus, 0);
+		buf_str(b, e->ended ? ",\"ended\":true" : ",\"ended\":false");
+		json_text(b, "hurts", hurt_words[row[i].hurt]);
+		json_number(b, "seconds", row[i].time, 9);
+		for (j = 0; row[i].time && j < MODES; j++) {
+			char name[32];
+
+			snprintf(name, sizeof(name), "%s_percent", kvmstats_mode_name(j));
+			json_number(b, name, row[i].share[j], 1);
+		}
+		if (row[i].time)
+			json_number(b, "exits_per_second", row[i].exits, 0);
+		buf_char(b, '}');
+	}
+	buf_str(b, "\n]}\n");
+	if (!row)
+		b->failed = true;
+	free(row);
+}
+
+static void put_bar(struct buf *b, const struct row *row)
+{
+	unsigned int i, at = 0;
+
+	buf_str(b, "<svg class=bar viewBox=\"0 0 1000 100\" preserveAspectRatio=none role=img aria-label=\"");
+	for (i = 0; i < MODES; i++) {
+		if (!row->share[i])
+			continue;
+		buf_str(b, kvmstats_mode_name(i));
+		buf_char(b, ' ');
+		buf_fixed(b, row->share[i], 1);
+		buf_str(b, " % ");
+	}
+	buf_str(b, "\">");
+	for (i = 0; i < MODES; i++) {
+		if (!row->share[i])
+			continue;
+		buf_str(b, "<rect class=");
+		buf_str(b, kvmstats_mode_name(i));
+		buf_str(b, " x=");
+		buf_u64(b, at);
+		buf_str(b, " width=");
+		buf_u64(b, row->share[i]);
+		buf_str(b, " height=100 />");
+		at += row->share[i];
+	}
+	buf_str(b, "</svg>");
+}
+
+/* Of the last minutes: running, and wanting to, out of all vCPUs' time */
+static void put_line(struct buf *b, const struct entry *e)
+{
+	unsigned int last = e->nr_history < HISTORY ? e->nr_history : HISTORY, i;
+	unsigned int share[MODES];
+
+	buf_str(b, "<svg class=line viewBox=\"0 0 ");
+	buf_u64(b, (HISTORY - 2) * 10);
+	buf_str(b, " 100\" preserveAspectRatio=none aria-hidden=true><polyline points=\"");
+	for (i = last; i > 1; i--) {
+		if (!shares(e, i - 1, i - 2, share))
+			continue;
+		buf_u64(b, (HISTORY - i) * 10);
+		buf_char(b, ',');
+		buf_u64(b, 98 - (share[KVMSTATS_RUN] + share[KVMSTATS_READY] + share[KVMSTATS_THROTTLED]) *
+			96 / PERMILLE);
+		buf_char(b, ' ');
+	}
+	buf_str(b, "\"/></svg>");
+}
+
+static void put_cell(struct buf *b, const char *title, uint64_t n, unsigned int digits,
+		     bool known)
+{
+	buf_str(b, "<td class=n data-of=\"");
+	buf_str(b, title);
+	buf_str(b, "\">");
+	if (known)
+		buf_fixed(b, n, digits);
+	else
+		buf_char(b, '-');
+}
+
+static void put_row(struct buf *b, const struct row *row)
+{
+	static const char *const titles[MODES] = {
+		"run %", "ready %", "throttled %", "halt %", "poll %", "other %", "unknown %",
+	};
+	const struct entry *e = row->e;
+	char text[TEXT_SIZE];
+	unsigned int i;
+
+	buf_str(b, e->ended ? "<tr class=gone><th scope=row title=\"" : "<tr><th scope=row title=\"");
+	buf_html(b, e->who.vmm);
+	snprintf(text, sizeof(text), " %d ", e->pid);
+	buf_str(b, text);
+	buf_html(b, e->who.uuid);
+	buf_str(b, "\">");
+	buf_html(b, e->label);
+	buf_str(b, "</th><td class=hurts>");
+	buf_str(b, hurt_words[row->hurt]);
+	put_cell(b, "vCPUs", e->vcpus, 0, true);
+	buf_str(b, "<td class=g>");
+	put_bar(b, row);
+	for (i = 0; i < MODES; i++)
+		put_cell(b, titles[i], row->share[i], 1, row->time);
+	put_cell(b, "exits/s", row->exits, 0, row->time);
+	buf_str(b, "<td class=g>");
+	put_line(b, e);
+	buf_str(b, "\n");
+}
+
+void page_html(struct buf *b, struct model *m, uint64_t now)
+{
+	unsigned int i, n, hurt = 0;
+	struct row *row = rows(m, &n);
+	char host[65] = "";
+	FILE *f = fopen("/proc/sys/kernel/hostname", "re");
+
+	if (f) {
+		if (fscanf(f, "%64s", host) != 1)
+			*host = '\0';
+		fclose(f);
+	}
+	for (i = 0; row && i < n; i++)
+		hurt += row[i].hurt > HURT_ENDED;
+	buf_str(b, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>");
+	buf_html(b, host);
+	buf_str(b, ": VMs</title>"
+		"<meta name=viewport content=\"width=device-width, initial-scale=1\">"
+		"<meta http-equiv=refresh content=5>"
+		"<link rel=stylesheet href=style.css></head>\n"
+		"<body><h1>VMs of ");
+	buf_html(b, host);
+	buf_str(b, "</h1>\n<p id=state>");
+	buf_u64(b, m->vms);
+	buf_str(b, m->vms == 1 ? " VM, " : " VMs, ");
+	buf_u64(b, m->vcpus);
+	buf_str(b, m->vcpus == 1 ? " vCPU; <b>" : " vCPUs; <b>");
+	if (hurt) {
+		buf_u64(b, hurt);
+		buf_str(b, " in trouble");
+	} else {
+		buf_str(b, "none in trouble");
+	}
+	buf_str(b, "</b>. Source ");
+	buf_html(b, m->source);
+	buf_str(b, ", sampled ");
+	buf_fixed(b, (now - m->time) / 100000000, 1);
+	buf_str(b, " s ago.");
+	for (i = 0; i < KVMSTATS_REASONS; i++) {
+		if (!m->unread[i])
+			continue;
+		buf_str(b, " <b>");
+		buf_u64(b, m->unread[i]);
+		buf_str(b, " could not be read</b>: ");
+		buf_html(b, m->why[i]);
+		buf_char(b, '.');
+	}
+	buf_str(b, "</p>\n<p class=key>");
+	for (i = 0; i < MODES; i++) {
+		buf_str(b, "<svg viewBox=\"0 0 10 10\" aria-hidden=true><rect width=10 height=10 class=");
+		buf_str(b, kvmstats_mode_name(i));
+		buf_str(b, " /></svg>");
+		buf_str(b, kvmstats_mode_name(i));
+		buf_char(b, ' ');
+	}
+	buf_str(b, "of the vCPUs' time in the last minute; the line: running or ready, "
+		"the last five minutes</p>\n"
+		"<table id=vms><thead><tr><th scope=col>VM<th scope=col>hurts<th scope=col>vCPUs"
+		"<th scope=col>time<th scope=col>run %<th scope=col>ready %"
+		"<th scope=col>throttled %<th scope=col>halt %<th scope=col>poll %"
+		"<th scope=col>other %<th scope=col>unknown %<th scope=col>exits/s<th scope=col>busy</thead>\n<tbody>\n");
+	for (i = 0; row && i < n; i++)
+		put_row(b, &row[i]);
+	buf_str(b, "</tbody></table>\n<p><a href=metrics>metrics</a> "
+		"<a href=api/v1/vms>as JSON</a> <a href=healthz>health</a></p></body></html>\n");
+	if (!row)
+		b->failed = true;
+	free(row);
+}
+
+const char page_style[] =
+":root { color-scheme: light dark; --line: #8888; --run: #2a7de1; --ready: #d62728;"
+" --throttled: #9b2fae; --halt: #8883; --poll: #e8a317; --other: #555a; }\n"
+"body { font: 14px/1.4 system-ui, sans-serif; margin: 0.7em; }\n"
+"h1 { font-size: 1.3em; margin: 0; }\n"
+"p { margin: 0.4em 0; }\n"
+"table { border-collapse: collapse; width: 100%; }\n"
+"th, td { padding: 0.2em 0.5em; border-bottom: 1px solid var(--line); text-align: left; }\n"
+"thead th { font-weight: normal; white-space: nowrap; }\n"
+"tbody th { overflow-wrap: anywhere; max-width: 22em; }\n"
+".n { text-align: right; font-variant-numeric: tabular-nums; }\n"
+"thead th:nth-child(3), thead th:nth-child(n+5):nth-child(-n+12) { text-align: right; }\n"
+".hurts { color: #d62728; font-weight: bold; }\n"
+".gone { opacity: 0.6; }\n"
+".bar, .line { display: block; width: 9em; height: 1.1em; }\n"
+".line { background: #8881; } .line polyline { fill: none; stroke: var(--run);"
+" stroke-width: 2; vector-effect: non-scaling-stroke; }\n"
+".key svg { width: 0.8em; height: 0.8em; margin: 0 0.3em 0 0.5em; }\n"
+".run { fill: var(--run); } .ready { fill: var(--ready); }"
+" .throttled { fill: var(--throttled); } .halt { fill: var(--halt); }"
+" .poll { fill: var(--poll); } .other { fill: var(--other); } .unknown { fill: none; }\n"
+"@media (max-width: 60em) {\n"
+" thead { position: absolute; left: -9999px; }\n"
+" tr { display: flex; flex-wrap: wrap; gap: 0 0.8em; padding: 0.4em 0;"
+" border-bottom: 1px solid var(--line); }\n"
+" th, td { border: 0; padding: 0; } tbody th { width: 100%; max-width: none; }\n"
+" td.g { width: 100%; } .bar, .line { width: 100%; }\n"
+" .n::after { content: \" \" attr(data-of); opacity: 0.7; }\n"
+" td:empty { display: none; }\n"
+"}\n";

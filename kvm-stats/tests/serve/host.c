@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The source of the tests of "serve": a host that is made up, and lives. A folder is
+ * in the environment, KVM_STATS_HOST: "vms" says what there is, and may be replaced
+ * at any time; "proc" is a procfs with what is to be known of the processes. Lines:
+ *
+ *	vm NUMBER PID VCPUS [NAME=VALUE]...	run, ready, throttled, halt, poll:
+ *						permille of the time of each vCPU;
+ *						exits, emulated, failed, io: numbers
+ *						per second and vCPU
+ *	unreadable TEXT				something that cannot be read
+ *	sleep MILLISECONDS			each sample takes so long
+ *	broken					samples fail
+ *
+ * So what a scraper has to see is known in advance. "none" instead of a folder: no
+ * source works. Linked instead of lib/sources.c, lib/describe.c and src/words.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app.h"
+#include "core.h"
+
+#define HALT	5000000		/* how long each halt is, nanoseconds */
+
+#define VM_STATS	4
+static const struct kvmstats_desc vm_desc[VM_STATS] = {
+	{ .name = "remote_tlb_flush", .size = 1 },
+	{ .name = "pages_4k", .type = KVMSTATS_INSTANT, .size = 1 },
+	{ .name = "pages_2m", .type = KVMSTATS_INSTANT, .size = 1 },
+	{ .name = "max_mmu_rmap_size", .type = KVMSTATS_PEAK, .size = 1 },
+};
+
+enum {
+	EXITS, IO_EXITS, HALT_EXITS, SIGNAL_EXITS, IRQ_EXITS, IRQ_INJECTIONS, TLB_FLUSH,
+	PF_TAKEN, INSN_EMULATION, INSN_EMULATION_FAIL, HYPERCALLS, PREEMPTION_REPORTED,
+	HALT_WAKEUP, HALT_SUCCESSFUL_POLL, HALT_ATTEMPTED_POLL, HALT_POLL_SUCCESS_NS,
+	HALT_WAIT_NS, BLOCKING, HALT_WAIT_HIST, VCPU_STATS,
+};
+
+static const struct kvmstats_desc vcpu_desc[VCPU_STATS] = {
+	[EXITS] = { .name = "exits", .size = 1 },
+	[IO_EXITS] = { .name = "io_exits", .size = 1 },
+	[HALT_EXITS] = { .name = "halt_exits", .size = 1 },
+	[SIGNAL_EXITS] = { .name = "signal_exits", .size = 1 },
+	[IRQ_EXITS] = { .name = "irq_exits", .size = 1 },
+	[IRQ_INJECTIONS] = { .name = "irq_injections", .size = 1 },
+	[TLB_FLUSH] = { .name = "tlb_flush", .size = 1 },
+	[PF_TAKEN] = { .name = "pf_taken", .size = 1 },
+	[INSN_EMULATION] = { .name = "insn_emulation", .size = 1 },
+	[INSN_EMULATION_FAIL] = { .name = "insn_emulation_fail", .size = 1 },
+	[HYPERCALLS] = { .name = "hypercalls", .size = 1 },
+	[PREEMPTION_REPORTED] = { .name = "preemption_reported", .size = 1 },
+	[HALT_WAKEUP] = { .name = "halt_wakeup", .size = 1 },
+	[HALT_SUCCESSFUL_POLL] = { .name = "halt_successful_poll", .size = 1 },
+	[HALT_ATTEMPTED_POLL] = { .name = "halt_attempted_poll", .size = 1 },
+	[HALT_POLL_SUCCESS_NS] = { .name = "halt_poll_success_ns",
+				   .unit = KVMSTATS_SECONDS, .exponent = -9, .size = 1 },
+	[HALT_WAIT_NS] = { .name = "halt_wait_ns", .unit = KVMSTATS_SECONDS,
+			   .exponent = -9, .size = 1 },
+	[BLOCKING] = { .name = "blocking", .type = KVMSTATS_INSTANT,
+		       .unit = KVMSTATS_BOOLEAN, .size = 1 },
+	[HALT_WAIT_HIST] = { .name = "halt_wait_hist", .type = KVMSTATS_LOG_HIST,
+			     .unit = KVMSTATS_SECONDS, .exponent = -9, .size = 32 },
+};
+
+/* What each vCPU of a VM did so far; they are all alike. */
+struct totals {
+	uint64_t number, since, seen;
+	uint64_t run, ready, throttled, halt, poll;	/* permille of nanoseconds */
+	uint64_t exits, emulated, failed, io;	/* of events, times a second in ns */
+};
+
+struct host {
+	struct totals *vm;
+	unsigned int vms;
+};
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+static struct kvmstats_table *make_table(const struct kvmstats_desc *desc, unsigned int n)
+{
+	struct kvmstats_desc copy[VCPU_STATS];
+	uint32_t offset = 0;
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		copy[i] = desc[i];
+		copy[i].offset = offset;
+		offset += desc[i].size * sizeof(uint64_t);
+	}
+	return table_make(copy, n);
+}
+
+static int host_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
+{
+	const char *dir = getenv("KVM_STATS_HOST");
+	struct host *host = calloc(1, sizeof(*host));
+	char path[4096];
+	int proc;
+
+	snprintf(path, sizeof(path), "%s/proc", dir ? dir : "none");
+	proc = host ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (proc < 0 || dup2(proc, k->proc) < 0) {
+		snprintf(p->why, sizeof(p->why), "there is no host");
+		snprintf(p->help, sizeof(p->help), "make one");
+		free(host);
+		return -ENODEV;
+	}
+	close(proc);
+	core_set_table(k, KVMSTATS_VM, make_table(vm_desc, VM_STATS));
+	core_set_table(k, KVMSTATS_VCPU, make_table(vcpu_desc, VCPU_STATS));
+	*state = host;
+	return 0;
+}
+
+static uint64_t option(const char *line, const char *name)
+{
+	char find[32];
+	const char *at;
+
+	snprintf(find, sizeof(find), " %s=", name);
+	at = strstr(line, find);
+	return at ? strtoull(at + strlen(find), NULL, 10) : 0;
+}
+
+static struct totals *find(struct host *host, uint64_t number, uint64_t time)
+{
+	struct totals *more;
+	unsigned int i;
+
+	for (i = 0; i < host->vms; i++) {
+		if (host->vm[i].number == number)
+			return &host->vm[i];
+	}
+	more = realloc(host->vm, (host->vms + 1) * sizeof(*more));
+	if (!more)
+		return NULL;
+	host->vm = more;
+	more += host->vms++;
+	memset(more, 0, sizeof(*more));
+	more->number = number;
+	more->since = more->seen = time;
+	return more;
+}
+
+static void put_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id, pid_t pid,
+		     const struct totals *t, bool blocking)
+{
+	const struct kvmstats_table *table = kvmstats_table(k, KVMSTATS_VCPU);
+	struct core_vcpu *vcpu = core_vcpu(k, vm, id, pid);
+	uint64_t *values = core_vcpu_values(vcpu);
+	uint64_t halt = t->halt / 1000, halts = halt / HALT, second = 1000000000;
+
+	memset(values, 0, table->data_size);
+#define PUT(stat)	values[table->desc[stat].offset / 8]
+	PUT(EXITS) = t->exits / second;
+	PUT(IO_EXITS) = t->io / second;
+	PUT(INSN_EMULATION) = t->emulated / second;
+	PUT(INSN_EMULATION_FAIL) = t->failed / second;
+	PUT(HALT_EXITS) = PUT(HALT_WAKEUP) = PUT(HALT_ATTEMPTED_POLL) = halts;
+	PUT(IRQ_EXITS) = PUT(IRQ_INJECTIONS) = halts;
+	PUT(HALT_WAIT_NS) = halt;
+	PUT(HALT_POLL_SUCCESS_NS) = t->poll / 1000;
+	PUT(BLOCKING) = blocking;
+	/* a bucket for [2^22, 2^23) ns, which 5 ms are in */
+	(&PUT(HALT_WAIT_HIST))[23] = halts;
+	core_vcpu_times(vcpu, &(struct thread_times){
+		.time = t->seen, .has_run = true, .has_ready = true, .has_throttled = true,
+		.run = (t->run + t->poll) / 1000,
+		.ready = (t->ready + t->throttled) / 1000,
+		.throttled = t->throttled / 1000,
+		.up_to_date = true, .state = THREAD_SLEEPS });
+}
+
+static void put_vm(struct kvmstats *k, struct host *host, const char *line)
+{
+	unsigned long long number;
+	unsigned int vcpus, i;
+	uint64_t time = now(), dt;
+	uint64_t *values;
+	struct core_vm *vm;
+	struct totals *t;
+	int pid;
+
+	if (sscanf(line, "vm %llu %d %u", &number, &pid, &vcpus) != 3)
+		return;
+	t = find(host, number, time);
+	vm = t ? core_vm(k, number, pid) : NULL;
+	if (!vm)
+		return;
+	core_vm_number(k, vm, number);
+	dt = time - t->seen;
+	t->seen = time;
+	t->run += dt * option(line, "run");
+	t->ready += dt * option(line, "ready");
+	t->throttled += dt * option(line, "throttled");
+	t->halt += dt * option(line, "halt");
+	t->poll += dt * option(line, "poll");
+	t->exits += dt * option(line, "exits");
+	t->emulated += dt * option(line, "emulated");
+	t->failed += dt * option(line, "failed");
+	t->io += dt * option(line, "io");
+	values = core_vm_values(vm);
+	values[0] = t->exits / 1000000000 / 10;
+	values[1] = 1000 + number;
+	values[2] = 512;
+	values[3] = 3;
+	for (i = 0; i < vcpus; i++)
+		put_vcpu(k, vm, i, pid * 100 + i, t, false);
+}
+
+static int host_sample(struct kvmstats *k, void *state)
+{
+	struct host *host = state;
+	char path[4096], line[1024];
+	FILE *f;
+	int ret = 0;
+
+	snprintf(path, sizeof(path), "%s/vms", getenv("KVM_STATS_HOST"));
+	f = fopen(path, "re");
+	if (!f)
+		return core_problem(k, -errno, "%s: %s", path, strerror(errno));
+	while (!ret && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (!strncmp(line, "vm ", 3))
+			put_vm(k, host, line);
+		else if (!strncmp(line, "unreadable ", 11))
+			core_unread(k, KVMSTATS_PERMISSION, "%s", line + 11);
+		else if (!strncmp(line, "sleep ", 6))
+			usleep(1000 * atoi(line + 6));
+		else if (!strcmp(line, "broken"))
+			ret = core_problem(k, -EIO, "the host is broken");
+	}
+	fclose(f);
+	return ret;
+}
+
+static void host_close(struct kvmstats *k, void *state)
+{
+	struct host *host = state;
+
+	free(host->vm);
+	free(host);
+}
+
+static const struct source_ops source_host = {
+	.name = "host",
+	.what = "a host that is made up, for the tests",
+	.open = host_open,
+	.sample = host_sample,
+	.close = host_close,
+};
+
+const struct source_ops *const source_list[] = { &source_host, NULL };
+
+int kvmstats_describe(struct kvmstats_table **vm, struct kvmstats_table **vcpu,
+		      char *why, size_t size)
+{
+	*vm = make_table(vm_desc, VM_STATS);
+	*vcpu = make_table(vcpu_desc, VCPU_STATS);
+	return *vm && *vcpu ? 0 : -ENOMEM;
+}
+
+const char *app_words(enum kvmstats_scope scope, const char *name)
+{
+	return "";
+}

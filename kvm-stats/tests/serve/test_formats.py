@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is written: names, formats, numbers."""
+
+import csv
+import gzip
+import re
+import subprocess
+
+from prometheus_client import parser as text_format
+
+from serving import (BUILD, HERE, Case, one, openmetrics, pick, series, vms, wait_for)
+
+ARCHITECTURES = ("arm64", "i386", "mips", "ppc32", "ppc64", "s390x", "x86_64", "x86_64-6.18")
+BOUNDS = [(4**i * 1024 - 1) * 1e-9 for i in range(11)] + [float("inf")]
+
+# What these versions send, and what they are to get
+PROMETHEUS_2_42 = ("application/openmetrics-text;version=1.0.0,"
+                   "application/openmetrics-text;version=0.0.1;q=0.75,"
+                   "text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
+PROMETHEUS_2_53 = ("application/openmetrics-text;version=1.0.0;q=0.5,"
+                   "application/openmetrics-text;version=0.0.1;q=0.4,"
+                   "text/plain;version=0.0.4;q=0.3,*/*;q=0.2")
+PROMETHEUS_2_53_PROTOBUF = ("application/vnd.google.protobuf;"
+                            "proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.5,"
+                            "application/openmetrics-text;version=1.0.0;q=0.4,"
+                            "application/openmetrics-text;version=0.0.1;q=0.3,"
+                            "text/plain;version=0.0.4;q=0.2,*/*;q=0.1")
+PROMETHEUS_3_5 = ("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
+                  "application/openmetrics-text;version=0.0.1;q=0.4,"
+                  "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,"
+                  "text/plain;version=0.0.4;q=0.2,*/*;q=0.1")
+TEXT, OPEN = "text/plain; version=0.0.4", "application/openmetrics-text; version=1.0.0"
+ACCEPT = {
+    PROMETHEUS_2_42: OPEN,
+    PROMETHEUS_2_53: OPEN,
+    PROMETHEUS_2_53_PROTOBUF: OPEN,
+    PROMETHEUS_3_5: OPEN,
+    None: TEXT,
+    "": TEXT,
+    "*/*": TEXT,
+    "application/*": TEXT,
+    "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": TEXT,
+    "application/openmetrics-text": OPEN,
+    "application/openmetrics-text; version=0.0.1": TEXT,
+    "application/openmetrics-text; version=2.0.0, text/plain; version=0.0.4; q=0.1": TEXT,
+    "application/openmetrics-text; version=1.0.0; q=0": TEXT,
+    "application/openmetrics-text; version=1.0.0; q=0.2, text/plain; q=0.3": TEXT,
+    "text/plain;version=1.0.0;q=0.9,application/openmetrics-text;version=\"1.0.0\";q=0.1": OPEN,
+    "APPLICATION/OpenMetrics-Text ; Version=1.0.0 ; q=1.000": OPEN,
+    "text/plain;q=0.9, application/openmetrics-text;version=1.0.0;q=x": TEXT,
+    "text/plain;note=\"a,application/openmetrics-text;q=1\"": TEXT,
+    ";;;,,,q=;\"\\": TEXT,
+}
+
+
+class Formats(Case):
+    """Both formats, of a host that lives."""
+
+    def setUp(self):
+        super().setUp()
+        self.made = self.host()
+        self.made.vm(1, "web-1", run=300, ready=100, halt=400, poll=100, exits=5000, emulated=7)
+        self.made.vm(2, "db", vcpus=4, run=900, exits=100, failed=100)
+
+    def test_strict_parser_takes_openmetrics(self):
+        """The strict parser of the Python client: prefixes, units, order, the end."""
+        found = self.serve(self.made).next_sample()
+        self.assertEqual(vms(found), ["db", "web-1"])
+        self.assertEqual(one(found, "kvm_vm_vcpus", vm="db"), 4)
+
+    def test_promtool_takes_the_text_format(self):
+        """promtool check metrics finds nothing to say."""
+        serving = self.serve(self.made)
+        serving.next_sample()
+        _, _, body = serving.get(accept=None)
+        done = subprocess.run(["promtool", "check", "metrics"], input=body,
+                              capture_output=True, check=False)
+        # It wants "info" and the names of modes otherwise than everybody: none is known
+        self.assertEqual((done.returncode, done.stderr, done.stdout), (0, b"", b""))
+
+    def test_both_formats_say_the_same(self):
+        """The same series with the same values, whatever they are called in the head."""
+        serving = self.serve(self.made, "-d", "1")
+        serving.next_sample()
+
+        def both():
+            opened = serving.series()
+            _, _, body = serving.get(accept=None)
+            text = {}
+            for family in text_format.text_string_to_metric_families(body.decode()):
+                for sample in family.samples:
+                    text[sample.name, frozenset(sample.labels.items())] = sample.value
+            samples = "kvm_stats_samples_total"
+            return one(opened, samples) == one(text, samples) and (opened, text)
+
+        opened, text = wait_for(both, "both of one sample")
+        moving = ("kvm_stats_sample_age_seconds", "kvm_stats_scrapes_total")
+        self.assertEqual({key: value for key, value in opened.items() if key[0] not in moving},
+                         {key: value for key, value in text.items() if key[0] not in moving})
+        self.assertGreater(len(opened), 30)
+
+    def test_accept(self):
+        """The format by what the client accepts; Prometheus' own headers are among them."""
+        serving = self.serve(self.made)
+        for accept, wanted in ACCEPT.items():
+            with self.subTest(accept):
+                _, headers, _ = serving.get(accept=accept)
+                self.assertEqual(headers["Content-Type"], wanted + "; charset=utf-8")
+
+    def test_accept_encoding(self):
+        """gzip for those who want it, and it is the same text."""
+        serving = self.serve(self.made, "-d", "60", "--max-age", "200")
+        _, _, plain = serving.get()
+        for encoding, packed in (("gzip", True), ("gzip;q=0", False), ("deflate", False),
+                                 ("*", True), ("identity, gzip;q=0.5", False),
+                                 ("deflate, gzip;q=0.2, *;q=0", True), ("", False)):
+            with self.subTest(encoding):
+                _, headers, body = serving.get(Accept_Encoding=encoding)
+                self.assertEqual(headers["Content-Encoding"], "gzip" if packed else None)
+                body = gzip.decompress(body) if packed else body
+                self.assertEqual(series(body.decode()).keys(), series(plain.decode()).keys())
+
+    def test_methods_and_paths(self):
+        """HEAD has no body, POST is refused, what is not there is not there."""
+        serving = self.serve(self.made)
+        status, headers, body = serving.get(method="HEAD")
+        self.assertEqual((status, body), (200, b""))
+        self.assertGreater(int(headers["Content-Length"]), 1000)
+        self.assertEqual(serving.get(method="POST")[0], 405)
+        self.assertEqual(serving.get("metrics/")[0], 404)
+        self.assertEqual(serving.get("../etc/passwd")[0], 404)
+        found = serving.next_sample()
+        self.assertEqual(one(found, "kvm_stats_scrapes_total", code="404"), 2)
+        self.assertEqual(one(found, "kvm_stats_scrapes_total", code="405"), 1)
+
+    def test_histogram_has_exact_bounds(self):
+        """Halts of 5 ms are in [2^22, 2^23) ns: up to 0.016777215, not up to 0.004194303."""
+        serving = self.serve(self.made)
+        found = serving.next_sample()
+        name = "kvm_vm_halt_wait_duration_seconds"
+        buckets = sorted((float(dict(key)["le"]), value)
+                         for key, value in pick(found, name + "_bucket", vm="web-1").items())
+        self.assertEqual(len(buckets), 12)
+        for (bound, _), wanted in zip(buckets, BOUNDS):
+            self.assertTrue(bound == wanted or abs(bound - wanted) < 1e-15, (bound, wanted))
+        count = one(found, name + "_count", vm="web-1")
+        self.assertGreater(count, 0)
+        self.assertEqual([value for _, value in buckets], [0] * 7 + [count] * 5)
+        self.assertAlmostEqual(one(found, name + "_sum", vm="web-1"), count * 0.005,
+                               delta=2 * 0.005)
+
+    def test_histogram_of_a_recording(self):
+        """Each bucket of the kernel is in the bound that is its own."""
+        _, out, _ = self.run_program("export", "-f", "openmetrics", data="x86_64-6.18")
+        found = series(out)
+        _, shown, _ = self.run_program("show", "-z", "-o", "csv", "web-1", "halt_wait_hist",
+                                       data="x86_64-6.18")
+        kernel = {}
+        for line in csv.DictReader(shown.splitlines()):
+            kernel[round(float(line["below"] or "inf") * 1e9)
+                   if line["below"] else float("inf")] = int(line["value"])
+        self.assertGreater(sum(kernel.values()), 100)
+        for key, value in pick(found, "kvm_vm_halt_wait_duration_seconds_bucket",
+                               vm="web-1").items():
+            bound = float(dict(key)["le"])
+            bound = round(bound * 1e9) if bound != float("inf") else bound
+            wanted = sum(n for below, n in kernel.items() if below - 1 <= bound)
+            self.assertEqual(value, wanted, bound)
+
+    def test_numbers_are_exact(self):
+        """No digit of a large number is lost, and times have all nine."""
+        _, out, _ = self.run_program("export", data="x86_64-6.18")
+        _, shown, _ = self.run_program("show", "-z", "-o", "csv", "batch-7", "insn_emulation",
+                                       "halt_wait_ns", data="x86_64-6.18")
+        self.assertIn("insn_emulation", shown)
+        exact = re.search(r"insn_emulation,.*?,(\d+)", shown).group(1)
+        self.assertIn(f'kvm_vm_insn_emulation_total{{vm="batch-7"}} {exact}\n', out)
+        self.assertRegex(out, r'_sum\{vm="web-1"\} \d+\.\d{9}\n')
+        self.assertNotRegex(out, r"\} [0-9.]*e")
+
+    def test_no_family_twice_on_any_architecture(self):
+        """Nor a series; and exits are there under one name where the kernel counts them."""
+        for data in ARCHITECTURES:
+            for options in ((), ("--detail", "vcpu"), ("--stats", "*"),
+                            ("--stats", "*", "--detail", "vcpu")):
+                with self.subTest(data, options=options):
+                    status, out, err = self.run_program("export", "-f", "openmetrics", *options,
+                                                        data=data)
+                    self.assertEqual((status, err), (0, ""))
+                    heads = re.findall(r"^# TYPE (\S+) ", out, re.MULTILINE)
+                    self.assertEqual(len(heads), len(set(heads)))
+                    self.assertTrue(vms(series(out)))
+
+    def test_generic_statistics(self):
+        """--stats: names by the descriptors; those that are in the table are not repeated."""
+        _, out, _ = self.run_program("export", "-f", "openmetrics", "--stats", "*",
+                                     data="x86_64-6.18")
+        found = series(out)
+        self.assertEqual(one(found, "kvm_vm_mmu_cache_miss_total", vm="web-1"), 4)
+        self.assertTrue(pick(found, "kvm_vcpu_halt_wait_seconds_total", vm="web-1"))
+        # the same under the VM's name, and what never happened
+        self.assertFalse(pick(found, "kvm_vcpu_exits_total"))
+        self.assertFalse(pick(found, "kvm_vm_nx_lpage_splits"))
+
+    def test_every_metric_is_in_the_table(self):
+        """What is served is what the table says, with its type, labels and help."""
+        _, listed, _ = self.run_program("export", "--list")
+        table = {}
+        for line in listed.splitlines():
+            name, kind, labels, text = line.split("\t")
+            table[name] = (kind, {label for label in labels.split(", ") if label}, text + ".")
+        serving = self.serve(self.made)
+        serving.get("nothing")
+        self.made.extra = ["unreadable the reason\n"]
+        self.made.write()
+        serving.next_sample()
+        _, _, body = serving.get()
+        seen = set()
+        for family in openmetrics.text_string_to_metric_families(body.decode()):
+            name = family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
+            kind, labels, text = table[name]
+            seen.add(name)
+            self.assertEqual((family.type, family.documentation), (kind, text))
+            for sample in family.samples:
+                has = set(sample.labels) | ({"le"} & labels)
+                self.assertEqual(has, labels, name)
+        # not on this host: it has no nested guests
+        self.assertEqual(set(table) - seen,
+                         {"kvm_vm_nested_run_total", "kvm_vm_tlb_flush_total",
+                          "kvm_vm_signal_exits_total", "kvm_vm_mmio_exits_total",
+                          "kvm_vm_io_exits_total", "kvm_vm_pf_taken_total",
+                          "kvm_vm_hypercalls_total", "kvm_vm_preemption_reported_total",
+                          "kvm_vm_halt_successful_poll_total",
+                          "kvm_vm_vcpus_blocking"} & (set(table) - seen))
+
+    def test_manual_is_made_from_the_table(self):
+        """The page of section 5 is what the program says today."""
+        page = HERE.parent.parent / "man/kvm-stats-metrics.5"
+        made = subprocess.run([page.parent / "make-metrics", BUILD / "kvm-stats"], text=True,
+                              capture_output=True, check=True).stdout
+        self.assertEqual(page.read_text(), made)
+
+    def test_what_never_happens_is_left_out(self):
+        """A family that is 0 on the host; once it is shown it stays, for all VMs."""
+        serving = self.serve(self.made)
+        found = serving.next_sample()
+        self.assertFalse(pick(found, "kvm_vm_io_exits_total"))
+        self.made.vm(2, "db", vcpus=4, run=900, exits=100, io=1000).write()
+        serving.next_sample()
+        found = serving.next_sample()
+        self.assertEqual(len(pick(found, "kvm_vm_io_exits_total")), 2)
+        self.made.vm(2, "db", vcpus=4, run=900, exits=100).write()
+        found = serving.next_sample()
+        self.assertEqual(len(pick(found, "kvm_vm_io_exits_total")), 2)
+
+    def test_vcpus(self):
+        """--detail vcpu: each of them, and they add up to their VM's."""
+        serving = self.serve(self.made, "--detail", "vcpu")
+        serving.next_sample()
+        found = serving.next_sample()
+        for vm, vcpus in (("web-1", 2), ("db", 4)):
+            self.assertEqual(len(pick(found, "kvm_vcpu_exits_total", vm=vm)), vcpus)
+            self.assertEqual(sum(pick(found, "kvm_vcpu_exits_total", vm=vm).values()),
+                             one(found, "kvm_vm_exits_total", vm=vm))
+            self.assertEqual(len(pick(found, "kvm_vcpu_seconds_total", vm=vm)), vcpus * 6)
+            for mode in ("run", "ready", "halt", "poll", "other"):
+                self.assertAlmostEqual(
+                    sum(pick(found, "kvm_vcpu_seconds_total", vm=vm, mode=mode).values()),
+                    one(found, "kvm_vm_vcpu_seconds_total", vm=vm, mode=mode), places=6)
+
+    def test_hostile_names(self):
+        """What a guest's owner calls it is a label, whatever it is."""
+        names = {"two words": "two words", 'a"b\\c': 'a"b\\c',
+                 "x" * 125 + "é": "x" * 125 + "é",
+                 "}\" 1 kvm_vm_vcpus{vm=\"": None, "\u202egpj.exe": None, "größe 🐧": None}
+        host = self.host("named")
+        for number, name in enumerate(names, 1):
+            host.vm(number, name, exits=10)
+        host.vm(50, b"bad\xff\xfeutf8")
+        serving = self.serve(host)
+        found = serving.next_sample()
+        labels = vms(found)
+        self.assertEqual(len(labels), len(names) + 1)
+        for name in ("two words", 'a"b\\c', "x" * 125 + "é"):
+            self.assertIn(name, labels)
+        for label in labels:
+            self.assertLessEqual(len(label.encode()), 128)
+            self.assertNotIn("\n", label)
+        self.assertEqual(one(found, "kvm_vm_vcpus", vm='a"b\\c'), 2)
+        _, _, body = serving.get(accept=None)
+        done = subprocess.run(["promtool", "check", "metrics"], input=body,
+                              capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(sorted(vm["vm"] for vm in serving.api()["vms"]), sorted(labels))
+
+
+class Commands(Case):
+    """Command lines: what is wrong is one line and status 2."""
+
+    WRONG = {
+        ("export", "-f", "xml"): "'xml' is no format",
+        ("export", "--max-series", "0"): "'0' is no number of series",
+        ("export", "--max-series", "-5"): "'-5' is no number of series",
+        ("export", "--stats", "a["): r"the pattern 'a\[' has a \[ without \]",
+        ("export", "--stats", "nothing_like_it"): "no statistic .* matches 'nothing_like_it'",
+        ("export", "--detail", "vm"): "'vm' is no detail",
+        ("export", "now"): "export takes no arguments: 'now'",
+        ("export", "--listen", "127.0.0.1:1"): "unrecognized option '--listen'",
+        ("serve", "--frobnicate"): "unrecognized option '--frobnicate'",
+        ("serve", "-d", "0"): "invalid delay '0'",
+        ("serve", "-d", "60", "--max-age", "60"): "--max-age has to be at least twice",
+        ("serve", "--listen", "nonsense"): "'nonsense' is no ADDRESS:PORT",
+        ("serve", "--listen", "127.0.0.1:99999"): "is no ADDRESS:PORT",
+        ("serve", "--listen", "300.0.0.1:80"): "is no ADDRESS:PORT",
+        ("serve", "--listen", "localhost:80"): "is no ADDRESS:PORT",
+        ("serve", "--listen", "::1:80"): "is no ADDRESS:PORT",
+        ("serve", "--listen", "192.0.2.1:9847"): "cannot listen on 192.0.2.1:9847: ",
+        ("serve", "--max-series", "0"): "'0' is no number of series",
+        ("serve", "--stats", "nothing_like_it"): "no statistic .* matches 'nothing_like_it'",
+    }
+
+    def test_wrong_usage(self):
+        """One line, and status 2."""
+        host = self.host()
+        for arguments, wanted in self.WRONG.items():
+            with self.subTest(arguments):
+                status, out, err = self.run_program(*arguments, host=host)
+                self.assertEqual((status, out), (2, ""), err)
+                self.assertRegex(err, f"^host: .*{wanted}|^/.*/host: .*{wanted}")
+                self.assertEqual(err.count("\n"), 1)
+
+    def test_port_in_use(self):
+        """Another program has it."""
+        serving = self.serve(self.host())
+        status, _, err = self.run_program("serve", "--listen", f"127.0.0.1:{serving.port}",
+                                          host=self.host("other"))
+        self.assertEqual(status, 2)
+        self.assertEqual(err, f"host: cannot listen on 127.0.0.1:{serving.port}: "
+                              "Address already in use\n")
+
+    def test_loopback_only(self):
+        """Nobody else is served if nobody asked for it; with others, that is said."""
+        self.assertNotIn("whoever reaches", self.serve(self.host()).said())
+        self.assertIn("whoever reaches this address sees",
+                      self.serve(self.host("b"), listen="0.0.0.0:0").said())
+        self.assertNotIn("whoever", self.serve(self.host("c"), listen="[::1]:0").said())
+
+    def test_export_without_vms(self):
+        """No VM is an answer."""
+        status, out, err = self.run_program("export", "-f", "openmetrics", data="empty")
+        self.assertEqual((status, err), (0, ""))
+        self.assertEqual(one(series(out), "kvm_stats_vms"), 0)
+
+    def test_export_is_for_the_textfile_collector(self):
+        """It takes neither OpenMetrics nor what promtool refuses."""
+        _, out, _ = self.run_program("export", data="x86_64-6.18")
+        done = subprocess.run(["promtool", "check", "metrics"], input=out, text=True,
+                              capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertNotIn("# EOF", out)
+        self.assertNotIn("# UNIT", out)
+
+    def test_without_a_source(self):
+        """It serves, says why, and finds the source later."""
+        host = self.host()
+        host.vm(1, "late")
+        (host.path / "proc").rename(host.path / "away")
+        serving = self.serve(host)
+        found = serving.series()
+        self.assertEqual(one(found, "kvm_stats_build_info", source="none"), 1)
+        status, _, body = serving.get("healthz")
+        self.assertEqual(status, 503)
+        self.assertIn(b"there is no host: make one", body)
+        (host.path / "away").rename(host.path / "proc")
+        wait_for(lambda: vms(serving.series()) == ["late"], "the source")
+        self.assertEqual(serving.get("healthz")[0], 200)
+
