@@ -57,6 +57,8 @@ def lines(file, keys, name=None):
         if not line or line.startswith("#"):
             continue
         key, equals, value = (part.strip() for part in line.partition("="))
+        # key += value
+        key = re.sub(r"\s+\+$", "+", key)
         where = f"{name or file.name}:{number}"
         if not equals:
             raise Invalid(f"{where}: not 'key = value': {line}")

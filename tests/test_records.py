@@ -125,6 +125,51 @@ class Parser(unittest.TestCase):
                          ("x86_64", "other more", "2G"))
         self.assertEqual(self.parse("like = other")["config"], "other")
 
+    def test_more_than_like(self):
+        """What comes after the other's value, or after the default."""
+        self.parse(self.good, "other")
+        values = self.parse("like = other\nconfig += more\ncmdline+=quiet\nldflags  +=  -lx")
+        self.assertEqual(
+            [values[key] for key in ("config", "cmdline", "ldflags", "built_as")],
+            ["other more", "console=ttyS0 no_timer_check quiet", "-lx", "x"])
+        for text in ("like = other\nmemory = 1G\nmemory += 2G",
+                     self.good + "memory += 2G"):
+            self.assertIn("x.record: 'memory += ...' is for", self.complaint(text))
+        self.assertIn("key 'memory+' is there twice",
+                      self.complaint("like = other\nmemory += 1G\nmemory += 2G"))
+        self.assertIn("unknown key 'like+'", self.complaint("like = other\nlike += b"))
+
+    def test_another_machine(self):
+        """For the kernel of the other record, unless what makes a kernel differs."""
+        self.parse(self.good, "other")
+        for more, built_as in (("", "other"), ("cpus = 1\nqemu = q\ncmdline += a", "other"),
+                               *((f"{line}\n", "x") for line in (
+                                   "config = x", "config += x", "image = b",
+                                   "arch = i386", "extmod = nosie"))):
+            with self.subTest(more=more):
+                self.assertEqual(self.parse(f"like = other\n{more}")["built_as"], built_as)
+
+    def test_frozen(self):
+        """Another value takes another record; the first one stays as it is."""
+        record = records.Record("x86_64")
+        with self.assertRaises(AttributeError):
+            record.cpus = "1"
+        other = record.but(cpus="1", modules=())
+        self.assertEqual((other.cpus, other.modules, other.name), ("1", (), "x86_64"))
+        self.assertNotEqual((record.cpus, record.modules), ("1", ()))
+        with self.assertRaises(AttributeError):
+            record.but(colour="red")
+        with self.assertRaises(AttributeError):
+            record.qemu.append("-S")
+
+    def test_machine_for_long_guests(self):
+        """Nothing of x86_64 is built twice for it."""
+        for tree in "linux", "linux-base":
+            record, other = (records.Record(name, tree) for name in ("x86_64", "x86_64-long"))
+            self.assertEqual((record.kernel, record.userland), (other.kernel, other.userland))
+            self.assertNotEqual((record.boot, record.cpus, record.qemu),
+                                (other.boot, other.cpus, other.qemu))
+
     def test_like_what_is_none(self):
         for name in "x", "nosuch":
             self.assertIn(f"like '{name}', which is no other record",

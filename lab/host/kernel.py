@@ -95,6 +95,7 @@ def build(record):
 
 def make(record):
     """Build unless nothing changed since the last time."""
+    record = records.Record(record.built_as, record.tree)
     if record.tree == "linux-base":
         steps.script("base-tree")
     extmod = records.INSIDE / record.extmod

@@ -2,7 +2,6 @@
 """The emulated machine: boot one kernel of the lab, watch its verdict channel."""
 
 import contextlib
-import copy
 import ctypes
 import fcntl
 import functools
@@ -70,21 +69,6 @@ def pack(record, folder, tests, files=(), overlay=None):
     write_plan(root, plan)
     write_initramfs(folder / "initramfs", *([overlay] if overlay else []), root)
     shutil.rmtree(root)
-
-
-def for_long(record):
-    """The same machine for guests that run for long: one CPU, no nested paging.
-
-    A Linux guest makes KVM patch its code while vCPUs run. A CPU that is emulated
-    beside another now and then goes on with the breakpoint that was there
-    meanwhile, for good; on the unpatched kernel, too. With nested paging the
-    emulated host dies of itself now and then. Of 25 runs of lab/demo with two CPUs
-    and nested paging one ended in a dead host, two in guests that went wrong.
-    """
-    record = copy.copy(record)
-    record.cpus = "1"
-    record.qemu = [word.replace("max,-erms", "max,-npt,-erms") for word in record.qemu]
-    return record
 
 
 @functools.lru_cache(maxsize=None)

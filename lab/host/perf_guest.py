@@ -55,8 +55,8 @@ def files(record, folder, plan):
 
 def boot(found, prefix, record, release, test, guest_files):
     """Boot a machine with QEMU of a release of Debian, and run a test in it."""
-    record = machine.for_long(record)
+    record = records.Record(f"{record.name}-long", record.tree)
     # With a periodic tick: a CPU whose one timer got lost did not wake up any more.
-    record.cmdline += " highres=off"
+    record = record.but(cmdline=f"{record.cmdline} highres=off")
     suite.boot(found, prefix, record, [test], files=guest_files, memory="3G",
                overlay=records.BUILD / "consumers" / release / "root")

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 import records
 import steps
 
-STATIC = ["-static", "-pthread", "-no-pie"]
+STATIC = ("-static", "-pthread", "-no-pie")
 READER = records.TOP / "kvm-stats"
 # What the selftests of the kernel are compiled with.
 SELFTEST = ["-std=gnu99", "-fno-stack-protector", "-fno-pie"]

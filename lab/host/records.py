@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The lab's records: what one kernel needs to be built and booted."""
 
+import copy
 import os
 import sys
 from pathlib import Path
@@ -23,7 +24,8 @@ PARTICULAR = base_file.FOLDER / "kernels"
 # them would take a quarter of the compiler's time.
 WITH_TYPES = "virt/kvm/kvm_main.o"
 
-# The keys of a record with what holds where it says nothing; None: it has to.
+# The keys of a record with what holds where it says nothing; None: it has to. With
+# "key += value" it says what comes after the value of the record that it is like.
 WORDS = {
     "like": "",                # another record, whose values hold instead
     "arch": None,              # as kbuild takes them
@@ -50,6 +52,9 @@ LISTS = {
     "used_by": "kernels bisect warnings record-debugfs",
 }
 DEFAULTS = WORDS | LISTS
+# What of it makes another kernel; a record that is like another one and has none of
+# these is another machine for the same kernel.
+BUILT = {"arch", "cross_compile", "image", "extmod", "config", "config+"}
 # Run guests; create VMs and vCPUs; the same without the selftests, which have no
 # library for the architecture; be compiled.
 LEVELS = ("guest", "vcpu", "own-tests", "build")
@@ -87,7 +92,7 @@ def path(name, folder=KERNELS):
 
 def parse(file):
     """All values of one record, with what it is like and the defaults."""
-    own = lines(file, DEFAULTS)
+    own = lines(file, {*DEFAULTS, *(f"{key}+" for key in DEFAULTS if key != "like")})
     like = {}
     if own.get("like"):
         if (own["like"] == file.stem
@@ -99,6 +104,13 @@ def parse(file):
             raise Invalid(f"{file.name}: {own['like']} is like another itself")
         like.setdefault("config", own["like"])
     values = {"config": file.stem, **like, **own}
+    for key in [key for key in own if key.endswith("+")]:
+        more = values.pop(key)
+        if key[:-1] in own or not like:
+            raise Invalid(f"{file.name}: '{key[:-1]} += ...' is for what the record that it "
+                          "is like says")
+        before = like.get(key[:-1], DEFAULTS[key[:-1]] or "")
+        values[key[:-1]] = f"{before} {more}".strip()
     for key, default in DEFAULTS.items():
         if values.setdefault(key, default) is None:
             raise Invalid(f"{file.name}: key '{key}' is missing")
@@ -114,38 +126,54 @@ def parse(file):
     if (values["level"] == "guest") == bool(values["reason"]):
         raise Invalid(f"{file.name}: a level below guest has a reason, "
                       "level guest has none")
+    values["built_as"] = own["like"] if like and not BUILT & own.keys() else file.stem
     return values
 
 
-class Record:
+class Frozen:
+    """What holds as long as it is there: another value takes another object."""
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"{name} does not change, but() makes another one")
+
+    def but(self, **changes):
+        """The same with other values."""
+        for name in changes:
+            if name not in vars(self):
+                raise AttributeError(f"there is no {name}")
+        other = copy.copy(self)
+        vars(other).update(changes)
+        return other
+
+
+class Record(Frozen):
     """One kernel of the lab: its record's values and where its files are."""
 
     def __init__(self, name, tree="linux", folder=KERNELS):
         """tree: a folder of build/BASE, linux has the series, linux-base nothing."""
-        self.path = path(name, folder)
-        for key, value in parse(self.path).items():
-            setattr(self, key, value.split() if key in LISTS else value)
-        if self.extmod and not (INSIDE / self.extmod).is_dir():
-            raise Invalid(f"{self.path.name}: no folder lab/inside/{self.extmod}")
-        self.name = name
-        self.tree = tree
-        self.fragments = [folder / f"{fragment}.config"
-                          for fragment in ("common", *self.config)]
-        for fragment in self.fragments:
+        file = path(name, folder)
+        values = {key: tuple(value.split()) if key in LISTS else value
+                  for key, value in parse(file).items()}
+        if values["extmod"] and not (INSIDE / values["extmod"]).is_dir():
+            raise Invalid(f"{file.name}: no folder lab/inside/{values['extmod']}")
+        fragments = [folder / f"{fragment}.config"
+                     for fragment in ("common", *values["config"])]
+        for fragment in fragments:
             if not fragment.is_file():
-                raise Invalid(f"{self.path.name}: no fragment {fragment.name}")
+                raise Invalid(f"{file.name}: no fragment {fragment.name}")
         # Where a base needs other options.
-        self.fragments += [fragment for fragment in (
-            PARTICULAR / fragment.name for fragment in self.fragments)
-            if fragment.is_file()]
-        self.srcarch = "x86" if self.arch in ("i386", "x86_64") else self.arch
-        suffix = tree.removeprefix("linux")
-        self.title = f"{name} ({suffix[1:]})" if suffix else name
-        self.source = OF_BASE / tree
-        self.kernel = OF_BASE / f"kernels{suffix}" / name
-        self.userland = OF_BASE / f"userland{suffix}" / (self.like or name)
-        self.boot = OF_BASE / f"boots{suffix}" / name
-        self.log = OF_BASE / "logs" / f"{name}{suffix}"
+        fragments += [fragment for fragment in (
+            PARTICULAR / fragment.name for fragment in fragments) if fragment.is_file()]
+        arch, suffix = values["arch"], tree.removeprefix("linux")
+        vars(self).update(
+            values, name=name, path=file, tree=tree, fragments=tuple(fragments),
+            srcarch="x86" if arch in ("i386", "x86_64") else arch,
+            title=f"{name} ({suffix[1:]})" if suffix else name,
+            source=OF_BASE / tree,
+            kernel=OF_BASE / f"kernels{suffix}" / values["built_as"],
+            userland=OF_BASE / f"userland{suffix}" / (values["like"] or name),
+            boot=OF_BASE / f"boots{suffix}" / name,
+            log=OF_BASE / "logs" / f"{name}{suffix}")
 
     def make(self, *targets):
         """A make of this kernel's source, built outside of it."""
