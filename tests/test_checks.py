@@ -4,11 +4,13 @@
 
 import contextlib
 import io
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 from unittest import mock
 
@@ -121,6 +123,21 @@ class All(unittest.TestCase):
         # Both at once.
         self.assertGreaterEqual(int(both[3]), max(int(one[3]), int(two[3])))
         self.assertLessEqual(int(both[3]), int(one[3]) + int(two[3]) + 1)
+
+    def test_longest_first(self):
+        """Of the last time; first of all what never ran. What fails is not remembered."""
+        begun = self.top / "begun"
+        for name, seconds in ("a", 0), ("b", 0.3), ("c", 0.6):
+            self.add(name, f"echo {name} >>{begun}; sleep {seconds}; echo PASS {name}; "
+                           "echo 1 passed, 0 failed")
+        # One at a time.
+        (self.top / "sitecustomize.py").write_text("import os\nos.cpu_count = lambda: 0\n")
+        with unittest.mock.patch.dict(os.environ, PYTHONPATH=str(self.top)):
+            self.run_all()
+            self.add("d", f"echo d >>{begun}; echo FAIL d; echo 0 passed, 1 failed; exit 1")
+            for _ in range(2):
+                self.run_all()
+        self.assertEqual(begun.read_text().split(), [*"abc", *"dcba", *"dcba"])
 
     def test_long_ones_when_named(self):
         self.add("one", "echo PASS one; echo 1 passed, 0 failed")

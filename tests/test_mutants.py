@@ -8,8 +8,10 @@ import importlib.util
 import io
 import sys
 import tempfile
+import types
 import unittest
 from pathlib import Path
+from unittest import mock
 
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "lab/host"))
@@ -79,6 +81,21 @@ class Apply(unittest.TestCase):
         for text in ("", "a; b;", "x; x;"):
             with self.subTest(text=text), self.assertRaises(records.Invalid):
                 mutants.apply(self.MUTANT, text)
+
+
+class Order(unittest.TestCase):
+    """Which test runs first."""
+
+    def test_order(self):
+        tests = [types.SimpleNamespace(name=name) for name in (
+            "slow", "new", "quick", "likely", "unload", "kmemleak")]
+        took = {"slow": 9.0, "quick": 1.0, "likely": 5.0, "unload": 3.0, "kmemleak": 2.0}
+        mutant = mutants.Mutant("a", "f", "x", "", first=("likely",))
+        with mock.patch.object(mutants.durations, "last",
+                               lambda _, __, name: took.get(name, float("inf"))):
+            self.assertEqual(
+                [test.name for test in mutants.in_order(tests, mutant, "x86_64")],
+                ["likely", "quick", "slow", "new", "unload", "kmemleak"])
 
 
 class Verdict(unittest.TestCase):

@@ -3,6 +3,8 @@
 """Which tests a kernel gets, and what is made of a boot."""
 
 import contextlib
+import importlib.machinery
+import importlib.util
 import io
 import subprocess
 import sys
@@ -38,6 +40,27 @@ class Selftests(unittest.TestCase):
         for config in "CONFIG_KASAN=y\n", "CONFIG_KCSAN=y\n":
             self.assertEqual(self.chosen(config), [
                 *everywhere, ["kvm_stats_stress", "-t", "60"]])
+
+
+class Order(unittest.TestCase):
+    """Which kernel is built first."""
+
+    def test_order(self):
+        loader = importlib.machinery.SourceFileLoader(
+            "kernels", str(records.TOP / "checks/kernels"))
+        kernels = importlib.util.module_from_spec(
+            importlib.util.spec_from_loader("kernels", loader))
+        loader.exec_module(kernels)
+
+        def order(took):
+            with mock.patch.object(suite.durations, "last",
+                                   lambda _, name: took.get(name, float("inf"))):
+                return sorted(("arm64", "mips", "mips64", "x86_64", "x86_64-kasan"),
+                              key=lambda name: kernels.place(records.Record(name)))
+
+        self.assertEqual(order({}), ["x86_64", "x86_64-kasan", "arm64", "mips", "mips64"])
+        self.assertEqual(order({"arm64": 3.0, "mips": 9.0, "x86_64": 1.0, "x86_64-kasan": 5.0}),
+                         ["x86_64", "mips", "x86_64-kasan", "arm64", "mips64"])
 
 
 class Boot:
@@ -145,6 +168,18 @@ class Run(unittest.TestCase):
     def test_base(self):
         self.assertEqual(self.run_on("x86_64", tree="linux-base")[1],
                          "lab/run --base x86_64 x")
+
+    def test_kept(self):
+        """How long a boot of all tests took, if it came to its end."""
+        for names, problem, kept in (((), None, [(1.0, "boots", "x86_64"),
+                                                 (0.5, "tests", "x86_64", "unload")]),
+                                     (("unload",), None, []), ((), "hangs", [])):
+            with self.subTest(names=names, problem=problem), \
+                    mock.patch.object(suite, "boot",
+                                      return_value=Boot(("unload", 0), problem=problem)), \
+                    mock.patch.object(suite.durations, "keep") as keep:
+                suite.run(results.Results(), records.Record("x86_64"), lambda _: None, names)
+                self.assertEqual([call[0] for call in keep.call_args_list], kept)
 
     def test_not_built(self):
         def build(record):

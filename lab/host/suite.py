@@ -5,6 +5,7 @@ import collections
 from pathlib import Path
 
 import completeness
+import durations
 import judge
 import kernel
 import machine
@@ -21,6 +22,9 @@ Test = collections.namedtuple("Test", "name argv judge")
 ARGUMENTS = {"kvm_stats_stress": ["-t", "60"]}
 NEEDS = {"kvm_stats_faults": ["CONFIG_FAULT_INJECTION_USERCOPY"],
          "kvm_stats_stress": ["CONFIG_KASAN", "CONFIG_KCSAN"]}
+
+# They look at what all others have left, so they run last, in this order.
+AT_THE_END = ("unload", "kmemleak")
 
 
 def selftests(record):
@@ -56,13 +60,13 @@ def tests(record):
     found += [Test("debugfs", ["with-vm", "debugfs-list"], debugfs),
               Test("completeness", ["descriptors"], members),
               Test("kvm-stats", ["sources", "next", "files"], tap)]
-    # Last, what all of them together have left. The lab's own module stays.
+    # The lab's own module stays.
     modules = [Path(module).stem.replace("-", "_") for module in record.modules
                if not module.startswith("extmod/")]
     if modules:
-        found.append(Test("unload", ["unload", *reversed(modules)], tap))
+        found.append(Test(AT_THE_END[0], ["unload", *reversed(modules)], tap))
     if kernel.options(*record.fragments).get("CONFIG_DEBUG_KMEMLEAK") == "y":
-        found.append(Test("kmemleak", ["kmemleak"], tap))
+        found.append(Test(AT_THE_END[1], ["kmemleak"], tap))
     return found
 
 
@@ -117,6 +121,7 @@ def boot(results, prefix, record, chosen, *, files=(), overlay=None,
                         *this.last_lines(), again=again())
         else:
             results.say(f"{prefix}/boot", True, f"{this.seconds:.1f} s in all")
+        return this
 
 
 def run(results, record, build=prepare, names=()):
@@ -134,5 +139,9 @@ def run(results, record, build=prepare, names=()):
         results.say(f"{record.name}/build", True,
                     f"compiled only  [{record.reason}]")
     else:
-        boot(results, record.name, record, chosen(record, names),
-             again=lambda *test: again("run", *(test or names)))
+        this = boot(results, record.name, record, chosen(record, names),
+                    again=lambda *test: again("run", *(test or names)))
+        if not names and not this.problem:
+            durations.keep(this.seconds, "boots", record.name)
+            for name, seconds in this.times.items():
+                durations.keep(seconds, "tests", record.name, name)
