@@ -15,14 +15,16 @@
  *
  * The library prints nothing, never ends the program, starts no thread, sets no
  * signal handler. A struct kvmstats must not be used by two threads at a time;
- * several of them may. Functions that return an int return 0, or a negative
+ * several of them may, each with one of its own. Functions that return an int return 0, or a negative
  * errno. It never talks to a VMM, so a VMM that hangs does not make it wait, and
  * no file that it keeps holds a VM: on kernels whose statistics files do hold
  * it, they are closed at the first sample after its process has ended or closed the
  * VM.
  *
- * What this header declares is not yet a stable ABI: the version of the shared
- * library changes with it.
+ * What is declared here stays as it is for as long as the shared library is
+ * libkvmstats.so.1. Structures whose memory is the library's (VMs, vCPUs, tables) may
+ * get more members at their ends: use them by pointers, do not copy them. Those whose
+ * memory is the caller's have room for what may come: begin with all zeros.
  */
 #ifndef KVMSTATS_H
 #define KVMSTATS_H
@@ -34,6 +36,10 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
 #endif
 
 /* Statistics of a VM, and those of each of its vCPUs */
@@ -368,6 +374,44 @@ int kvmstats_probe(unsigned int i, const struct kvmstats_options *options,
 int kvmstats_describe(struct kvmstats_table **vm, struct kvmstats_table **vcpu,
 		      char *why, size_t size);
 void kvmstats_free_table(struct kvmstats_table *table);
+
+/*
+ * The same without the structures, for languages that cannot use a header of C.
+ * Members of these are named as above; of what there is no member of, the answer is
+ * NULL or 0. Pointers are valid as long as the VM's is.
+ */
+int kvmstats_open_source(struct kvmstats **k, const char *source, const char *proc, bool wait);
+struct kvmstats_vm *kvmstats_next(const struct kvmstats_vm *vm);
+
+/* label, name, domain, uuid, vmm, machine, pod, container, cgroup */
+const char *kvmstats_vm_text(const struct kvmstats_vm *vm, const char *member);
+/* pid, number, started, vcpus, fresh, ended, ended_at, mixed, time, elapsed */
+uint64_t kvmstats_vm_number(const struct kvmstats_vm *vm, const char *member);
+const struct kvmstats_vcpu *kvmstats_vm_vcpu(const struct kvmstats_vm *vm, unsigned int i);
+/* id, tid, fresh */
+uint64_t kvmstats_vcpu_number(const struct kvmstats_vcpu *vcpu, const char *member);
+
+/* Since the sample before (last), or since it was first seen */
+const struct kvmstats_times *kvmstats_vm_times(const struct kvmstats_vm *vm, bool last);
+const struct kvmstats_times *kvmstats_vcpu_times(const struct kvmstats_vcpu *vcpu, bool last);
+uint64_t kvmstats_times_mode(const struct kvmstats_times *times, enum kvmstats_mode mode);
+uint64_t kvmstats_times_elapsed(const struct kvmstats_times *times);
+bool kvmstats_times_known(const struct kvmstats_times *times, enum kvmstats_mode mode);
+
+/* For kvmstats_value(): as they are, or totals. Of scope KVMSTATS_VCPU: of all vCPUs */
+const void *kvmstats_vm_values(const struct kvmstats_vm *vm, enum kvmstats_scope scope,
+			       bool total);
+const void *kvmstats_vcpu_values(const struct kvmstats_vcpu *vcpu, bool total);
+
+/* Statistic number i, NULL after the last */
+const struct kvmstats_desc *kvmstats_desc(const struct kvmstats_table *table, unsigned int i);
+const char *kvmstats_desc_name(const struct kvmstats_desc *desc);
+/* type, unit, base, exponent, size, offset, bucket_size */
+int64_t kvmstats_desc_number(const struct kvmstats_desc *desc, const char *member);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The kernel's interfaces that are used here, whatever kernel headers there are
  * to build with: Documentation/virt/kvm/stats.rst of this series for KVM_STATS_*,

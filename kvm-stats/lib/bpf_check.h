@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Is what the BPF program copies what the kernel's descriptors describe? Type
  * information is not always that of the code that runs, and wrong values look

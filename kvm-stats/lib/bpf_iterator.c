@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,28 +25,51 @@ struct bpf_iterator {
 	size_t records_room;
 };
 
-/* libbpf's first complaint says most; a library does not print. */
-static __thread char complaint[128];
+/*
+ * libbpf's first complaint says most; a library does not print. There is one function
+ * for all threads of the process: it is set once, for good, and what is not for this
+ * library goes to the one that was there before.
+ */
+static __thread char *complaint;
+static libbpf_print_fn_t print_before;
 
+__attribute__((format(printf, 2, 0)))
 static int keep_complaint(enum libbpf_print_level level, const char *format,
 			  va_list args)
 {
+	if (!complaint)
+		return print_before ? print_before(level, format, args) : 0;
 	if (level == LIBBPF_WARN && !*complaint) {
-		vsnprintf(complaint, sizeof(complaint), format, args);
+		vsnprintf(complaint, COMPLAINT_SIZE, format, args);
 		complaint[strcspn(complaint, "\n")] = '\0';
 	}
 	return 0;
 }
 
+static void set_print(void)
+{
+	print_before = libbpf_set_print(keep_complaint);
+}
+
+void bpf_complaints(char *text)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, set_print);
+	if (text)
+		*text = '\0';
+	complaint = text;
+}
+
 int bpf_iterator_open(struct bpf_iterator **opened,
 		      const struct bpf_layout *layout, char *why, size_t size)
 {
-	libbpf_print_fn_t print = libbpf_set_print(keep_complaint);
 	struct bpf_iterator *iterator = calloc(1, sizeof(*iterator));
+	char said[COMPLAINT_SIZE];
 	const char *what = "allocating";
 	int error = -ENOMEM;
 
-	*complaint = '\0';
+	bpf_complaints(said);
 	if (!iterator)
 		goto fail;
 	what = "opening the BPF program";
@@ -66,13 +90,13 @@ int bpf_iterator_open(struct bpf_iterator **opened,
 		goto fail;
 	}
 	*opened = iterator;
-	libbpf_set_print(print);
+	bpf_complaints(NULL);
 	return 0;
 
 fail:
 	snprintf(why, size, "%s: %s%s%s%s", what, strerror(-error),
-		 *complaint ? " (" : "", complaint, *complaint ? ")" : "");
-	libbpf_set_print(print);
+		 *said ? " (" : "", said, *said ? ")" : "");
+	bpf_complaints(NULL);
 	bpf_iterator_close(iterator);
 	return error;
 }

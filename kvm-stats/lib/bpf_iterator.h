@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The statistics of all VMs and vCPUs of the caller's PID namespace, by a BPF
  * iterator over the open files of all processes: no VMM has to help, and no
@@ -13,6 +13,13 @@
 #include "bpf/record.h"
 
 struct bpf_iterator;
+
+/*
+ * From now on libbpf's first complaint in this thread goes to text, which has room for
+ * COMPLAINT_SIZE bytes; NULL: as before.
+ */
+#define COMPLAINT_SIZE 128
+void bpf_complaints(char *text);
 
 /*
  * Load the program for this layout. Returns 0, or a negative errno and the

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <bpf/btf.h>
 
+#include "bpf_iterator.h"
 #include "bpf_layout.h"
 
 #define VMLINUX "/sys/kernel/btf/vmlinux"
@@ -198,7 +199,7 @@ static int find(const struct types *types, struct bpf_kvm_types *found)
 		make_table(types, "kvm_vcpu_stat", &found->vcpu);
 }
 
-int bpf_types_find(struct bpf_kvm_types *found, char *why, size_t size)
+static int find_all(struct bpf_kvm_types *found, char *why, size_t size)
 {
 	struct types types = { .why = why, .why_size = size };
 	int error;
@@ -222,6 +223,18 @@ int bpf_types_find(struct bpf_kvm_types *found, char *why, size_t size)
 		bpf_types_free(found);
 	btf__free(types.kvm);
 	btf__free(types.vmlinux);
+	return error;
+}
+
+int bpf_types_find(struct bpf_kvm_types *found, char *why, size_t size)
+{
+	char said[COMPLAINT_SIZE];
+	int error;
+
+	/* We have words of our own for what libbpf says. */
+	bpf_complaints(said);
+	error = find_all(found, why, size);
+	bpf_complaints(NULL);
 	return error;
 }
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Where the running kernel has the statistics of a VM and a vCPU: from its type
  * information (BTF), which every user may read.

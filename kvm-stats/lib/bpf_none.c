@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /* What is there instead of the source "bpf" where it could not be built. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What of this process and its host decides what a source can see: read from
  * /proc and /sys, where every user may look. Nothing here is public.

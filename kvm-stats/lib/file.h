@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The format of a statistics file. Descriptors are the same in all files of one
  * kind, so they are read once, and from every other file only the header, to see

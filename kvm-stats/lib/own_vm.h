@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A VM of the program's own, with one vCPU, thrown away after use: every
  * process may open the statistics of its own VMs, so their descriptors say what

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Statistics files, however they were come by: what their sources share. */
 #ifndef KVMSTATS_READER_H
 #define KVMSTATS_READER_H

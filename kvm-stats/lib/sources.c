@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The sources, best first. The kernel's own list asks for the least rights and
  * shows the most; borrowing files needs to look into every process.
