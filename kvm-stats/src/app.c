@@ -233,7 +233,7 @@ bool app_selects(char **words, int n, const struct kvmstats_vm *vm)
 	return any;
 }
 
-void app_check_selectors(const struct kvmstats *k, char **words, int n)
+void app_check_selectors(const struct kvmstats_vm *first, char **words, int n)
 {
 	const struct kvmstats_vm *vm;
 	enum field field;
@@ -242,7 +242,7 @@ void app_check_selectors(const struct kvmstats *k, char **words, int n)
 	for (; n > 0; n--, words++) {
 		wrong = text_bad_glob(pattern_of(*words, &field));
 		/* but a VM may be called so */
-		for (vm = kvmstats_first(k); vm && wrong; vm = vm->next) {
+		for (vm = first; vm && wrong; vm = vm->next) {
 			if (app_selects(words, 1, vm))
 				wrong = NULL;
 		}
@@ -295,14 +295,15 @@ uint64_t app_wall(uint64_t monotonic)
 	return read_clock(CLOCK_REALTIME) - (app_now() - monotonic);
 }
 
-void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval)
+void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval,
+	      const volatile sig_atomic_t *end)
 {
 	uint64_t now = app_now();
 
 	*next += interval;
 	if (*next <= now)
 		*next += (now - *next) / interval * interval + interval;
-	for (; now < *next; now = app_now()) {
+	for (; now < *next && !(end && *end); now = app_now()) {
 		/* a second at most: a signal may come just before */
 		const uint64_t left = *next - now < SECOND ? *next - now : SECOND - 1;
 

@@ -3,6 +3,8 @@
 #ifndef APP_H
 #define APP_H
 
+#include <signal.h>
+
 #include "kvmstats.h"
 #include "out.h"
 #include "text.h"
@@ -23,6 +25,9 @@ struct settings {
 	const char *sort;	/* title of a column, NULL: the usual one */
 	bool reverse;
 	const char *file;	/* to write to instead of standard output, or NULL */
+	const char *from;	/* a recording to read instead of this host, or NULL */
+	uint64_t at;		/* in it, nanoseconds since 1970; 0: not said */
+	uint64_t max_size;	/* of a recording, bytes */
 	char **words;		/* arguments after the command */
 	int nr_words;
 };
@@ -32,6 +37,7 @@ int command_top(const struct settings *settings);
 int command_list(const struct settings *settings);
 int command_show(const struct settings *settings);
 int command_log(const struct settings *settings);
+int command_record(const struct settings *settings);
 int command_describe(const struct settings *settings);
 int command_doctor(const struct settings *settings);
 
@@ -56,8 +62,8 @@ int app_status(const struct kvmstats *k, unsigned int shown, bool selected);
 /* Write everything out. Ends the program with a message if it cannot be. */
 void app_flush(void);
 
-/* Ends the program with status 2 if one of them is no selector. */
-void app_check_selectors(const struct kvmstats *k, char **words, int n);
+/* Ends the program with status 2 if one of them is no selector, of these VMs or others. */
+void app_check_selectors(const struct kvmstats_vm *first, char **words, int n);
 
 /* Does one of the words select this VM? No words select all. */
 bool app_selects(char **words, int n, const struct kvmstats_vm *vm);
@@ -71,10 +77,11 @@ const char *app_label(const struct kvmstats_vm *vm, char *buf);
 void app_selector(const struct kvmstats_vm *vm, char *buf);
 
 /*
- * Sleep until the time of the next interval; skips those that have passed. Stops the
- * program when it is asked to (SIGTSTP).
+ * Sleep until the time of the next interval, or until a signal handler sets *end;
+ * skips those that have passed. Stops the program when it is asked to (SIGTSTP).
  */
-void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval);
+void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval,
+	      const volatile sig_atomic_t *end);
 
 /* For those that wait in another way. A program that is stopped holds no VM. */
 bool app_stop_asked(void);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "app.h"
 #include "columns.h"
@@ -19,6 +20,8 @@
 #define TAKES_INTERVAL	8
 #define TAKES_SORT	16
 #define TAKES_FILE	32
+#define TAKES_FROM	64
+#define TAKES_SIZE	128
 
 static const struct command {
 	const char *name;
@@ -26,14 +29,16 @@ static const struct command {
 	unsigned int takes;
 	const char *arguments, *what;
 } commands[] = {
-	{ "top", command_top, TAKES_INTERVAL | TAKES_SORT,
+	{ "top", command_top, TAKES_INTERVAL | TAKES_SORT | TAKES_FROM,
 	  "[SELECTOR]...", "watch the VMs of this host (also without a command)" },
-	{ "list", command_list, TAKES_OUTPUT,
+	{ "list", command_list, TAKES_OUTPUT | TAKES_FROM,
 	  "[SELECTOR]...", "who is who" },
-	{ "show", command_show, TAKES_OUTPUT | TAKES_ZEROS | TAKES_VCPUS,
+	{ "show", command_show, TAKES_OUTPUT | TAKES_ZEROS | TAKES_VCPUS | TAKES_FROM,
 	  "SELECTOR [STATISTIC]...", "the values of VMs, sums over their vCPUs" },
-	{ "log", command_log, TAKES_OUTPUT | TAKES_INTERVAL | TAKES_FILE,
+	{ "log", command_log, TAKES_OUTPUT | TAKES_INTERVAL | TAKES_FILE | TAKES_FROM,
 	  "[SELECTOR]...", "one line per VM and interval, for programs" },
+	{ "record", command_record, TAKES_INTERVAL | TAKES_SIZE,
+	  "FILE", "all of it, for --from; every 10 seconds by default" },
 	{ "describe", command_describe, TAKES_OUTPUT,
 	  "[STATISTIC]...", "the statistics of this kernel, and what they count" },
 	{ "doctor", command_doctor, TAKES_OUTPUT,
@@ -58,6 +63,9 @@ static void usage(FILE *f)
 	      "  -f, --file FILE       append to it, and open it again at SIGHUP (log)\n"
 	      "  -s, --sort COLUMN     by which to sort, RUN by default (top)\n"
 	      "  -r, --reverse         the smallest first (top)\n"
+	      "      --from FILE       what was recorded there (top, list, show, log)\n"
+	      "      --at TIME         in it: 2026-11-22T03:00, local time, or with a Z\n"
+	      "      --max-size SIZE   of a recording: 512M by default (record)\n"
 	      "  -z, --zeros           do not leave out values that are 0 (show)\n"
 	      "  -v, --vcpus           each vCPU, not only their sum (show)\n"
 	      "  -h, --help            this text\n"
@@ -100,6 +108,53 @@ static unsigned long parse_count(const char *text)
 	    !strtoul(text, NULL, 10))
 		errx(STATUS_USAGE, "invalid count '%s': 1 to 999999999 samples", text);
 	return strtoul(text, NULL, 10);
+}
+
+/* Those without a letter */
+enum { OPTION_FROM = 256, OPTION_AT, OPTION_MAX_SIZE };
+
+static uint64_t parse_time(const char *text)
+{
+	static const char * const formats[] = {
+		"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S",
+		"%Y-%m-%d %H:%M", "%Y-%m-%d",
+	};
+	const char *end = NULL;
+	struct tm tm;
+	time_t t = -1;
+	size_t i;
+
+	for (i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
+		memset(&tm, 0, sizeof(tm));
+		tm.tm_isdst = -1;
+		end = strptime(text, formats[i], &tm);
+		if (end && (!*end || !strcmp(end, "Z")))
+			break;
+		end = NULL;
+	}
+	if (end)
+		t = *end ? timegm(&tm) : mktime(&tm);
+	if (t <= 0)
+		errx(STATUS_USAGE, "invalid time '%s': as 2026-11-22T03:00", text);
+	return t * 1000000000ULL;
+}
+
+static uint64_t parse_size(const char *text)
+{
+	const size_t digits = strspn(text, "0123456789");
+	uint64_t n = digits && digits < 10 ? strtoull(text, NULL, 10) : 0;
+
+	if (!strcmp(text + digits, "G"))
+		n <<= 30;
+	else if (!strcmp(text + digits, "M"))
+		n <<= 20;
+	else if (!strcmp(text + digits, "K"))
+		n <<= 10;
+	else if (text[digits])
+		n = 0;
+	if (n < 64 << 10 || n > 1ULL << 40)
+		errx(STATUS_USAGE, "invalid size '%s': 64K to 1024G", text);
+	return n;
 }
 
 static void check_column(const char *title)
@@ -159,6 +214,9 @@ int main(int argc, char **argv)
 		{ "file", required_argument, NULL, 'f' },
 		{ "sort", required_argument, NULL, 's' },
 		{ "reverse", no_argument, NULL, 'r' },
+		{ "from", required_argument, NULL, OPTION_FROM },
+		{ "at", required_argument, NULL, OPTION_AT },
+		{ "max-size", required_argument, NULL, OPTION_MAX_SIZE },
 		{ "zeros", no_argument, NULL, 'z' },
 		{ "vcpus", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, 'h' },
@@ -167,7 +225,8 @@ int main(int argc, char **argv)
 	};
 	struct settings settings = { .interval = 1000000000 };
 	const struct command *command = commands;
-	const char *format = NULL, *delay = NULL, *count = NULL;
+	const char *format = NULL, *delay = NULL, *count = NULL, *at = NULL;
+	const char *max_size = NULL;
 	int (*run)(int argc, char **argv);
 	int c;
 
@@ -194,6 +253,15 @@ int main(int argc, char **argv)
 			break;
 		case 'f':
 			settings.file = optarg;
+			break;
+		case OPTION_FROM:
+			settings.from = optarg;
+			break;
+		case OPTION_AT:
+			at = optarg;
+			break;
+		case OPTION_MAX_SIZE:
+			max_size = optarg;
 			break;
 		case 's':
 			settings.sort = optarg;
@@ -244,6 +312,19 @@ int main(int argc, char **argv)
 		may(command, TAKES_INTERVAL, "--count");
 		settings.count = parse_count(count);
 	}
+	if (settings.from)
+		may(command, TAKES_FROM, "--from");
+	if (at) {
+		may(command, TAKES_FROM, "--at");
+		if (!settings.from)
+			errx(STATUS_USAGE, "--at needs --from");
+		settings.at = parse_time(at);
+	}
+	if (max_size)
+		may(command, TAKES_SIZE, "--max-size");
+	settings.max_size = parse_size(max_size ? max_size : "512M");
+	if (command->run == command_record && !delay)
+		settings.interval = 10000000000;
 	if (settings.file)
 		may(command, TAKES_FILE, "--file");
 	if (settings.sort) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <stdio.h>
 
-#include "app.h"
+#include "feed.h"
 
 static const struct out_column columns[] = {
 	{ "NAME", "name", false },
@@ -27,40 +27,39 @@ static void text_or_none(struct out *out, const char *text)
 }
 
 /* For the completion of command lines, and scripts */
-static int list_selectors(const struct settings *settings, struct kvmstats *k)
+static int list_selectors(const struct settings *settings, struct feed *f)
 {
 	const struct kvmstats_vm *vm;
 	char selector[SELECTOR_SIZE];
 	unsigned int shown = 0;
 	int status;
 
-	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+	for (vm = feed_first(f); vm; vm = vm->next) {
 		if (!app_selects(settings->words, settings->nr_words, vm))
 			continue;
 		shown++;
 		app_selector(vm, selector);
 		puts(selector);
 	}
-	status = app_status(k, shown, settings->nr_words);
-	kvmstats_close(k);
+	status = feed_status(f, shown, settings->nr_words);
+	feed_close(f);
 	return status;
 }
 
 int command_list(const struct settings *settings)
 {
-	struct kvmstats *k;
+	struct feed f;
 	const struct kvmstats_vm *vm;
 	unsigned int shown = 0;
 	char label[LABEL_SIZE];
 	struct out *out;
 	int status;
 
-	k = app_open();
-	app_check_selectors(k, settings->words, settings->nr_words);
+	feed_open(&f, settings, FEED_LAST, false, settings->nr_words);
 	if (settings->format == OUT_SELECTORS)
-		return list_selectors(settings, k);
+		return list_selectors(settings, &f);
 	out = out_open(settings->format, columns);
-	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+	for (vm = feed_first(&f); vm; vm = vm->next) {
 		if (!app_selects(settings->words, settings->nr_words, vm))
 			continue;
 		shown++;
@@ -77,11 +76,11 @@ int command_list(const struct settings *settings)
 		text_or_none(out, vm->who.pod);
 		text_or_none(out, vm->who.container);
 		text_or_none(out, vm->who.cgroup);
-		out_text(out, kvmstats_source(k));
+		out_text(out, feed_source(&f));
 	}
 	if (shown || settings->format != OUT_TABLE)
 		out_close(out);
-	status = app_status(k, shown, settings->nr_words);
-	kvmstats_close(k);
+	status = feed_status(&f, shown, settings->nr_words);
+	feed_close(&f);
 	return status;
 }

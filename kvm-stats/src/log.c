@@ -10,6 +10,7 @@
 
 #include "app.h"
 #include "columns.h"
+#include "feed.h"
 #include "text.h"
 
 /* Before the columns of "top" that have a key, and after them */
@@ -57,7 +58,7 @@ static void put_column(struct out *out, const struct column *column,
 	out_number(out, text);
 }
 
-static void put_vm(struct out *out, const char *now, const struct kvmstats *k,
+static void put_vm(struct out *out, const char *now, const struct feed *f,
 		   const struct kvmstats_vm *vm)
 {
 	const struct item item = item_vm(vm);
@@ -85,7 +86,7 @@ static void put_vm(struct out *out, const char *now, const struct kvmstats *k,
 			put_column(out, &columns[i], &item);
 	}
 	out_bool(out, vm->ended);
-	out_text(out, kvmstats_source(k));
+	out_text(out, feed_source(f));
 }
 
 static volatile sig_atomic_t reopen_asked;
@@ -137,19 +138,6 @@ static void time_text(uint64_t time, char *buf, size_t size)
 	snprintf(buf + n, size - n, ".%03uZ", (unsigned int)(time % SECOND / 1000000));
 }
 
-/* All rows of a sample have one time: that of its last VM. */
-static uint64_t sample_time(const struct kvmstats *k)
-{
-	const struct kvmstats_vm *vm;
-	uint64_t time = 0;
-
-	for (vm = kvmstats_first(k); vm; vm = vm->next) {
-		if (time < vm->time)
-			time = vm->time;
-	}
-	return time;
-}
-
 int command_log(const struct settings *settings)
 {
 	enum out_format format = settings->format;
@@ -157,13 +145,12 @@ int command_log(const struct settings *settings)
 	unsigned int shown = 0, unread = 0;
 	const struct kvmstats_vm *vm;
 	unsigned long round = 0;
-	struct kvmstats *k;
+	struct feed f;
 	struct out *out;
 	uint64_t next;
 	char now[32];
 
-	k = app_open_waiting(!settings->count);
-	app_check_selectors(k, settings->words, settings->nr_words);
+	feed_open(&f, settings, FEED_FIRST, !settings->count, settings->nr_words);
 	if (format == OUT_CSV && (settings->file ? !open_file(settings->file) : is_begun()))
 		format = OUT_CSV_MORE;
 	else if (settings->file)
@@ -174,31 +161,33 @@ int command_log(const struct settings *settings)
 	app_flush();
 	next = app_now();
 	do {
-		app_wait(k, &next, settings->interval);
+		if (f.k)
+			app_wait(f.k, &next, settings->interval, NULL);
 		if (reopen_asked) {
 			reopen_asked = 0;
 			if (settings->file && open_file(settings->file) &&
 			    settings->format == OUT_CSV)
 				out_keys(out);
 		}
-		app_sample(k);
-		unread |= kvmstats_unread(k, NULL);
-		time_text(app_wall(sample_time(k)), now, sizeof(now));
-		for (vm = kvmstats_first(k); vm; vm = vm->next) {
+		if (!feed_next(&f))
+			break;
+		unread |= feed_unread(&f, NULL);
+		time_text(feed_time(&f), now, sizeof(now));
+		for (vm = feed_first(&f); vm; vm = vm->next) {
 			if (!app_selects(settings->words, settings->nr_words, vm))
 				continue;
 			shown++;
-			put_vm(out, now, k, vm);
+			put_vm(out, now, &f, vm);
 		}
 		app_flush();
 	} while (++round != settings->count);
 	out_close(out);
 	if (!shown || unread) {
-		const int status = app_status(k, shown, settings->nr_words);
+		const int status = feed_status(&f, shown, settings->nr_words);
 
-		kvmstats_close(k);
+		feed_close(&f);
 		return shown ? STATUS_PART : status;
 	}
-	kvmstats_close(k);
+	feed_close(&f);
 	return STATUS_OK;
 }

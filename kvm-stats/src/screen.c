@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "columns.h"
@@ -12,7 +13,7 @@
 
 struct screen {
 	struct view *view;
-	struct kvmstats *k;
+	struct feed *f;
 	unsigned int first;	/* line that is shown on top */
 	bool paused, help, typing;
 	char typed[sizeof(((struct view *)0)->filter)];
@@ -25,6 +26,7 @@ static const char * const keys[] = {
 	"s, S, r                sort by the next column, the one before; reverse",
 	"/                      show only names with this in them, or a pattern: web*",
 	"p, space               pause, and go on",
+	"[ ] { }                in a recording: a sample back, on; ten minutes",
 	"h, ?                   this; any key leaves it",
 	"q                      quit",
 	"",
@@ -116,12 +118,21 @@ static void draw_help(void)
 	}
 }
 
+/* When this was, by the clock of whoever looks at it */
+static void recorded(const struct feed *f, char *buf, size_t size)
+{
+	const time_t seconds = feed_time(f) / SECOND;
+
+	strftime(buf, size, "%Y-%m-%d %H:%M:%S ", localtime(&seconds));
+}
+
 static void draw(struct screen *s)
 {
 	struct view *view = s->view;
 	const unsigned int head = head_lines(view);
 	char line[512], filter[TEXT_SHOWN(sizeof(view->filter))];
 	unsigned int i, unread;
+	char time[40] = "";
 	const char *why;
 
 	erase();
@@ -132,7 +143,9 @@ static void draw(struct screen *s)
 	}
 	keep_in_sight(s);
 	text_shown(view->filter, filter, sizeof(filter));
-	snprintf(line, sizeof(line), "%s%s%s%s", s->paused ? "PAUSED " : "", view->head,
+	if (s->f->rec)
+		recorded(s->f, time, sizeof(time));
+	snprintf(line, sizeof(line), "%s%s%s%s%s", time, s->paused ? "PAUSED " : "", view->head,
 		 *filter ? ", filter " : "", filter);
 	put_line(0, line, false);
 	put_line(1, view->second, false);
@@ -149,12 +162,12 @@ static void draw(struct screen *s)
 			mvchgat(head + i, shown->heat_at, shown->heat_width,
 				A_BOLD | (selected ? A_REVERSE : 0), shown->heat, NULL);
 	}
-	unread = kvmstats_unread(s->k, &why);
+	unread = feed_unread(s->f, &why);
 	if (s->typing)
 		snprintf(line, sizeof(line), "filter: %s_",
 			 (text_shown(s->typed, filter, sizeof(filter)), filter));
-	else if (*kvmstats_problem(s->k))
-		snprintf(line, sizeof(line), "%s", kvmstats_problem(s->k));
+	else if (*feed_problem(s->f))
+		snprintf(line, sizeof(line), "%s", feed_problem(s->f));
 	else if (unread)
 		snprintf(line, sizeof(line), "%u not read: %s", unread, why);
 	else if (!view->count && view->level == VIEW_HOST)
@@ -162,7 +175,8 @@ static void draw(struct screen *s)
 			 *view->filter ? " of this name" : "");
 	else
 		snprintf(line, sizeof(line),
-			 "q quit  h help  s sort  r reverse  / filter  p pause  Enter into  Esc out");
+			 "q quit  h help  s sort  r reverse  / filter  p %s  Enter into  Esc out%s",
+			 s->paused ? "go on" : "pause", s->f->rec ? "  [ ] time" : "");
 	put_line(LINES - 1, line, false);
 	refresh();
 }
@@ -171,7 +185,7 @@ static void make(struct screen *s)
 {
 	enum view_level level = s->view->level;
 
-	view_make(s->view, s->k, COLS);
+	view_make(s->view, s->f, COLS);
 	if (level != s->view->level)
 		s->first = 0;
 }
@@ -209,6 +223,17 @@ static void choose(struct screen *s, long step)
 		s->first = to;
 	else
 		view_choose(s->view, to);
+}
+
+#define TEN_MINUTES	(600 * (int64_t)SECOND)
+
+static void go(struct screen *s, int64_t nanoseconds)
+{
+	const uint64_t now = feed_time(s->f);
+
+	if (s->f->rec)
+		feed_go(s->f, nanoseconds < 0 && now < (uint64_t)-nanoseconds ? 0 :
+			      now + nanoseconds);
 }
 
 static bool press(struct screen *s, int key)
@@ -255,6 +280,15 @@ static bool press(struct screen *s, int key)
 	case KEY_NPAGE:
 		choose(s, visible(s->view));
 		break;
+	case '[':
+	case ']':
+		if (s->f->rec)
+			feed_step(s->f, key == '[' ? -1 : 1);
+		break;
+	case '{':
+	case '}':
+		go(s, key == '{' ? -TEN_MINUTES : TEN_MINUTES);
+		break;
 	case KEY_HOME:
 		choose(s, -(long)s->view->count);
 		break;
@@ -295,7 +329,7 @@ static bool wait_keys(struct screen *s, uint64_t until)
 		key = getch();
 		if (app_stop_asked()) {
 			endwin();
-			app_stop(s->k);
+			app_stop(s->f->k);
 			draw(s);
 		}
 		if (key == ERR) {
@@ -312,10 +346,10 @@ static bool wait_keys(struct screen *s, uint64_t until)
 	return false;
 }
 
-bool screen_run(struct view *view, struct kvmstats *k)
+bool screen_run(struct view *view, struct feed *f)
 {
 	const struct settings *settings = view->settings;
-	struct screen s = { .view = view, .k = k };
+	struct screen s = { .view = view, .f = f, .paused = f->rec };
 	unsigned long round = 0;
 	uint64_t until;
 
@@ -331,8 +365,8 @@ bool screen_run(struct view *view, struct kvmstats *k)
 		if (wait_keys(&s, until))
 			break;
 		/* an error stays on the screen, it may pass */
-		if (!s.paused)
-			kvmstats_sample(k);
+		if (!s.paused && !feed_try(f))
+			s.paused = true;
 	} while (!settings->count || ++round < settings->count);
 	endwin();
 	return true;

@@ -9,9 +9,9 @@
  * terminal, or one that cannot move its cursor; nothing was done.
  */
 #ifdef HAVE_NCURSES
-bool screen_run(struct view *view, struct kvmstats *k);
+bool screen_run(struct view *view, struct feed *f);
 #else
-static inline bool screen_run(struct view *view, struct kvmstats *k)
+static inline bool screen_run(struct view *view, struct feed *f)
 {
 	return false;
 }

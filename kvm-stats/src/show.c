@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "app.h"
+#include "feed.h"
 #include "text.h"
 
 static const struct out_column columns[] = {
@@ -96,15 +96,15 @@ static void put_values(struct view *view, const struct kvmstats_table *table,
 	}
 }
 
-static void put_vm(struct view *view, const struct kvmstats *k,
+static void put_vm(struct view *view, const struct feed *f,
 		   const struct kvmstats_vm *vm)
 {
-	const struct kvmstats_table *vcpu = kvmstats_table(k, KVMSTATS_VCPU);
+	const struct kvmstats_table *vcpu = feed_table(f, KVMSTATS_VCPU);
 	unsigned int i;
 
 	app_label(vm, view->label);
 	snprintf(view->scope, sizeof(view->scope), "vm");
-	put_values(view, kvmstats_table(k, KVMSTATS_VM), vm->values);
+	put_values(view, feed_table(f, KVMSTATS_VM), vm->values);
 	snprintf(view->scope, sizeof(view->scope), "vcpus");
 	put_values(view, vcpu, vm->vcpu_sum);
 	for (i = 0; view->settings->vcpus && i < vm->vcpus; i++) {
@@ -118,7 +118,7 @@ int command_show(const struct settings *settings)
 	struct view view = { .settings = settings };
 	const struct kvmstats_vm *vm;
 	unsigned int shown = 0;
-	struct kvmstats *k;
+	struct feed f;
 	const char *wrong;
 	int i, status;
 
@@ -129,14 +129,13 @@ int command_show(const struct settings *settings)
 		if (wrong)
 			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->words[i], wrong);
 	}
-	k = app_open();
-	app_check_selectors(k, settings->words, 1);
+	feed_open(&f, settings, FEED_LAST, false, 1);
 	view.out = out_open(settings->format, columns);
-	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+	for (vm = feed_first(&f); vm; vm = vm->next) {
 		if (!app_selects(settings->words, 1, vm))
 			continue;
 		shown++;
-		put_vm(&view, k, vm);
+		put_vm(&view, &f, vm);
 	}
 	if (view.rows || settings->format != OUT_TABLE)
 		out_close(view.out);
@@ -147,8 +146,8 @@ int command_show(const struct settings *settings)
 	} else {
 		if (shown && !view.rows)
 			warnx("all values are 0 (-z shows them)");
-		status = app_status(k, shown, true);
+		status = feed_status(&f, shown, true);
 	}
-	kvmstats_close(k);
+	feed_close(&f);
 	return status;
 }

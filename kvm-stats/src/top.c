@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "app.h"
+#include "feed.h"
 #include "screen.h"
 #include "view.h"
 
@@ -22,17 +22,17 @@ int command_top(const struct settings *settings)
 {
 	unsigned long round = 0, count = settings->count;
 	unsigned int shown = 0;
-	struct kvmstats *k;
+	struct feed f;
 	struct view view;
 	uint64_t next;
 	int status;
 
-	k = app_open();
-	app_check_selectors(k, settings->words, settings->nr_words);
+	feed_open(&f, settings, isatty(STDOUT_FILENO) ? FEED_FIRST : FEED_LAST, false,
+		  settings->nr_words);
 	view_init(&view, settings);
-	if (screen_run(&view, k)) {
+	if (screen_run(&view, &f)) {
 		view_free(&view);
-		kvmstats_close(k);
+		feed_close(&f);
 		return STATUS_OK;
 	}
 	/* what reads a pipe waits for its end */
@@ -40,14 +40,17 @@ int command_top(const struct settings *settings)
 		count = 1;
 	next = app_now();
 	do {
-		app_wait(k, &next, settings->interval);
-		app_sample(k);
-		view_make(&view, k, 0);
+		if (f.k)
+			app_wait(f.k, &next, settings->interval, NULL);
+		/* of a recording, the sample that one is at is the first */
+		if ((f.k || round) && !feed_next(&f))
+			break;
+		view_make(&view, &f, 0);
 		print(&view);
 		shown += view.vms;
 	} while (++round != count);
-	status = app_status(k, shown, settings->nr_words);
+	status = feed_status(&f, shown, settings->nr_words);
 	view_free(&view);
-	kvmstats_close(k);
+	feed_close(&f);
 	return status;
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "columns.h"
-#include "host.h"
 #include "text.h"
 #include "view.h"
 
@@ -265,10 +264,10 @@ static void make_lines(struct view *view, const struct item *items, unsigned int
 }
 
 /* Is the host too small for its guests? */
-static char *host_line(const struct item *sums)
+static char *host_line(const struct feed *f, const struct item *sums)
 {
 	const struct kvmstats_times *times = &sums->activity->times;
-	const struct host host = host_now();
+	const struct host host = feed_host(f);
 	char run[TEXT_SIZE] = "-", ready[TEXT_SIZE] = "-", share[TEXT_SIZE] = "-";
 	unsigned int load = host.load;
 
@@ -286,7 +285,7 @@ static char *host_line(const struct item *sums)
 		      load % 100);
 }
 
-static void make_host(struct view *view, const struct kvmstats *k, unsigned int width)
+static void make_host(struct view *view, const struct feed *f, unsigned int width)
 {
 	struct kvmstats_activity activity = { 0 };
 	struct item sums = { .activity = &activity };
@@ -295,11 +294,11 @@ static void make_host(struct view *view, const struct kvmstats *k, unsigned int 
 	struct item *items;
 	char by[64];
 
-	for (vm = kvmstats_first(k); vm; vm = vm->next)
+	for (vm = feed_first(f); vm; vm = vm->next)
 		n++;
 	items = need(calloc(n + 1, sizeof(*items)));
 	n = 0;
-	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+	for (vm = feed_first(f); vm; vm = vm->next) {
 		if (!passes_filter(view, vm))
 			continue;
 		items[n++] = item_vm(vm);
@@ -312,13 +311,13 @@ static void make_host(struct view *view, const struct kvmstats *k, unsigned int 
 	view->vms = n;
 	view->head = format("kvm-stats: %u VM%s, %u vCPU%s, source %s%s", n,
 			    n == 1 ? "" : "s", sums.vcpus, sums.vcpus == 1 ? "" : "s",
-			    kvmstats_source(k), order_name(view, by, sizeof(by)));
-	view->second = host_line(&sums);
+			    feed_source(f), order_name(view, by, sizeof(by)));
+	view->second = host_line(f, &sums);
 	make_lines(view, items, n, &sums, width);
 	free(items);
 }
 
-static void make_vm(struct view *view, const struct kvmstats *k, unsigned int width)
+static void make_vm(struct view *view, const struct feed *f, unsigned int width)
 {
 	const struct kvmstats_vm *vm = view->in.vm;
 	struct item *items = need(calloc(vm->vcpus + 1, sizeof(*items)));
@@ -333,7 +332,7 @@ static void make_vm(struct view *view, const struct kvmstats *k, unsigned int wi
 	text_shown(vm->who.machine, machine, sizeof(machine));
 	view->head = format("%s: %s %d, %u vCPU%s, source %s%s%s", shown_label(vm, label),
 			    vmm, vm->pid, vm->vcpus, vm->vcpus == 1 ? "" : "s",
-			    kvmstats_source(k), order_name(view, by, sizeof(by)),
+			    feed_source(f), order_name(view, by, sizeof(by)),
 			    vm->ended ? ", ENDED: the last values" : "");
 	view->second = format("%s%s%s%s%s", vm->who.uuid, *vm->who.uuid ? "  " : "",
 			      machine, *vm->who.pod ? "  pod " : "", vm->who.pod);
@@ -417,11 +416,11 @@ static char *activity_line(const struct item *item)
 	return text;
 }
 
-static void make_statistics(struct view *view, const struct kvmstats *k,
+static void make_statistics(struct view *view, const struct feed *f,
 			    const struct kvmstats_vcpu *vcpu, unsigned int width)
 {
-	const struct kvmstats_table *vms = kvmstats_table(k, KVMSTATS_VM);
-	const struct kvmstats_table *vcpus = kvmstats_table(k, KVMSTATS_VCPU);
+	const struct kvmstats_table *vms = feed_table(f, KVMSTATS_VM);
+	const struct kvmstats_table *vcpus = feed_table(f, KVMSTATS_VCPU);
 	const struct kvmstats_vm *vm = view->in.vm;
 	char value[TEXT_SIZE], unit[TEXT_SIZE], growth[TEXT_SIZE];
 	char label[TEXT_SHOWN(LABEL_SIZE)];
@@ -499,13 +498,13 @@ void view_choose(struct view *view, unsigned int line)
 		view->chosen[view->level] = view->lines[view->selected].key;
 }
 
-void view_make(struct view *view, const struct kvmstats *k, unsigned int width)
+void view_make(struct view *view, const struct feed *f, unsigned int width)
 {
 	const struct kvmstats_vcpu *vcpu = NULL;
 	const struct kvmstats_vm *vm;
 
 	clear(view);
-	for (vm = kvmstats_first(k); vm && view->level != VIEW_HOST; vm = vm->next) {
+	for (vm = feed_first(f); vm && view->level != VIEW_HOST; vm = vm->next) {
 		if (same_vm(&view->in, vm))
 			break;
 	}
@@ -518,13 +517,13 @@ void view_make(struct view *view, const struct kvmstats *k, unsigned int width)
 	}
 	switch (view->level) {
 	case VIEW_HOST:
-		make_host(view, k, width);
+		make_host(view, f, width);
 		break;
 	case VIEW_VM:
-		make_vm(view, k, width);
+		make_vm(view, f, width);
 		break;
 	default:
-		make_statistics(view, k, vcpu, width);
+		make_statistics(view, f, vcpu, width);
 		return;
 	}
 	find_chosen(view);

@@ -6,7 +6,7 @@
 #ifndef VIEW_H
 #define VIEW_H
 
-#include "app.h"
+#include "feed.h"
 
 enum view_level {
 	VIEW_HOST,
@@ -57,7 +57,7 @@ void view_free(struct view *view);
  * The lines, each of at most width columns, 0: as long as they are. If the VM or
  * vCPU that one is in has gone, one is out of it again.
  */
-void view_make(struct view *view, const struct kvmstats *k, unsigned int width);
+void view_make(struct view *view, const struct feed *f, unsigned int width);
 
 /* Choose a line: what is on it stays chosen wherever it goes. */
 void view_choose(struct view *view, unsigned int line);

@@ -11,6 +11,7 @@
 #include "core.h"
 #include "file.h"
 #include "who.h"
+#include "../src/recording.h"
 #include "../src/text.h"
 
 const struct source_ops *const source_list[] = { NULL };
@@ -107,9 +108,23 @@ static void try_who(const uint8_t *data, size_t size)
 	free(text);
 }
 
+/* A table, and samples of it: what is impossible is refused. */
+static void try_recording(const uint8_t *data, size_t size)
+{
+	const size_t table = size ? data[0] : 0;
+
+	if (!size || table >= size)
+		return;
+	recording_try(data + 1, table, 'T');
+	recording_try(data + 1 + table, size - 1 - table, 'k');
+	recording_try(data + 1 + table, size - 1 - table, 'S');
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	if (size && data[0] & 1)
+	if (size && data[0] & 2)
+		try_recording(data + 1, size - 1);
+	else if (size && data[0] & 1)
 		try_who(data + 1, size - 1);
 	else if (size)
 		try_file(data + 1, size - 1);
