@@ -30,10 +30,11 @@ class Limits(unittest.TestCase):
     BASE = {"run": 990.0, "check_extension": 300.0, "vm": 100000.0, "pidfd": 2282.0}
 
     def test_limits(self):
-        for name, limit in (("8_bytes", 345), ("run", 996), ("vm", 102000),
-                            ("vcpus_1", 484), ("eventfd", None),
+        for name, limit in (("8_bytes", 325), ("run", 996), ("vm", 102000),
+                            ("vcpus_1", 490), ("eventfd", None),
                             ("data_vcpu_getfd", 460), ("vcpus_16", 3100),
-                            ("open_vm_getfd", 2282), ("open_vcpu_getfd", 2300)):
+                            ("open_vm_getfd", 2150), ("open_vcpu_getfd", 2200),
+                            ("io_uring", 4400), ("nothing_new", 450)):
             with self.subTest(name=name):
                 found = bench.limit_of(name, self.RUNS, self.BASE)
                 self.assertAlmostEqual(found or 0, limit or 0)

@@ -98,6 +98,29 @@ class Order(unittest.TestCase):
                 ["likely", "quick", "slow", "new", "unload", "kmemleak"])
 
 
+class Agreed(unittest.TestCase):
+    """What several boots say of one mutant."""
+
+    def agreed(self, *said):
+        boots = iter(said)
+        return mutants.agreed(lambda: next(boots))
+
+    def test_nothing(self):
+        self.assertIsNone(self.agreed(None))
+
+    def test_the_same_but_for_numbers(self):
+        self.assertEqual(self.agreed("not ok 3 - 504 of 16", "not ok 3 - 27 of 16"),
+                         "not ok 3 - 27 of 16")
+        self.assertEqual(self.agreed("a", None, "a"), "a")
+        self.assertEqual(self.agreed("a", "b", "b"), "b")
+
+    def test_chance(self):
+        for said in ("a", "b", "c"), ("a", None, "b"), ("a", None, None):
+            with self.subTest(said=said), self.assertRaises(steps.Failed) as caught:
+                self.agreed(*said)
+            self.assertIn("a", str(caught.exception))
+
+
 class Verdict(unittest.TestCase):
     """What kernels see of a mutant, and the result that comes of it."""
 
@@ -107,6 +130,9 @@ class Verdict(unittest.TestCase):
         def __init__(self, seen):
             self.saw = seen
             self.asked = False
+
+        def open(self, _):
+            return not isinstance(self.saw, bool)
 
         def seen(self, _):
             self.asked = True
@@ -144,6 +170,12 @@ class Verdict(unittest.TestCase):
 
     def test_seen_in_spite_of_a_reason(self):
         self.assertFalse(self.verdict("some test", unseen="the same code")[0])
+
+    def test_kernel_that_fails_without_it(self):
+        passed, said = self.verdict(False, unseen="the same code")
+        self.assertFalse(passed)
+        self.assertIn("fails without it", said)
+        self.assertFalse(self.workshops["0"].asked)
 
     def test_does_not_compile_or_apply(self):
         for error in (steps.Failed("error: x"), records.Invalid("no f")):

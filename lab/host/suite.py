@@ -20,6 +20,8 @@ Test = collections.namedtuple("Test", "name argv judge")
 # What the selftests of the series get as arguments; and without which options of
 # the kernel, all of them, one has nothing to do.
 ARGUMENTS = {"kvm_stats_stress": ["-t", "60"]}
+# Kernels whose selftests run a second time, beside VMs of another process.
+BESIDE_VMS = ("x86_64",)
 NEEDS = {"kvm_stats_faults": ["CONFIG_FAULT_INJECTION_USERCOPY"],
          "kvm_stats_stress": ["CONFIG_KASAN", "CONFIG_KCSAN"]}
 
@@ -56,7 +58,16 @@ def tests(record):
         except ValueError as error:
             return False, str(error)
 
+    def beside(output, status):
+        # What cannot be said then is skipped, and says so.
+        return judge.tap(output, status, "beside others")
+
     found = [Test(argv[0], argv, tap) for argv in selftests(record)]
+    if record.name in BESIDE_VMS:
+        found += [Test(f"{name}-beside-vms",
+                       ["beside-vms", f"/lab/bin/{name}", *arguments], beside)
+                  for name, *arguments in selftests(record)
+                  if name.startswith("kvm_")]
     found += [Test("debugfs", ["with-vm", "debugfs-list"], debugfs),
               Test("completeness", ["descriptors"], members),
               Test("kvm-stats", ["sources", "next", "files"], tap)]

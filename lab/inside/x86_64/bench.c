@@ -37,6 +37,7 @@
 #define MAX_DEBUGFS	256
 #define MAX_VCPUS	128
 #define MAX_FILES	64
+#define HOST_VMS	1000
 
 /* A VM with some vCPUs */
 struct vm {
@@ -440,6 +441,46 @@ static void measure_vcpus(int count)
 	destroy(&vm, count);
 }
 
+static uint64_t last_vm;
+
+/* One statistics file after another, each closed before the next */
+static void enumerate_once(void)
+{
+	struct kvm_stats_next next = { 0 };
+	int fd, found = 0;
+
+	while ((fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next)) >= 0) {
+		close(fd);
+		found++;
+	}
+	if (errno != ENOENT)
+		err(1, "KVM_STATS_NEXT");
+	no_less(found, HOST_VMS, "VMs found");
+	last_vm = next.vm;
+}
+
+static void nothing_new_once(void)
+{
+	struct kvm_stats_next next = { .vm = last_vm };
+
+	if (ioctl(kvm_fd, KVM_STATS_NEXT, &next) != -1 || errno != ENOENT)
+		err(1, "KVM_STATS_NEXT after the last VM");
+}
+
+/* What an agent does that knows the VMs of a full host, and when it starts */
+static void measure_next(void)
+{
+	static struct vm vms[HOST_VMS];
+	int i;
+
+	for (i = 0; i < HOST_VMS; i++)
+		create(&vms[i], 0);
+	measure("enumerate", enumerate_once);
+	measure("nothing_new", nothing_new_once);
+	for (i = 0; i < HOST_VMS; i++)
+		destroy(&vms[i], 0);
+}
+
 static void find_debugfs(void)
 {
 	char folder[64];
@@ -587,6 +628,7 @@ int main(void)
 	measure_vcpus(64);
 	measure_vcpus(128);
 	print_memory();
+	measure_next();
 	/* From here on the process has several threads, of the kernel's, too. */
 	measure_calls();
 	measure_threads();

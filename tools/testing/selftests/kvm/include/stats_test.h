@@ -19,6 +19,27 @@
 #define ok(condition, fmt, ...) \
 	ksft_test_result(condition, fmt "\n", ##__VA_ARGS__)
 
+/*
+ * The same for what is true only if no other process uses KVM meanwhile: if it is
+ * not, and one does, nothing can be said.
+ */
+#define ok_alone(condition, fmt, ...)						\
+do {										\
+	bool _holds = (condition);						\
+										\
+	if (!_holds && others_use_kvm())					\
+		ksft_test_result_skip("another process uses KVM: " fmt "\n",	\
+				      ##__VA_ARGS__);				\
+	else									\
+		ok(_holds, fmt, ##__VA_ARGS__);					\
+} while (0)
+
+/*
+ * Whether another process has a VM, or creates one within a fifth of a second; false
+ * where KVM_STATS_NEXT is not to be had.
+ */
+bool others_use_kvm(void);
+
 /* A user without capabilities */
 #define NOBODY		65534
 
@@ -93,7 +114,8 @@ bool child_says(bool (*promise)(void *arg), void *arg);
 
 /*
  * The same where no further file can be opened without CAP_SYS_ADMIN; to be
- * called with it.
+ * called with it. That is so for all processes for a moment: not to be called
+ * if others_use_kvm().
  */
 bool child_says_without_files(bool (*promise)(void *arg), void *arg);
 
@@ -139,7 +161,10 @@ bool vm_goes_away(pid_t pid, int vm_fd);
 /* References of all modules that may implement KVM; -1 if none is a module */
 long module_references(void);
 
-/* Whether the modules have as many references within 10 s */
+/*
+ * Whether the modules have as many references within 10 s; they are those of all
+ * processes, so that it is for ok_alone().
+ */
 bool module_references_become(long want);
 
 /*
