@@ -128,7 +128,7 @@ def own_work():
         return f"{lost} commit{'s' * (lost != '1')} not imported"
     for name, head in heads.items():
         if head != commit_of(f"refs/made/{name}"):
-            return f"the branch {name} moved and not imported"
+            return f"the branch {name} elsewhere than import has seen it"
     return ""
 
 

@@ -342,7 +342,7 @@ class Series(Repository):
             status, said = self.run_script(script)
             self.assertEqual((status, len(said.splitlines())), (2, 1), said)
             self.assertIn("not committed", said)
-        self.assertIn("is used as it stands: changes that are not committed",
+        self.assertIn("(Linux 5.10.7) as it stands: changes that are not committed",
                       self.run_script("tree", "--use")[1])
 
     def own(self, path="virt/old.c", line="line 3"):
@@ -374,7 +374,7 @@ class Series(Repository):
                             (amend_first, "1 commit not imported"),
                             (detached, "1 commit not imported"),
                             (lambda: self.git("reset", "-q", "--hard", "HEAD^"),
-                             "the branch second moved"),
+                             "the branch second elsewhere than import has seen it"),
                             (rebase, "a rebase that has not ended")):
             with self.subTest(words=words, work=work):
                 self.assertEqual(self.run_script("tree")[0], 0)
@@ -387,7 +387,7 @@ class Series(Repository):
                 # Who wants to run it as it stands is told so.
                 status, said = self.run_script("tree", "--use")
                 self.assertEqual(status, 0, said)
-                self.assertIn(f"build/5.10/linux is used as it stands: {words}", said)
+                self.assertIn(f"build/5.10/linux (Linux 5.10.7) as it stands: {words}", said)
                 self.assertEqual(self.git("show-ref", "--head", "--heads"), before)
                 shutil.rmtree(self.repo / "build")
 
@@ -428,7 +428,9 @@ class Series(Repository):
         self.run_script("tree")
         self.write("second/0001-KVM-stats-Change-another-line",
                    edit("KVM: stats: Change another line", 25))
-        self.assertEqual(self.run_script("tree", "--use")[0], 0)
+        status, said = self.run_script("tree", "--use")
+        self.assertEqual((status, said.splitlines()[-1]), (
+            0, "build/5.10/linux (Linux 5.10.7), as made of patches/5.10"), said)
         self.assertIn("line 25 changed", self.show("second", "virt/old.c"))
 
     def test_tree_of_before(self):
