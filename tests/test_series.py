@@ -127,6 +127,12 @@ class Repository(unittest.TestCase):
                                "-c", "user.name=a", "-c", "user.email=a@b", *args],
                               text=True, check=True, stdout=subprocess.PIPE).stdout
 
+    def own(self, path="virt/old.c", line="line 3"):
+        """A commit in the tree that is not imported."""
+        file = self.repo / "build/5.10/linux" / path
+        file.write_text(file.read_text().replace(line, f"{line} of mine"))
+        self.git("commit", "-qam", "KVM: Mine")
+
 
 class Series(Repository):
     """Patches to a tree, and back."""
@@ -344,12 +350,6 @@ class Series(Repository):
             self.assertIn("not committed", said)
         self.assertIn("(Linux 5.10.7) as it stands: changes that are not committed",
                       self.run_script("tree", "--use")[1])
-
-    def own(self, path="virt/old.c", line="line 3"):
-        """A commit in the tree that is not imported."""
-        file = self.repo / "build/5.10/linux" / path
-        file.write_text(file.read_text().replace(line, f"{line} of mine"))
-        self.git("commit", "-qam", "KVM: Mine")
 
     def test_not_imported(self):
         """Commits are not lost, on the last branch or another, or on none."""
@@ -674,6 +674,27 @@ class TwoBases(Repository):
         self.of_other("import")
         self.assertEqual(self.run_script("import")[0], 0)
         self.assertEqual(before, {path: path.read_text() for path in before})
+
+    def test_check_of_the_way_back(self):
+        """checks/roundtrip, of the base that BASE names; it sees what differs."""
+        for path in "checks/roundtrip", "lab/host/result.sh":
+            (self.repo / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(TOP / path, self.repo / path)
+        check = "../checks/roundtrip"
+        self.assertIn("1 patches and 2 new files: identical", self.of_other(check))
+        self.assertIn("3 patches and 1 new files: identical", self.run_script(check)[1])
+        patch = self.repo / "patches/9.1/third/0001-KVM-Change-a-row.patch"
+        patch.rename(patch.with_name("0001-KVM-Change-another-row.patch"))
+        status, said = self.run_script(check, BASE="9.1", LINUX_SRC=str(self.other))
+        self.assertEqual(status, 1, said)
+        self.assertIn("the patches differ", said)
+        self.assertEqual(self.run_script(check)[0], 0)
+        # Neither does it take the place of work that is not imported.
+        self.own()
+        status, said = self.run_script(check)
+        self.assertEqual(status, 1, said)
+        self.assertIn("there is no tree of the patches that are here", said)
+        self.assertIn("1 commit not imported", said)
 
     def test_export_of_the_other(self):
         """A folder of mails for it, too."""
