@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Unload the module that implements KVM for this CPU while nothing of a VM is open
+ * but a statistics file: vendor-module MODULE KIND, which is vm, vcpu, or debugfs
+ * for a file of the VM there.
+ *
+ * The file holds the VM or its memory, so the module has to stay: EAGAIN. If it
+ * goes, closing the file jumps to where it was, and the host panics.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kvm.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int no_less(int value, const char *what)
+{
+	if (value < 0) {
+		perror(what);
+		exit(1);
+	}
+	return value;
+}
+
+int main(int argc, char **argv)
+{
+	int kvm, vm, vcpu, stats, unloaded;
+	char path[64], byte;
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: vendor-module MODULE vm|vcpu|debugfs\n");
+		return 2;
+	}
+	kvm = no_less(open("/dev/kvm", O_RDWR), "/dev/kvm");
+	vm = no_less(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
+	vcpu = no_less(ioctl(vm, KVM_CREATE_VCPU, 0), "KVM_CREATE_VCPU");
+	if (!strcmp(argv[2], "debugfs")) {
+		snprintf(path, sizeof(path), "/sys/kernel/debug/kvm/%d-%d/remote_tlb_flush",
+			 getpid(), vm);
+		stats = no_less(open(path, O_RDONLY), path);
+	} else {
+		stats = no_less(ioctl(strcmp(argv[2], "vm") ? vcpu : vm, KVM_GET_STATS_FD,
+				      0), "KVM_GET_STATS_FD");
+	}
+	close(vcpu);
+	close(vm);
+	close(kvm);
+
+	unloaded = !syscall(SYS_delete_module, argv[1], O_NONBLOCK);
+	printf("TAP version 13\n1..1\n");
+	printf("%sok 1 %s with a file of %s open: %s\n", unloaded ? "not " : "", argv[1],
+	       argv[2], unloaded ? "unloaded" : strerror(errno));
+	fflush(stdout);
+	/* What was written is on its way out before the host may die. */
+	sleep(1);
+	no_less(read(stats, &byte, 1), "read");
+	close(stats);
+	return unloaded;
+}
