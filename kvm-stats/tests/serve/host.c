@@ -37,7 +37,7 @@ static const struct kvmstats_desc vm_desc[VM_STATS] = {
 };
 
 enum {
-	EXITS, IO_EXITS, HALT_EXITS, SIGNAL_EXITS, IRQ_EXITS, IRQ_INJECTIONS, TLB_FLUSH,
+	EXITS, IO_EXITS, MMIO_EXITS, HALT_EXITS, SIGNAL_EXITS, IRQ_EXITS, IRQ_INJECTIONS, TLB_FLUSH,
 	PF_TAKEN, INSN_EMULATION, INSN_EMULATION_FAIL, HYPERCALLS, PREEMPTION_REPORTED,
 	HALT_WAKEUP, HALT_SUCCESSFUL_POLL, HALT_ATTEMPTED_POLL, HALT_POLL_SUCCESS_NS,
 	HALT_WAIT_NS, BLOCKING, HALT_WAIT_HIST, VCPU_STATS,
@@ -46,6 +46,7 @@ enum {
 static const struct kvmstats_desc vcpu_desc[VCPU_STATS] = {
 	[EXITS] = { .name = "exits", .size = 1 },
 	[IO_EXITS] = { .name = "io_exits", .size = 1 },
+	[MMIO_EXITS] = { .name = "mmio_exits", .size = 1 },
 	[HALT_EXITS] = { .name = "halt_exits", .size = 1 },
 	[SIGNAL_EXITS] = { .name = "signal_exits", .size = 1 },
 	[IRQ_EXITS] = { .name = "irq_exits", .size = 1 },
@@ -166,11 +167,14 @@ static void put_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id, pid_t 
 	memset(values, 0, table->data_size);
 #define PUT(stat)	values[table->desc[stat].offset / 8]
 	PUT(EXITS) = t->exits / second;
-	PUT(IO_EXITS) = t->io / second;
+	PUT(IO_EXITS) = PUT(MMIO_EXITS) = t->io / second;
 	PUT(INSN_EMULATION) = t->emulated / second;
 	PUT(INSN_EMULATION_FAIL) = t->failed / second;
 	PUT(HALT_EXITS) = PUT(HALT_WAKEUP) = PUT(HALT_ATTEMPTED_POLL) = halts;
 	PUT(IRQ_EXITS) = PUT(IRQ_INJECTIONS) = halts;
+	PUT(HALT_SUCCESSFUL_POLL) = halts / 2;
+	PUT(TLB_FLUSH) = PUT(PF_TAKEN) = PUT(SIGNAL_EXITS) = PUT(EXITS) / 10;
+	PUT(HYPERCALLS) = PUT(PREEMPTION_REPORTED) = PUT(EXITS) / 20;
 	PUT(HALT_WAIT_NS) = halt;
 	PUT(HALT_POLL_SUCCESS_NS) = t->poll / 1000;
 	PUT(BLOCKING) = blocking;
