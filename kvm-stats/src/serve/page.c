@@ -275,7 +275,17 @@ static void put_cell(struct buf *b, const char *title, uint64_t n, unsigned int 
 		buf_char(b, '-');
 }
 
-static void put_row(struct buf *b, const struct row *row)
+/* A column that is mostly empty is not shown then. */
+static bool any_unknown(const struct row *row, unsigned int n)
+{
+	while (n--) {
+		if (row[n].share[KVMSTATS_UNKNOWN])
+			return true;
+	}
+	return false;
+}
+
+static void put_row(struct buf *b, const struct row *row, unsigned int modes)
 {
 	static const char *const titles[MODES] = {
 		"run %", "ready %", "throttled %", "halt %", "poll %", "other %", "unknown %",
@@ -296,7 +306,7 @@ static void put_row(struct buf *b, const struct row *row)
 	put_cell(b, "vCPUs", e->vcpus, 0, true);
 	buf_str(b, "<td class=g>");
 	put_bar(b, row);
-	for (i = 0; i < MODES; i++)
+	for (i = 0; i < modes; i++)
 		put_cell(b, titles[i], row->share[i], 1, row->time);
 	put_cell(b, "exits/s", row->exits, 0, row->time);
 	buf_str(b, "<td class=g>");
@@ -306,7 +316,7 @@ static void put_row(struct buf *b, const struct row *row)
 
 void page_html(struct buf *b, struct model *m, uint64_t now)
 {
-	unsigned int i, n, hurt = 0;
+	unsigned int i, n, hurt = 0, modes;
 	struct row *row = rows(m, &n);
 	char host[65] = "";
 	FILE *f = fopen("/proc/sys/kernel/hostname", "re");
@@ -318,6 +328,7 @@ void page_html(struct buf *b, struct model *m, uint64_t now)
 	}
 	for (i = 0; row && i < n; i++)
 		hurt += row[i].hurt > HURT_ENDED;
+	modes = row && any_unknown(row, n) ? MODES : KVMSTATS_UNKNOWN;
 	buf_str(b, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>");
 	buf_html(b, host);
 	buf_str(b, ": VMs</title>"
@@ -352,7 +363,7 @@ void page_html(struct buf *b, struct model *m, uint64_t now)
 		buf_char(b, '.');
 	}
 	buf_str(b, "</p>\n<p class=key>");
-	for (i = 0; i < MODES; i++) {
+	for (i = 0; i < modes; i++) {
 		buf_str(b, "<svg viewBox=\"0 0 10 10\" aria-hidden=true><rect width=10 height=10 class=");
 		buf_str(b, kvmstats_mode_name(i));
 		buf_str(b, " /></svg>");
@@ -364,9 +375,11 @@ void page_html(struct buf *b, struct model *m, uint64_t now)
 		"<table id=vms><thead><tr><th scope=col>VM<th scope=col>hurts<th scope=col>vCPUs"
 		"<th scope=col>time<th scope=col>run %<th scope=col>ready %"
 		"<th scope=col>throttled %<th scope=col>halt %<th scope=col>poll %"
-		"<th scope=col>other %<th scope=col>unknown %<th scope=col>exits/s<th scope=col>busy</thead>\n<tbody>\n");
+		"<th scope=col>other %");
+	buf_str(b, modes < MODES ? "" : "<th scope=col>unknown %");
+	buf_str(b, "<th scope=col>exits/s<th scope=col>busy</thead>\n<tbody>\n");
 	for (i = 0; row && i < n; i++)
-		put_row(b, &row[i]);
+		put_row(b, &row[i], modes);
 	buf_str(b, "</tbody></table>\n<p><a href=metrics>metrics</a> "
 		"<a href=api/v1/vms>as JSON</a> <a href=healthz>health</a></p></body></html>\n");
 	if (!row)
@@ -383,9 +396,9 @@ const char page_style[] =
 "table { border-collapse: collapse; width: 100%; }\n"
 "th, td { padding: 0.2em 0.5em; border-bottom: 1px solid var(--line); text-align: left; }\n"
 "thead th { font-weight: normal; white-space: nowrap; }\n"
-"tbody th { overflow-wrap: anywhere; max-width: 22em; }\n"
+"tbody th { overflow-wrap: anywhere; min-width: 8em; max-width: 22em; }\n"
 ".n { text-align: right; font-variant-numeric: tabular-nums; }\n"
-"thead th:nth-child(3), thead th:nth-child(n+5):nth-child(-n+12) { text-align: right; }\n"
+"thead th:nth-child(3), thead th:nth-child(n+5):not(:last-child) { text-align: right; }\n"
 ".hurts { color: #d62728; font-weight: bold; }\n"
 ".gone { opacity: 0.6; }\n"
 ".bar, .line { display: block; width: 9em; height: 1.1em; }\n"
@@ -399,7 +412,7 @@ const char page_style[] =
 " thead { position: absolute; left: -9999px; }\n"
 " tr { display: flex; flex-wrap: wrap; gap: 0 0.8em; padding: 0.4em 0;"
 " border-bottom: 1px solid var(--line); }\n"
-" th, td { border: 0; padding: 0; } tbody th { width: 100%; max-width: none; }\n"
+" th, td { border: 0; padding: 0; } tbody th { width: 100%; max-width: none; min-width: 0; }\n"
 " td.g { width: 100%; } .bar, .line { width: 100%; }\n"
 " .n::after { content: \" \" attr(data-of); opacity: 0.7; }\n"
 " td:empty { display: none; }\n"

@@ -572,7 +572,8 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
 		return send_text(connection, MHD_HTTP_NOT_FOUND, "text/plain",
 				 "there are /, /metrics, /api/v1/vms and /healthz\n");
 	}
-	if (!c->waited && text < TEXT_JSON && wants_sample(s)) {
+	if (!c->waited && (text < TEXT_JSON || (!s->sampled && text != TEXT_HEALTH)) &&
+	    wants_sample(s)) {
 		c->waited = true;
 		enqueue(s, c, STATE_WAITING);
 		MHD_suspend_connection(connection);

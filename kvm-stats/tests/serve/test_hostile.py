@@ -2,11 +2,14 @@
 """Clients that mean no good, or are broken: memory and time stay bounded, and others
 are served meanwhile."""
 
+import os
 import random
 import socket
+import subprocess
 import time
+from pathlib import Path
 
-from serving import Case, one, vms, wait_for
+from serving import BUILD, Case, one, vms, wait_for
 
 QUICK = 2	# seconds; a tenth of one on a machine with nothing else to do
 
@@ -44,7 +47,6 @@ class Hostile(Case):
 
     def files(self):
         """Open descriptors."""
-        from pathlib import Path
         return len(list(Path(f"/proc/{self.serving.process.pid}/fd").iterdir()))
 
     def others_are_served(self):
@@ -235,3 +237,24 @@ class Limits(Case):
         serving.get(Accept_Encoding="gzip")
         texts = {serving.get(Accept_Encoding="gzip", User_Agent=str(i))[2] for i in range(10)}
         self.assertEqual(len(texts), 1)
+
+
+class Cost(Case):
+    """What a scrape costs, of 200 VMs with 4 vCPUs each; times are for "make bench"."""
+
+    def test_size_and_allocations(self):
+        """700 kB at most, 100 kB packed, and nothing is allocated after the first."""
+        host = self.host()
+        for n in range(1, 201):
+            host.vm(n, f"instance-{n:05}", vcpus=4, run=100 + n * 3 % 500, ready=n % 50,
+                    halt=300, poll=n % 30, throttled=n % 7, exits=1000 + n * 37, emulated=n,
+                    io=n * 3)
+        host.write()
+        done = subprocess.run([BUILD / "tests/serve/cost", "20"], text=True, check=True,
+                              env={**os.environ, "KVM_STATS_HOST": str(host.path)},
+                              capture_output=True)
+        samples, size, packed, allocations = map(int, done.stdout.split()[:4])
+        self.assertGreater(samples, 8000)
+        self.assertLess(size, 700000)
+        self.assertLess(packed, 100000)
+        self.assertEqual(allocations, 0)
