@@ -21,8 +21,12 @@
 #include <linux/slab.h>
 #include <asm/nmi.h>
 
-/* Where nothing else calls the host, how long an event may be lost unnoticed */
-#define CHECK_NS	(100 * NSEC_PER_MSEC)
+/*
+ * Where nothing else calls the host, how long an event may be lost unnoticed. The
+ * call is an exit, setting the timer another one, the timer's interrupt a third:
+ * six in a second are few among what is counted.
+ */
+#define CHECK_NS	(500 * NSEC_PER_MSEC)
 
 /* Of attr.config: the type of the host's event, and which one of that type */
 #define CONFIG_TYPE_SHIFT	16
@@ -35,8 +39,13 @@
  * @attr: for opening an event
  * @event: by id, NULL while the host's count is another one than the event's
  * @seen: overflows that the NMI handler has seen, by id
+ * @surplus: an NMI may still come for an overflow that was handled with others
  * @used: ids that events have
- * @check: looks after events while something is in @used
+ * @lost: those of them that could not be opened again
+ * @retry: the host had no memory for an event, which has no id therefore
+ * @check: looks after all these
+ * @checking: @check is armed on this CPU
+ * @closed: no event is opened until the CPU, or the machine, starts again
  */
 struct kvm_pv_perf_cpu {
 	struct kvm_pv_perf_slot slot[KVM_PV_PERF_MAX_EVENTS] __aligned(32);
@@ -44,12 +53,18 @@ struct kvm_pv_perf_cpu {
 	struct perf_event *event[KVM_PV_PERF_MAX_EVENTS];
 	u64 seen[KVM_PV_PERF_MAX_EVENTS];
 	unsigned long used;
+	unsigned long lost;
 	struct hrtimer check;
+	bool surplus;
+	bool retry;
+	bool checking;
+	bool closed;
 };
 
 /* Not in per-CPU memory: the host needs physical addresses. */
 static DEFINE_PER_CPU(struct kvm_pv_perf_cpu *, kvm_pv_perf_cpu);
 
+static struct pmu kvm_pv_pmu;
 static struct kvm_pv_perf_info info;
 /* As the host described them when the guest booted; another host may have others. */
 static struct kvm_stats_desc *stats;
@@ -57,6 +72,12 @@ static struct kvm_stats_desc *stats;
 static long kvm_pv_perf_call(unsigned int op, unsigned long a1)
 {
 	return kvm_hypercall2(KVM_HC_PV_PERF, op, a1);
+}
+
+/* Whether what a call returned says that this host does not have the event */
+static bool kvm_pv_perf_lost(long r)
+{
+	return r && r != -KVM_EFAULT;
 }
 
 /* Take over what the host has counted; an NMI may do the same meanwhile. */
@@ -83,6 +104,10 @@ static long kvm_pv_perf_open(struct kvm_pv_perf_cpu *cpu, struct perf_event *eve
 	u32 n = event->hw.config & (BIT(CONFIG_TYPE_SHIFT) - 1);
 	int id = event->hw.idx;
 	long r;
+
+	/* The host would write to what may be another kernel's memory by then. */
+	if (cpu->closed)
+		return -KVM_EPERM;
 
 	cpu->attr = (struct kvm_pv_perf_attr) {
 		.size = sizeof(cpu->attr),
@@ -134,9 +159,10 @@ static void kvm_pv_perf_read(struct perf_event *event)
 	if (event->hw.state & PERF_HES_STOPPED)
 		return;
 	/* A sample may read other events; it leaves opening to the timer. */
-	if (kvm_pv_perf_call(KVM_PV_PERF_READ, id) == -KVM_ENOENT && !in_nmi()) {
+	if (kvm_pv_perf_lost(kvm_pv_perf_call(KVM_PV_PERF_READ, id)) && !in_nmi()) {
 		kvm_pv_perf_close(cpu, event);
-		kvm_pv_perf_open(cpu, event);
+		if (kvm_pv_perf_open(cpu, event))
+			__set_bit(id, &cpu->lost);
 	} else {
 		kvm_pv_perf_update(event, &cpu->slot[id]);
 	}
@@ -146,17 +172,43 @@ static enum hrtimer_restart kvm_pv_perf_check(struct hrtimer *timer)
 {
 	struct kvm_pv_perf_cpu *cpu =
 		container_of(timer, struct kvm_pv_perf_cpu, check);
+	unsigned long open = 0;
 	unsigned int id;
 
 	/* It may come late, on another CPU, when this one is offline. */
-	if (!cpu->used || cpu != this_cpu_read(kvm_pv_perf_cpu))
+	if (cpu != this_cpu_read(kvm_pv_perf_cpu))
 		return HRTIMER_NORESTART;
+	cpu->surplus = false;
 	for_each_set_bit(id, &cpu->used, KVM_PV_PERF_MAX_EVENTS) {
 		if (cpu->event[id])
+			__set_bit(id, &open);
+	}
+	if (open && kvm_pv_perf_lost(kvm_pv_perf_call(KVM_PV_PERF_READ_ALL, open))) {
+		for_each_set_bit(id, &open, KVM_PV_PERF_MAX_EVENTS)
 			kvm_pv_perf_read(cpu->event[id]);
 	}
+	/*
+	 * What does not count has to be off its CPU for perf, or perf would say
+	 * that it counted all the time.
+	 */
+	if (cpu->lost || cpu->retry) {
+		cpu->retry = false;
+		perf_pmu_resched(&kvm_pv_pmu);
+	}
+	cpu->checking = cpu->used || cpu->retry;
+	if (!cpu->checking)
+		return HRTIMER_NORESTART;
 	hrtimer_forward_now(timer, ns_to_ktime(CHECK_NS));
 	return HRTIMER_RESTART;
+}
+
+static void kvm_pv_perf_start_check(struct kvm_pv_perf_cpu *cpu)
+{
+	if (cpu->checking)
+		return;
+	cpu->checking = true;
+	hrtimer_start(&cpu->check, ns_to_ktime(CHECK_NS),
+		      HRTIMER_MODE_REL_PINNED_HARD);
 }
 
 static void kvm_pv_perf_start(struct perf_event *event, int flags)
@@ -175,25 +227,34 @@ static int kvm_pv_perf_add(struct perf_event *event, int flags)
 {
 	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
 	unsigned int id = find_first_zero_bit(&cpu->used, info.max_events);
+	long r;
 
 	if (id >= info.max_events)
 		return -EAGAIN;
 	event->hw.idx = id;
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
-	if (flags & PERF_EF_START && kvm_pv_perf_open(cpu, event))
-		return -EAGAIN;
+	if (flags & PERF_EF_START) {
+		r = kvm_pv_perf_open(cpu, event);
+		if (r == -KVM_EBUSY) {
+			cpu->retry = true;
+			kvm_pv_perf_start_check(cpu);
+		}
+		if (r)
+			return -EAGAIN;
+	}
 	__set_bit(id, &cpu->used);
-	if (!hrtimer_active(&cpu->check))
-		hrtimer_start(&cpu->check, ns_to_ktime(CHECK_NS),
-			      HRTIMER_MODE_REL_PINNED_HARD);
+	kvm_pv_perf_start_check(cpu);
 	perf_event_update_userpage(event);
 	return 0;
 }
 
 static void kvm_pv_perf_del(struct perf_event *event, int flags)
 {
+	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
+
 	kvm_pv_perf_stop(event, PERF_EF_UPDATE);
-	__clear_bit(event->hw.idx, &this_cpu_read(kvm_pv_perf_cpu)->used);
+	__clear_bit(event->hw.idx, &cpu->used);
+	__clear_bit(event->hw.idx, &cpu->lost);
 	perf_event_update_userpage(event);
 }
 
@@ -236,8 +297,9 @@ static int kvm_pv_perf_event_init(struct perf_event *event)
 
 /*
  * An overflow may be told by an NMI that comes after the event was closed, so all
- * slots are looked at, and one NMI may stand for several overflows: as many are
- * handled, or the next NMI would be an unknown one.
+ * slots are looked at, and one NMI may find several overflows. The host holds one
+ * more NMI back while this one is handled: it may be for one of those, and finds
+ * nothing then.
  */
 static int kvm_pv_perf_nmi(unsigned int type, struct pt_regs *regs)
 {
@@ -248,12 +310,14 @@ static int kvm_pv_perf_nmi(unsigned int type, struct pt_regs *regs)
 	for (id = 0; id < KVM_PV_PERF_MAX_EVENTS; id++) {
 		struct perf_event *event = READ_ONCE(cpu->event[id]);
 		u64 overflows = READ_ONCE(cpu->slot[id].overflows);
+		u64 seen = cpu->seen[id];
 		struct perf_sample_data data;
 
-		if (overflows == cpu->seen[id])
-			continue;
-		handled += overflows - cpu->seen[id];
 		cpu->seen[id] = overflows;
+		/* Fewer: the event is just being opened again. */
+		if (overflows <= seen)
+			continue;
+		handled += overflows - seen;
 		if (!event)
 			continue;
 		kvm_pv_perf_update(event, &cpu->slot[id]);
@@ -261,18 +325,47 @@ static int kvm_pv_perf_nmi(unsigned int type, struct pt_regs *regs)
 		if (perf_event_overflow(event, &data, regs))
 			kvm_pv_perf_stop(event, 0);
 	}
+	if (handled > 1) {
+		cpu->surplus = true;
+	} else if (!handled && cpu->surplus) {
+		cpu->surplus = false;
+		handled = 1;
+	}
 	return handled;
 }
 
 /**
- * kvm_pv_perf_guest_reset - have the host forget the events of this CPU
+ * kvm_pv_perf_guest_reset - have the host forget the events of this CPU for good
  *
- * It writes to their slots, in memory that another kernel may have soon.
+ * It writes to their slots, in memory that another kernel may have soon. Until that
+ * kernel runs tasks are still switched and timers end: none may open an event again.
  */
 void kvm_pv_perf_guest_reset(void)
 {
-	if (this_cpu_read(kvm_pv_perf_cpu))
-		kvm_pv_perf_call(KVM_PV_PERF_RESET, 0);
+	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
+
+	if (!cpu)
+		return;
+	WRITE_ONCE(cpu->closed, true);
+	barrier();
+	kvm_pv_perf_call(KVM_PV_PERF_RESET, 0);
+}
+
+/**
+ * kvm_pv_perf_guest_online - let this CPU have events
+ *
+ * Called with interrupts off when a CPU comes online and when the machine resumes.
+ */
+void kvm_pv_perf_guest_online(void)
+{
+	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
+
+	if (!cpu)
+		return;
+	kvm_pv_perf_call(KVM_PV_PERF_RESET, 0);
+	/* The timer went to another CPU with all others. */
+	cpu->checking = false;
+	cpu->closed = false;
 }
 
 PMU_FORMAT_ATTR(event, "config:0-31");
@@ -315,8 +408,10 @@ static int __init kvm_pv_perf_attribute(struct attribute **attr, const char *nam
 {
 	struct perf_pmu_events_attr *made = kzalloc(sizeof(*made), GFP_KERNEL);
 
-	if (!made)
+	if (!made) {
+		kfree(value);
 		return -ENOMEM;
+	}
 	sysfs_attr_init(&made->attr.attr);
 	made->attr.attr.name = kasprintf(GFP_KERNEL, "%s%s", name, suffix);
 	made->attr.attr.mode = 0444;
@@ -374,25 +469,42 @@ static int __init kvm_pv_perf_events(void)
 	return r;
 }
 
+static void __init kvm_pv_perf_free_events(void)
+{
+	struct attribute **attr = events_group.attrs;
+
+	for (; attr && *attr; attr++) {
+		struct perf_pmu_events_attr *made =
+			container_of(*attr, struct perf_pmu_events_attr, attr.attr);
+
+		kfree(made->attr.attr.name);
+		kfree(made->event_str);
+		kfree(made);
+	}
+	kfree(events_group.attrs);
+	events_group.attrs = NULL;
+}
+
 static int __init kvm_pv_perf_stats(void)
 {
 	struct kvm_stats_desc *stat;
 	unsigned int i;
+	int r = 0;
 
 	if (info.stats >= BIT(CONFIG_TYPE_SHIFT))
 		return -EINVAL;
 	stats = kcalloc(info.stats, sizeof(*stats), GFP_KERNEL);
 	stat = kzalloc(sizeof(*stat), GFP_KERNEL);
 	if (!stats || !stat)
-		return -ENOMEM;
-	for (i = 0; i < info.stats; i++) {
+		r = -ENOMEM;
+	for (i = 0; i < info.stats && !r; i++) {
 		if (kvm_hypercall3(KVM_HC_PV_PERF, KVM_PV_PERF_STAT_DESC, i, __pa(stat)))
-			return -EINVAL;
+			r = -EINVAL;
 		stats[i] = *stat;
 		stats[i].name[sizeof(stats[i].name) - 1] = '\0';
 	}
 	kfree(stat);
-	return 0;
+	return r;
 }
 
 static bool __init kvm_pv_perf_available(void)
@@ -410,19 +522,17 @@ static bool __init kvm_pv_perf_available(void)
 	return info.version >= KVM_PV_PERF_VERSION;
 }
 
-static int __init kvm_pv_perf_init(void)
+/* What a kernel that ran before, and was left by kexec, may have opened */
+static void __init kvm_pv_perf_forget(void *unused)
+{
+	kvm_pv_perf_call(KVM_PV_PERF_RESET, 0);
+}
+
+static int __init kvm_pv_perf_cpus(void)
 {
 	struct kvm_pv_perf_cpu *cpu;
 	unsigned int i;
-	int r;
 
-	if (!kvm_pv_perf_available())
-		return 0;
-	r = kvm_pv_perf_stats();
-	if (!r)
-		r = kvm_pv_perf_events();
-	if (r)
-		return r;
 	for_each_possible_cpu(i) {
 		/* A power of two: slots are aligned, none crosses a page. */
 		cpu = kzalloc_node(roundup_pow_of_two(sizeof(*cpu)), GFP_KERNEL,
@@ -433,12 +543,43 @@ static int __init kvm_pv_perf_init(void)
 		cpu->check.function = kvm_pv_perf_check;
 		per_cpu(kvm_pv_perf_cpu, i) = cpu;
 	}
+	return 0;
+}
+
+static int __init kvm_pv_perf_init(void)
+{
+	unsigned int i;
+	int r;
+
+	if (!kvm_pv_perf_available())
+		return 0;
+	on_each_cpu(kvm_pv_perf_forget, NULL, 1);
+	r = kvm_pv_perf_stats();
+	if (!r)
+		r = kvm_pv_perf_events();
+	if (!r)
+		r = kvm_pv_perf_cpus();
+	if (r)
+		goto free;
 	r = register_nmi_handler(NMI_LOCAL, kvm_pv_perf_nmi, 0, "kvm_pv");
-	if (!r)
-		r = perf_pmu_register(&kvm_pv_pmu, "kvm_pv", -1);
-	if (!r)
-		pr_info("%u statistics of the host, %u events per CPU\n",
-			info.stats, info.max_events);
+	if (r)
+		goto free;
+	r = perf_pmu_register(&kvm_pv_pmu, "kvm_pv", -1);
+	if (r)
+		goto unregister;
+	pr_info("%u statistics of the host, %u events per CPU\n", info.stats,
+		info.max_events);
+	return 0;
+
+unregister:
+	unregister_nmi_handler(NMI_LOCAL, "kvm_pv");
+free:
+	for_each_possible_cpu(i) {
+		kfree(per_cpu(kvm_pv_perf_cpu, i));
+		per_cpu(kvm_pv_perf_cpu, i) = NULL;
+	}
+	kvm_pv_perf_free_events();
+	kfree(stats);
 	return r;
 }
 device_initcall(kvm_pv_perf_init);

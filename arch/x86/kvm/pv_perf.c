@@ -20,18 +20,37 @@
 #include "cpuid.h"
 #include "pv_perf.h"
 
-/* Off by default: the guest learns how busy the host is. */
-bool __read_mostly kvm_pv_perf_enabled;
-module_param_named(pv_perf, kvm_pv_perf_enabled, bool, 0644);
-MODULE_PARM_DESC(pv_perf, "let guests open perf events of the host, in VMs created from now on");
+/* Which VMs may: the guest learns how busy the host is. */
+static unsigned int __read_mostly pv_perf = KVM_PV_PERF_NEVER;
+
+static int kvm_pv_perf_set_mode(const char *val, const struct kernel_param *kp)
+{
+	unsigned int mode;
+	int r = kstrtouint(val, 0, &mode);
+
+	if (r)
+		return r;
+	if (mode > KVM_PV_PERF_ALL)
+		return -EINVAL;
+	WRITE_ONCE(pv_perf, mode);
+	return 0;
+}
+
+static const struct kernel_param_ops kvm_pv_perf_mode_ops = {
+	.set = kvm_pv_perf_set_mode,
+	.get = param_get_uint,
+};
+
+module_param_cb(pv_perf, &kvm_pv_perf_mode_ops, &pv_perf, 0644);
+MODULE_PARM_DESC(pv_perf, "VMs whose guests may open perf events of the host: 0 none, 1 those that ask, 2 all that are created from now on");
 
 /**
  * struct kvm_pv_perf_event - an event that the guest opened
  * @vcpu: whose it is
  * @event: counts, NULL if a statistic does
  * @stat: the counter of a statistic
- * @base: software: 0; statistic: its value when it was last enabled
- * @count: statistic: what was counted until it was last disabled
+ * @base: statistic: its value when it was last looked at
+ * @count: statistic: what was counted until then
  * @overflows: periods that ended since it was opened
  * @slot: where the guest wants to see all this
  * @seq: what is in the slot; goes on when the id is opened again
@@ -88,20 +107,25 @@ static void kvm_pv_perf_irq_work(struct irq_work *irq_work)
 		container_of(irq_work, struct kvm_pv_perf, irq_work);
 	struct kvm_vcpu *vcpu = pv_perf->events[0].vcpu;
 
-	/* The guest is not entered while a request is pending: slots first. */
+	/* The slots cannot be written here, and there is no NMI without. */
 	kvm_make_request(KVM_REQ_PV_PERF, vcpu);
-	kvm_inject_nmi(vcpu);
 	kvm_vcpu_kick(vcpu);
 }
 
-static u64 kvm_pv_perf_count(const struct kvm_pv_perf_event *event)
+static u64 kvm_pv_perf_count(struct kvm_pv_perf_event *event)
 {
-	u64 enabled, running;
+	u64 enabled, running, now;
 
 	if (event->event)
 		return perf_event_read_value(event->event, &enabled, &running);
-	if (event->state == KVM_PV_PERF_STATE_ON)
-		return event->count + *event->stat - event->base;
+	if (event->state == KVM_PV_PERF_STATE_ON) {
+		now = READ_ONCE(*event->stat);
+		/* Less than it was: somebody cleared it in debugfs. */
+		if (now < event->base)
+			event->base = 0;
+		event->count += now - event->base;
+		event->base = now;
+	}
 	return event->count;
 }
 
@@ -112,7 +136,7 @@ static void kvm_pv_perf_start(struct kvm_pv_perf_event *event)
 	if (event->event)
 		perf_event_enable(event->event);
 	else
-		event->base = *event->stat;
+		event->base = READ_ONCE(*event->stat);
 	event->state = KVM_PV_PERF_STATE_ON;
 }
 
@@ -150,11 +174,19 @@ static long kvm_pv_perf_write_slot(struct kvm_pv_perf_event *event)
 	return 0;
 }
 
+/* How many are open is a statistic, for whoever owns the host. */
+static void kvm_pv_perf_set_open(struct kvm_pv_perf *pv_perf, unsigned int id,
+				 bool open)
+{
+	__assign_bit(id, &pv_perf->open, open);
+	pv_perf->events[id].vcpu->stat.pv_perf_events = hweight_long(pv_perf->open);
+}
+
 static void kvm_pv_perf_release(struct kvm_pv_perf *pv_perf, unsigned int id)
 {
 	struct kvm_pv_perf_event *event = &pv_perf->events[id];
 
-	__clear_bit(id, &pv_perf->open);
+	kvm_pv_perf_set_open(pv_perf, id, false);
 	event->state = KVM_PV_PERF_STATE_OFF;
 	if (event->event) {
 		perf_event_release_kernel(event->event);
@@ -163,6 +195,9 @@ static void kvm_pv_perf_release(struct kvm_pv_perf *pv_perf, unsigned int id)
 		irq_work_sync(&pv_perf->irq_work);
 		clear_bit(id, &pv_perf->overflowed);
 	}
+	/* Nor may what nobody has to be told of end a halt. */
+	if (!pv_perf->open)
+		kvm_clear_request(KVM_REQ_PV_PERF, event->vcpu);
 }
 
 /* The statistic of this name, NULL if there is none */
@@ -198,7 +233,7 @@ static long kvm_pv_perf_create_stat(struct kvm_pv_perf_event *event,
 
 	event->stat = (void *)&event->vcpu->stat + desc->offset;
 	event->count = 0;
-	event->base = *event->stat;
+	event->base = READ_ONCE(*event->stat);
 	return 0;
 }
 
@@ -291,12 +326,29 @@ static long kvm_pv_perf_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 	if (r)
 		return r;
 
-	__set_bit(id, &pv_perf->open);
+	kvm_pv_perf_set_open(pv_perf, id, true);
 	event->state = attr.flags & KVM_PV_PERF_ENABLED ? KVM_PV_PERF_STATE_ON :
 							  KVM_PV_PERF_STATE_OFF;
 	r = kvm_pv_perf_write_slot(event);
 	if (r)
 		kvm_pv_perf_release(pv_perf, id);
+	return r;
+}
+
+/* All ids of a mask at once, for a guest that looks after what it has opened */
+static long kvm_pv_perf_read_all(struct kvm_vcpu *vcpu, u64 mask)
+{
+	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
+	unsigned long ids = mask, open = pv_perf ? pv_perf->open & ids : 0;
+	unsigned int id;
+	long r = ids == open ? 0 : -KVM_ENOENT;
+
+	if (mask >> KVM_PV_PERF_MAX_EVENTS)
+		return -KVM_E2BIG;
+	for_each_set_bit(id, &open, KVM_PV_PERF_MAX_EVENTS) {
+		if (kvm_pv_perf_write_slot(&pv_perf->events[id]) && !r)
+			r = -KVM_EFAULT;
+	}
 	return r;
 }
 
@@ -382,22 +434,26 @@ long kvm_pv_perf_hypercall(struct kvm_vcpu *vcpu, u64 op, u64 a1, u64 a2)
 	case KVM_PV_PERF_RESET:
 		kvm_pv_perf_reset(vcpu);
 		return 0;
+	case KVM_PV_PERF_READ_ALL:
+		return kvm_pv_perf_read_all(vcpu, a1);
 	default:
 		return -KVM_EINVAL;
 	}
 }
 
 /**
- * kvm_pv_perf_handle_overflow - write the slots of events that overflowed
+ * kvm_pv_perf_handle_overflow - tell the guest which events overflowed
  * @vcpu: the vCPU, about to enter the guest
  *
  * A guest that does not see the overflow could not tell the NMI from an unknown
- * one: an event without a slot is stopped, so that it makes no more of them.
+ * one: there is an NMI once a slot is written, and an event without a slot is
+ * stopped.
  */
 void kvm_pv_perf_handle_overflow(struct kvm_vcpu *vcpu)
 {
 	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
 	unsigned long overflowed = xchg(&pv_perf->overflowed, 0);
+	bool written = false;
 	unsigned int id;
 
 	overflowed &= pv_perf->open;
@@ -406,7 +462,11 @@ void kvm_pv_perf_handle_overflow(struct kvm_vcpu *vcpu)
 
 		if (kvm_pv_perf_write_slot(event))
 			kvm_pv_perf_stop(event, KVM_PV_PERF_STATE_ERROR);
+		else
+			written = true;
 	}
+	if (written)
+		kvm_inject_nmi(vcpu);
 }
 
 /**
@@ -445,6 +505,54 @@ void kvm_pv_perf_reset(struct kvm_vcpu *vcpu)
 		return;
 	for_each_set_bit(id, &pv_perf->open, KVM_PV_PERF_MAX_EVENTS)
 		kvm_pv_perf_release(pv_perf, id);
+}
+
+/**
+ * kvm_pv_perf_update_feature - close all events if the guest may not have any
+ * @vcpu: a vCPU whose CPUID may have changed
+ *
+ * The guest could not close them itself any more. Its memory is still its own:
+ * it sees their last counts.
+ */
+void kvm_pv_perf_update_feature(struct kvm_vcpu *vcpu)
+{
+	if (guest_pv_has(vcpu, KVM_FEATURE_PV_PERF))
+		return;
+	kvm_pv_perf_write_slots(vcpu);
+	kvm_pv_perf_reset(vcpu);
+}
+
+/**
+ * kvm_pv_perf_mode - which VMs may have events
+ *
+ * Return: KVM_PV_PERF_NEVER, KVM_PV_PERF_ASKED or KVM_PV_PERF_ALL
+ */
+unsigned int kvm_pv_perf_mode(void)
+{
+	return READ_ONCE(pv_perf);
+}
+
+/**
+ * kvm_pv_perf_enable_cap - let a VM have events or not, as its VMM asks
+ * @kvm: the VM
+ * @allow: 1 or 0, as user space gave it
+ *
+ * Return: 0 or -errno
+ */
+int kvm_pv_perf_enable_cap(struct kvm *kvm, u64 allow)
+{
+	int r = -EINVAL;
+
+	if (allow > 1 || !kvm_pv_perf_mode())
+		return -EINVAL;
+	mutex_lock(&kvm->lock);
+	/* A vCPU that was asked for could have some already. */
+	if (!kvm->created_vcpus) {
+		kvm->arch.pv_perf = allow;
+		r = 0;
+	}
+	mutex_unlock(&kvm->lock);
+	return r;
 }
 
 /*

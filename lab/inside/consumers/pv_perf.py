@@ -224,7 +224,7 @@ def ended(name):
 
 def check_allowed(results):
     """Perf counts and samples, and goes on after a reset while it samples."""
-    PARAMETER.write_text("Y")
+    PARAMETER.write_text("2")
     guest = Guest()
     guest.until("sampling", lambda channel: channel.running == "sampling")
     # Perf has to start first.
@@ -272,13 +272,13 @@ def check_absent(results, why, *options):
 def main():
     """All guests, one after another."""
     results = consumer.Results()
-    PARAMETER.write_text("Y")
+    PARAMETER.write_text("2")
     version = subprocess.run([QEMU[0], "--version"], check=True,
                              capture_output=True, text=True).stdout
     print("#", version.splitlines()[0])
     check_allowed(results)
     check_absent(results, "CPUID enforced", "-cpu", "qemu64,kvm-pv-enforce-cpuid=on")
-    PARAMETER.write_text("N")
+    PARAMETER.write_text("0")
     check_absent(results, "parameter off")
     return results.end()
 

@@ -75,7 +75,7 @@ def main():
     what, event = sys.argv[1:3]
     results = consumer.Results()
     if pv_perf.PARAMETER.exists():
-        pv_perf.PARAMETER.write_text("Y")
+        pv_perf.PARAMETER.write_text("2")
     guest = Guest(*(disk() if what == "restore" else ()))
     guest.until("perf stat", lambda channel: channel.running == "stat")
     time.sleep(2)

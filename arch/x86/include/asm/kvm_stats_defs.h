@@ -99,6 +99,10 @@ KVM_VCPU_STAT(guest_mode, INSTANT, BOOLEAN, 0, KVM_NO_DEBUGFS,
 	      "Whether the vCPU runs a guest of the guest")
 KVM_VCPU_STAT(nested_run, CUMULATIVE, NONE, 0, KVM_NO_DEBUGFS,
 	      "Times the guest entered a guest of its own, without entries that failed")
+#ifdef CONFIG_KVM_PV_PERF
+KVM_VCPU_STAT(pv_perf_events, INSTANT, NONE, 0, KVM_NO_DEBUGFS,
+	      "Perf events of the host that the guest has open")
+#endif
 KVM_VCPU_STAT(preemption_reported, CUMULATIVE, NONE, 0, KVM_DEBUGFS,
 	      "Preemptions of the vCPU between instructions, which a guest with steal time sees")
 KVM_VCPU_STAT(preemption_other, CUMULATIVE, NONE, 0, KVM_DEBUGFS,

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the tests of paravirtual perf events share: a guest that does what the host
+ * tells it to, mostly to make one hypercall.
+ */
+#ifndef SELFTEST_KVM_PV_PERF_H
+#define SELFTEST_KVM_PV_PERF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <asm/kvm_para.h>
+#include <linux/bits.h>
+#include <linux/kvm_para.h>
+#include <linux/perf_event.h>
+
+#include "kvm_util.h"
+#include "processor.h"
+#include "stats_test.h"
+
+#define NR_VCPUS	2
+#define NR_EVENTS	KVM_PV_PERF_MAX_EVENTS
+#define PERIOD		KVM_PV_PERF_MIN_PERIOD
+
+/* The feature's bit in eax of KVM_CPUID_FEATURES */
+#define FEATURE		BIT(KVM_FEATURE_PV_PERF)
+
+/* No guest memory is there, nor in the 4 GB around it */
+#define NOWHERE		0x800000000ull
+
+/* No test takes as long, in seconds, however slow the machine is */
+#define LIMIT		60
+
+/* The module parameter: which VMs may have events */
+#define PV_NEVER	'0'
+#define PV_ASKED	'1'
+#define PV_ALL		'2'
+
+/* What guest and host share; while the guest runs, only its NMIs change it. */
+struct pv_guest {
+	/* The host: what to do next */
+	void (*func)(struct pv_guest *guest);
+	uint64_t op, a1, a2;
+	uint64_t until;
+	/* The guest: how it went */
+	int64_t ret;
+	uint64_t nmis;		/* that came */
+	uint64_t hlt_nmis;	/* that came in a halt, from an overflow alone */
+	uint64_t woken;		/* the host adds 1 before and after an NMI of its own */
+	uint64_t woken_seen;	/* what that was at the last NMI */
+	uint64_t stray;		/* that no overflow explains */
+	uint64_t nested;	/* that came during another one */
+	uint64_t seen;		/* overflows that NMIs saw */
+	uint64_t slow;		/* how many NMIs are still to be slow */
+	uint64_t in_nmi;
+	uint64_t after_hlt;	/* where a halt returns to */
+};
+
+extern struct pv_guest pv_guests[NR_VCPUS];
+extern struct kvm_pv_perf_slot pv_slots[NR_VCPUS][NR_EVENTS];
+extern struct kvm_pv_perf_attr pv_attrs[NR_VCPUS];
+extern struct kvm_pv_perf_info pv_info;
+
+/* The guest's variables, as the host sees them */
+#define in_guest(vm, var) \
+	((typeof(var) *)addr_gva2hva(vm, (vm_vaddr_t)&(var)))
+
+#define gpa_of(vm, var)	addr_gva2gpa(vm, (vm_vaddr_t)&(var))
+
+/* Guest code, for pv_run(): one hypercall; CPUIDs, and NMIs, until there were enough */
+void pv_guest_hypercall(struct pv_guest *guest);
+void pv_guest_cpuid(struct pv_guest *guest);
+void pv_guest_busy(struct pv_guest *guest);
+
+/* Overflows of all events of vCPU 0, by their slots */
+uint64_t pv_guest_overflows(void);
+
+static inline void cpu_relax(void)
+{
+	asm volatile("pause" : : : "memory");
+}
+
+/*
+ * Leave the test unless the module parameter can be set, as it has to be before
+ * the first VM; pv_end() puts it back and says how the test went.
+ */
+void pv_begin(void);
+void pv_end(void);
+void pv_set_parameter(char value);
+
+/* A VM whose VMM asks for events, or one whose VMM has not heard of them */
+struct kvm_vm *pv_create_vm(void);
+struct kvm_vm *pv_create_stock_vm(void);
+
+/* One whose VMM asks for events, 1, or for none, 0 */
+struct kvm_vm *pv_create_vm_that_asks(int allow);
+
+/* Ask for them, or for none: 0 or -errno */
+int pv_enable_cap(struct kvm_vm *vm, uint64_t allow);
+
+/* Not kvm_get_supported_cpuid(), which remembers what it once was; to be freed */
+struct kvm_cpuid2 *pv_supported_cpuid(void);
+uint32_t pv_features(void);
+
+/* Give vCPU 0 these features and no others, as QEMU's kvm-pv-enforce-cpuid=on */
+void pv_enforce_cpuid(struct kvm_vm *vm, uint32_t features);
+
+/* Have the vCPU do something; it comes back to the host when it has done it. */
+void pv_run(struct kvm_vm *vm, uint32_t vcpuid, void (*func)(struct pv_guest *guest));
+void pv_run_until(struct kvm_vm *vm, uint32_t vcpuid,
+		  void (*func)(struct pv_guest *guest), uint64_t until);
+
+/* What the hypercall returns to the guest; pv_event_op() makes it on vCPU 0 */
+int64_t pv_call(struct kvm_vm *vm, uint32_t vcpuid, uint64_t op, uint64_t a1,
+		uint64_t a2);
+int64_t pv_event_op(struct kvm_vm *vm, uint64_t op, uint64_t id);
+
+/* Whether the guest finds it: 0, or the error it gets */
+int64_t pv_query(struct kvm_vm *vm);
+
+/* The slot of event @id of vCPU 0, and its count after a READ */
+struct kvm_pv_perf_slot *pv_slot(struct kvm_vm *vm, uint32_t id);
+uint64_t pv_count(struct kvm_vm *vm, uint32_t id);
+
+/* An event as it should be: for tests to change and to open with pv_open_event() */
+struct kvm_pv_perf_attr *pv_attr(struct kvm_vm *vm, uint32_t vcpuid, uint32_t id,
+				 uint32_t type);
+struct kvm_pv_perf_attr *pv_stat_attr(struct kvm_vm *vm, uint32_t id,
+				      const char *name);
+struct kvm_pv_perf_attr *pv_clock_attr(struct kvm_vm *vm, uint32_t id,
+				       uint64_t config, uint64_t period);
+int64_t pv_open_event(struct kvm_vm *vm, uint32_t vcpuid);
+
+/* Those that have to succeed */
+void pv_open_stat(struct kvm_vm *vm, uint32_t id, const char *name);
+void pv_open_clock(struct kvm_vm *vm, uint32_t id, uint64_t period);
+void pv_reset(struct kvm_vm *vm);
+
+void pv_forget_nmis(struct kvm_vm *vm);
+
+/* Let the vCPU run for a while, by its own clock: the machine may be slow. */
+void pv_run_for(struct kvm_vm *vm, uint64_t ns);
+
+/* Tell the local APIC of vCPU 0 to INIT, and let it happen */
+void pv_init_vcpu(struct kvm_vm *vm);
+
+#endif /* SELFTEST_KVM_PV_PERF_H */
