@@ -13,6 +13,7 @@ import suite
 
 PERF = Path("/usr/bin/perf")
 PROGRAMS = records.INSIDE / "consumers"
+GUEST_PROGRAMS = ("perf-work", "guest-kexec", "guest-hotplug")
 
 
 def libraries(program):
@@ -31,25 +32,57 @@ def prepare():
     return record
 
 
-def files(record, folder, plan):
+def pack(record, root, plan, initrd):
+    """An initramfs of a folder, with init and what it is to run."""
+    (root / "lab/bin").mkdir(parents=True, exist_ok=True)
+    shutil.copy(record.userland / "init", root)
+    for program in GUEST_PROGRAMS:
+        shutil.copy(record.userland / "bin" / program, root / "lab/bin")
+    machine.write_plan(root, [["verdict", "/dev/ttyS1"], *(
+        ["test", name, f"/lab/bin/{program}", *map(str, args)]
+        for name, (program, *args) in plan.items())])
+    machine.write_initramfs(initrd, root)
+    shutil.rmtree(root)
+
+
+def give(root, kernel, initrd):
+    """What guest-kexec starts, where there is something."""
+    if initrd:
+        (root / "lab").mkdir(parents=True, exist_ok=True)
+        shutil.copy(kernel, root / "lab/kernel")
+        shutil.move(initrd, root / "lab/initrd")
+
+
+def next_initramfs(record, folder, plan, kernel, following):
+    """That of a kernel that another one starts, and which may start one itself."""
+    root, initrd = folder / "next", folder / "next.cpio"
+    shutil.rmtree(root, ignore_errors=True)
+    give(root, kernel, following)
+    pack(record, root, plan, initrd)
+    return initrd
+
+
+def files(record, folder, plan, *later):
     """What the machine needs of it: kernel and initramfs, which are made in a folder,
-    and the programs that run QEMU. plan: argv of each test by its name."""
+    and the programs that run QEMU.
+
+    plan: argv of each test by its name; later: those of kernels that are started with
+    kexec, each by the one before, which has kernel and initramfs in /lab.
+    """
     root, kernel, initrd = folder / "root", folder / "bzImage", folder / "guest.cpio"
     shutil.rmtree(root, ignore_errors=True)
     for file in (PERF, *libraries(PERF)):
         path = root / str(file).lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, path)
-    (root / "lab/bin").mkdir(parents=True)
-    shutil.copy(record.userland / "init", root)
-    shutil.copy(record.userland / "bin/perf-work", root / "lab/bin")
-    (root / "lab/bin/perf").symlink_to(PERF)
-    machine.write_plan(root, [["verdict", "/dev/ttyS1"], *(
-        ["test", name, f"/lab/bin/{program}", *map(str, args)]
-        for name, (program, *args) in plan.items())])
-    machine.write_initramfs(initrd, root)
-    shutil.rmtree(root)
     shutil.copy(record.kernel / record.image, kernel)
+    (root / "lab/bin").mkdir(parents=True)
+    (root / "lab/bin/perf").symlink_to(PERF)
+    following = None
+    for another in reversed(later):
+        following = next_initramfs(record, folder, another, kernel, following)
+    give(root, kernel, following)
+    pack(record, root, plan, initrd)
     return [kernel, initrd, records.LAB / "host/judge.py", *PROGRAMS.glob("*.py")]
 
 

@@ -19,16 +19,18 @@ import qmp
 CPUIDS = 5000
 SLOTS = 16
 PARAMETER = Path("/sys/module/kvm/parameters/pv_perf")
-NMIS = Path("/sys/kernel/debug/kvm/nmi_injections")
+DEBUGFS = Path("/sys/kernel/debug/kvm")
 CONSOLE = Path("/tmp/guest-console")
 VERDICT = Path("/tmp/guest-verdict")
-# So many seconds of silence are a hang.
+# A guest that is silent for so many seconds of its own hangs; it has so many ticks in
+# one of them.
 LIMIT = 120
+TICKS = 100
 # Without -no-reboot: a reset must not end it.
 QEMU = ["qemu-system-x86_64", "-accel", "kvm", "-smp", str(consumer.CPUS),
         "-m", "512M", "-nodefaults", "-display", "none",
         "-kernel", consumer.KERNEL, "-initrd", consumer.INITRD,
-        "-append", f"{consumer.CMDLINE} panic=-1 oops=panic",
+        "-append", f"{consumer.CMDLINE} panic=-1 oops=panic unknown_nmi_panic",
         *(word for name, path in (("console", CONSOLE), ("verdict", VERDICT))
           for word in ("-chardev", f"file,id={name},path={path},append=on",
                        "-serial", f"chardev:{name}"))]
@@ -39,6 +41,7 @@ def stat(*options, events="kvm_pv/exits/", program=("perf-work", CPUIDS)):
     return ["perf", "stat", "-x,", *options, "-e", events, "--", *program]
 
 
+KEXEC = ["guest-kexec", "/lab/kernel", "/lab/initrd"]
 # What runs in the guest, in this order.
 PLAN = {
     "list": ["perf", "list", "--no-desc", "pmu"],
@@ -47,6 +50,7 @@ PLAN = {
     "idle": stat(program=("perf-work", 0)),
     "task": stat(),
     "all": stat("-a"),
+    "hotplug": stat("-a", program=("guest-hotplug", 3)),
     "moving": stat("-A", "-C", "0,1", program=("perf-work", CPUIDS, 2)),
     "task-moving": stat(program=("perf-work", CPUIDS, 2)),
     "interval": stat("-I", "100"),
@@ -58,7 +62,15 @@ PLAN = {
     "record": ["perf", "record", "-q", "-o", "/tmp/data", "-e",
                "kvm_pv/task-clock/", "--", "perf-work", 100],
     "report": ["perf", "report", "-i", "/tmp/data", "--stdio", "--sort", "symbol"],
+    # It counts and samples when the kernel goes.
+    "kexec": stat("-a", program=(
+        "perf", "record", "-q", "-a", "-o", "/tmp/data", "-c", "1000000", "-e",
+        "kvm_pv/cpu-clock/", "--", *KEXEC)),
 }
+# What the kernels run that are started with kexec: after that, and after a kernel
+# that had no event.
+LATER = ({"kexeced": ["perf-work", 100], "kexec-without-events": KEXEC},
+         {"kexeced-again": ["perf-work", 100]})
 
 
 def counts(text):
@@ -120,6 +132,8 @@ def busiest(text):
     return [] if lines and lines[0][1] == "busy_function" else [f"{lines[:3]}"]
 
 
+# Tests that count the exits of this machine only once
+COUNTED = ("idle", "task", "all", "moving", "task-moving", "interval", "hotplug")
 # What is wrong with the output of a test, nothing if it is as it has to be.
 JUDGES = {
     "list": listed,
@@ -150,6 +164,11 @@ def monitor(path):
     return found[0]
 
 
+def host(name):
+    """What KVM counts in all the VMs that there are, which is one."""
+    return int((DEBUGFS / name).read_text())
+
+
 class Guest:
     """QEMU with the guest, and what the guest says on its verdict channel."""
 
@@ -160,6 +179,9 @@ class Guest:
         self.begin = time.monotonic()
         self.channel = judge.Channel()
         self.said = VERDICT.open("rb", buffering=0)
+        # Exits that the host counted while a test ran, none less: those before the
+        # first look that saw its begin, and those after its end.
+        self.exits, self.before = {}, host("exits")
 
     def start(self, *options):
         """Have a QEMU run it."""
@@ -174,36 +196,65 @@ class Guest:
         """Take in what it said meanwhile; whether it said something."""
         data = self.said.read(65536)
         for kind, name, _ in self.channel.feed(data):
+            if kind == "begin":
+                self.exits[name] = self.before
+            elif kind == "exit":
+                self.exits[name] = host("exits") - self.exits[name]
             if kind in ("begin", "exit"):
                 print(f"# {time.monotonic() - self.begin:.1f} s: {kind} {name}")
+        self.before = host("exits")
         return bool(data)
 
-    def until(self, what, condition):
-        """Wait until the channel says so; returns whether it did in time."""
-        deadline = time.monotonic() + LIMIT
-        while not condition(self.channel):
+    def wait(self, what, condition):
+        """Wait until it is so, as long as something moves; returns whether it is.
+
+        A guest that gets little CPU has few ticks: its own time is what counts. Only
+        one that has none at all is judged by the clock.
+        """
+        def signs():
+            return [path.stat().st_size for path in (CONSOLE, VERDICT)], host(
+                "nmi_injections")
+        last, silent, ticks = None, 0, 0
+        while not condition():
             gone = self.qemu.poll() is not None
-            if self.heard():
-                deadline = time.monotonic() + LIMIT
-            elif gone or time.monotonic() > deadline:
+            if signs() != last:
+                last, silent, ticks = signs(), 0, host("irq_injections")
+            exits = host("exits")
+            time.sleep(0.05)
+            silent = silent + 0.05 if host("exits") == exits else 0
+            if gone or silent > LIMIT or host("irq_injections") - ticks > (
+                    LIMIT * TICKS * consumer.CPUS):
                 print(f"# waiting for {what}: QEMU "
                       + ("is gone" if gone else "runs, the guest is silent"))
                 return False
-            else:
-                time.sleep(0.05)
+        return True
+
+    def until(self, what, condition):
+        """Wait until the channel says so; returns whether it did."""
+        def said():
+            while self.heard():
+                pass
+            return condition(self.channel)
+        return self.wait(what, said)
+
+    def another(self, name):
+        """Go on with another kernel, whose first test it is; returns whether it runs."""
+        at = self.said.tell()
+        begin = f"begin {name}\n".encode()
+        if not self.wait(f"the kernel with {name}",
+                         lambda: begin in VERDICT.read_bytes()[at:]):
+            return False
+        # What the last one said to the end may be half a line.
+        self.said.seek(VERDICT.read_bytes().index(begin, at))
+        self.channel = judge.Channel()
         return True
 
     def reset(self):
         """Reset the machine; from then on a reboot of the guest ends QEMU."""
-        at = VERDICT.stat().st_size
-        begin = f"begin {next(iter(PLAN))}\n".encode()
+        self.said.seek(0, 2)
         self.monitor("system_reset")
-        consumer.wait_for("the guest after its reset",
-                          lambda: begin in VERDICT.read_bytes()[at:])
+        self.another(next(iter(PLAN)))
         self.monitor("set-action", reboot="shutdown")
-        # What the first one said to the end may be half a line.
-        self.said.seek(VERDICT.read_bytes().index(begin, at))
-        self.channel = judge.Channel()
 
     def close(self):
         """End it; returns what its kernel said."""
@@ -222,36 +273,65 @@ def ended(name):
     return lambda channel: name in channel.status
 
 
+def check_kexec(results, guest):
+    """A kernel that another one starts while perf counts and samples lives; so does
+    one that is started where there is no event, which is the control."""
+    for plan, when in zip(LATER, ("perf counts and samples", "nothing is open")):
+        sampling = host("nmi_injections")
+        alive = guest.another(next(iter(plan)))
+        nmis = host("nmi_injections")
+        alive = alive and guest.until(
+            next(iter(plan)), lambda channel: next(iter(plan)) in channel.status)
+        problems = [] if alive else guest.close().splitlines()[-8:]
+        if alive and host("nmi_injections") != nmis:
+            problems.append(f"{host('nmi_injections') - nmis} NMIs in the new kernel")
+        if when != "nothing is open" and nmis - sampling < 10:
+            problems.append(f"{nmis - sampling} NMIs before, that is no sampling")
+        results.add(f"another kernel starts while {when}", problems)
+        if not alive:
+            return
+        if len(plan) > 1:
+            last = list(plan)[-1]
+            guest.until(last, lambda channel: channel.running == last)
+
+
 def check_allowed(results):
     """Perf counts and samples, and goes on after a reset while it samples."""
     PARAMETER.write_text("2")
     guest = Guest()
     guest.until("sampling", lambda channel: channel.running == "sampling")
     # Perf has to start first.
-    consumer.wait_for("samples", lambda: int(NMIS.read_text()) > 100)
+    before = host("nmi_injections")
+    sampled = guest.wait("samples", lambda: host("nmi_injections") > before + 100)
     while guest.heard():
         pass
-    sampled = guest.channel.running == "sampling"
+    sampled = sampled and guest.channel.running == "sampling"
     guest.reset()
-    guest.until("the end", lambda channel: channel.ended)
+    guest.until("kexec", lambda channel: channel.running == "kexec")
     results.add("the guest is reset while it samples", [] if sampled else [
         "it did not sample at that time"])
-    results.add("the guest comes to its end", [] if guest.channel.ended else [
-        f"it hangs in {guest.channel.running}", *guest.close().splitlines()[-8:]])
+    results.add("the guest comes to its last test", [] if (
+        guest.channel.running == "kexec") else [
+            f"it hangs in {guest.channel.running}", *guest.close().splitlines()[-8:]])
     for name in PLAN:
+        if name == "kexec":
+            continue
         text = guest.channel.output.get(name, b"").decode(errors="replace")
         status = guest.channel.status.get(name)
         problems = JUDGES.get(name, lambda text: [])(text)
         if status != 0:
             problems += [f"exit status {status}", *text.splitlines()]
+        elif name in COUNTED and not sum(filter(None, counts(text))) <= guest.exits[name]:
+            problems.append(f"values {counts(text)}, the host had {guest.exits[name]}")
         results.add(f"perf in the guest: {name}", problems)
         for line in text.splitlines()[:40]:
             print(f"#   {line}")
+    check_kexec(results, guest)
     console = guest.close()
-    results.add("the guest's kernel has nothing to complain of",
+    results.add("the guest's kernels have nothing to complain of",
                 complaints(console))
-    results.add("the guest's kernel says what it found",
-                [] if len(re.findall("kvm_pv: .* statistics", console)) == 2
+    results.add("the guest's kernels say what they found",
+                [] if len(re.findall("kvm_pv: .* statistics", console)) == 2 + len(LATER)
                 else console.splitlines()[-8:])
 
 

@@ -144,15 +144,19 @@ static void test_memslot(struct kvm_vm *vm)
 	pv_clock_attr(vm, 0, PERF_COUNT_SW_CPU_CLOCK, PERIOD)->slot = EXTRA_GPA;
 	ok(!pv_open_event(vm, 0), "memory goes: a clock samples");
 
+	/* None is under way when the memory goes. */
+	ok(!pv_event_op(vm, KVM_PV_PERF_DISABLE, 0), "memory goes: the clock stands");
+	pv_run_until(vm, 0, pv_guest_cpuid, 10);
+	nmis = guest->nmis;
 	vm_mem_region_delete(vm, EXTRA_SLOT);
 	ok(pv_event_op(vm, KVM_PV_PERF_READ, 1) == -KVM_EFAULT,
 	   "memory goes: READ returns EFAULT");
-	ok(pv_event_op(vm, KVM_PV_PERF_ENABLE, 1) == -KVM_EFAULT,
-	   "memory goes: ENABLE too");
-	pv_run_for(vm, 3 * PERIOD);
-	nmis = guest->nmis;
+	ok(pv_event_op(vm, KVM_PV_PERF_READ_ALL, 3) == -KVM_EFAULT,
+	   "memory goes: READ_ALL too");
+	ok(pv_event_op(vm, KVM_PV_PERF_ENABLE, 0) == -KVM_EFAULT,
+	   "memory goes: ENABLE too, the clock goes on");
 	pv_run_for(vm, 10 * PERIOD);
-	ok(guest->nmis == nmis, "memory goes: after an overflow no more come");
+	ok(guest->nmis == nmis, "memory goes: there is no NMI without a slot");
 	ok(pv_event_op(vm, KVM_PV_PERF_CLOSE, 1) == -KVM_EFAULT &&
 	   pv_event_op(vm, KVM_PV_PERF_READ, 1) == -KVM_ENOENT,
 	   "memory goes: CLOSE closes, and returns EFAULT");
