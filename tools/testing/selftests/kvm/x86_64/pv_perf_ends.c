@@ -375,7 +375,7 @@ static void test_kill(void)
 int main(int argc, char **argv)
 {
 	/* How often to try what may go wrong by chance: pv_perf_ends [TIMES] */
-	unsigned int rounds = argc > 1 ? strtoul(argv[1], NULL, 0) : 300;
+	unsigned int rounds = argc > 1 ? strtoul(argv[1], NULL, 0) : 100;
 	struct kvm_vm *vm;
 
 	pv_begin();

@@ -455,6 +455,12 @@ static unsigned int logged(int log)
 	return lines;
 }
 
+static bool enough(void)
+{
+	return shared->calls > 1000 && shared->vms > 1 && shared->resets &&
+	       shared->inits && shared->changes && shared->taken;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned long seconds = 10, calls = -1ul;
@@ -484,7 +490,9 @@ int main(int argc, char **argv)
 	log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK);
 	TEST_ASSERT(shared != MAP_FAILED && log >= 0 && !lseek(log, 0, SEEK_END),
 		    "No memory or no /dev/kmsg");
-	for (end = time(NULL) + seconds; time(NULL) < end && shared->calls < calls; )
+	/* However slow the machine is, until something happened */
+	for (end = time(NULL) + seconds;
+	     (time(NULL) < end && shared->calls < calls) || !enough(); )
 		one_process(&random);
 
 	printf("# seed %lu: %lu hypercalls, %lu resets, %lu INITs\n", seed, shared->calls,
@@ -498,7 +506,5 @@ int main(int argc, char **argv)
 	   shared->guarded);
 	ok(!shared->failed, "the VMM can do all it does (%lu failed)", shared->failed);
 	ok(!logged(log), "KVM has logged nothing");
-	ok(shared->calls > 1000 && shared->vms > 1 && shared->changes && shared->taken,
-	   "a lot happened");
 	pv_end();
 }
