@@ -131,6 +131,7 @@ JUDGES = {
     "idle": idle,
     "task": at_least,
     "all": at_least,
+    "hotplug": lambda text: at_least(text, 100),
     "moving": lambda text: at_least(text, values=2, each=CPUIDS * 2 / 5),
     "task-moving": at_least,
     "interval": interval,
