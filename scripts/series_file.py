@@ -112,7 +112,7 @@ def changed_here():
 
 def own_work():
     """What is in the tree that scripts/tree would lose, "" if there is nothing."""
-    if git("status", "--porcelain", "-uno"):
+    if git("--no-optional-locks", "status", "--porcelain", "-uno"):
         return "changes that are not committed"
     if any((TREE / ".git" / name).exists() for name in ("rebase-merge", "rebase-apply")):
         return "a rebase that has not ended"

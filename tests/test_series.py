@@ -205,6 +205,15 @@ class Series(Repository):
                 "log", "-1", "--format=%B", f"second~{number}").strip()
                 + "\n\nSigned-off-by: Ä. B, C <a@b>")
 
+    def test_export_beside_work(self):
+        """What is not imported is not exported, which is said."""
+        self.run_script("tree")
+        self.assertNotIn("not in them", self.run_script("series")[1])
+        self.own()
+        status, said = self.run_script("series")
+        self.assertEqual(status, 0)
+        self.assertIn("build/5.10/linux has 1 commit not imported, which is not in them", said)
+
     def test_export_with_trailers(self):
         """The sign-off joins them, and is there once."""
         for trailers in "Cc: x@y\n", "Cc: x@y\nSigned-off-by: a <a@b>\n":
