@@ -5,8 +5,10 @@ import contextlib
 import io
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "lab/inside/consumers"))
@@ -78,6 +80,53 @@ class Results(unittest.TestCase):
         self.assertEqual(out.getvalue(),
                          "ok 1 same\n1..1\n"
                          "not ok 2 other\n# got 1\n# not 2\n1..2\n")
+
+
+class OwnTime(unittest.TestCase):
+    """What counts as time for a limit."""
+
+    def setUp(self):
+        self.own = consumer.OwnTime()
+
+    def after(self, seconds, *pieces):
+        """What counts so far when another so many seconds have passed, in which some
+        pieces of work took that long."""
+        self.own.last -= seconds
+        pieces = pieces * self.own.PIECES
+        with mock.patch.object(self.own, "_piece", side_effect=pieces):
+            return self.own.now()
+
+    def test_alone(self):
+        self.assertAlmostEqual(self.after(10, 0.001), 10, 1)
+
+    def test_others(self):
+        """They have nine tenths of the CPUs: also if that was so from the beginning."""
+        self.assertAlmostEqual(self.after(10, 0.001, *[0.011] * 9), 1, 1)
+        self.assertAlmostEqual(self.after(10, 0.01), 2, 1)
+        self.assertAlmostEqual(self.after(10, 0.001), 12, 1)
+
+    def test_no_work_all_the_time(self):
+        self.assertEqual(self.after(0.5), 0)
+
+    def test_work(self):
+        """It is some, and the clock is that of the thread."""
+        pieces = [self.own._piece() for _ in range(100)]
+        self.assertGreater(min(pieces), 0.00001)
+        self.assertLess(min(pieces), 0.01)
+
+    def test_limit(self):
+        with self.assertRaisesRegex(TimeoutError, "^x: not within 0.5 s$"):
+            consumer.wait_for("x", lambda: False, 0.5)
+        consumer.wait_for("x", iter((False, True)).__next__, 60)
+
+    def test_run(self):
+        """The status, both outputs; what does not end in time is killed."""
+        done = consumer.run(["sh", "-c", "echo a; echo b >&2; exit 3"])
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (3, "a\n", "b\n"))
+        start = time.monotonic()
+        with self.assertRaisesRegex(TimeoutError, "^sleep: not within 0.5 s"):
+            consumer.run(["sleep", "600"], 0.5)
+        self.assertLess(time.monotonic() - start, 300)
 
 
 class Fetch(unittest.TestCase):

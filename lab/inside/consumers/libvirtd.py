@@ -26,8 +26,7 @@ SOCKET = Path("/run/libvirt/libvirt-sock")
 
 def virsh(*command, limit=120):
     """What virsh prints, in so many seconds."""
-    done = subprocess.run(["virsh", "-q", *command], check=False, timeout=limit,
-                          capture_output=True, text=True)
+    done = consumer.run(["virsh", "-q", *command], limit)
     if done.returncode:
         raise RuntimeError(f"virsh {command[0]}: {done.stderr.strip()}")
     return done.stdout

@@ -10,7 +10,7 @@ class Monitor:
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(60)
+        # Who waits for ever is ended by the limit of the machine.
         self.socket.connect(path)
         self.file = self.socket.makefile("rw")
         version = json.loads(self.file.readline())["QMP"]["version"]["qemu"]
