@@ -110,6 +110,14 @@ def changed_here():
                made_of()).decode().split()
 
 
+def is_made():
+    """Whether the tree is what scripts/tree would make of the patches that are here."""
+    top = names()[-1]
+    return bool(commit_of("refs/made-of") and not changed_here()
+                and git("symbolic-ref", "-q", "HEAD", check=False
+                        ).stdout.decode().strip() == f"refs/heads/{top}")
+
+
 def own_work():
     """What is in the tree that scripts/tree would lose, "" if there is nothing."""
     if git("--no-optional-locks", "status", "--porcelain", "-uno"):

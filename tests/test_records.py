@@ -307,6 +307,9 @@ class Copy(unittest.TestCase):
             file.write(line + "\n")
 
     def test_option_that_does_not_stick(self):
+        # That of the repository, which the copy's own would take for another one.
+        subprocess.run([TOP / "scripts/tree", "--use"], check=True, capture_output=True)
+        (self.top / "scripts/tree").write_text("#!/bin/sh\n")
         self.append("mips.config", "CONFIG_KVM_AMD=m")
         self.assertIn("does not take CONFIG_KVM_AMD", self.build("mips"))
 

@@ -151,6 +151,22 @@ class Series(Repository):
                          self.git("rev-parse", "first"))
         self.assertEqual(self.git("symbolic-ref", "HEAD"), "refs/heads/second\n")
 
+    def test_used(self):
+        """What is there already is not made again; what is something else is."""
+        self.run_script("tree")
+        head = self.repo / "build/5.10/linux/.git/HEAD"
+        written = head.stat().st_mtime_ns
+        self.assertEqual(self.run_script("tree", "--use")[0], 0)
+        self.assertEqual(head.stat().st_mtime_ns, written)
+        self.git("checkout", "-q", "first")
+        self.assertEqual(self.run_script("tree", "--use")[0], 0)
+        self.assertEqual(self.git("symbolic-ref", "HEAD"), "refs/heads/second\n")
+        patch, = (self.patches / "second").glob("0001-*.patch")
+        patch.write_text("KVM: stats: Say something else\n"
+                         + patch.read_text().partition("\n")[2])
+        self.assertEqual(self.run_script("tree", "--use")[0], 0)
+        self.assertIn("Say something else", self.git("log", "--format=%s", "second"))
+
     def test_back(self):
         """What comes back is what was there."""
         self.run_script("tree")

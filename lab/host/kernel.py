@@ -96,7 +96,9 @@ def build(record):
 def make(record):
     """Build unless nothing changed since the last time."""
     record = records.Record(record.built_as, record.tree)
-    if record.tree == "linux-base":
+    if record.tree == "linux":
+        steps.use_tree()
+    elif record.tree == "linux-base":
         steps.script("base-tree")
     extmod = records.INSIDE / record.extmod
     files = [Path(__file__), *record.fragments,

@@ -114,6 +114,13 @@ def script(name, *arguments):
         raise Failed(f"scripts/{name} failed")
 
 
+@functools.lru_cache(maxsize=None)
+def use_tree():
+    """Have the patched kernel's tree: made of the patches, or as it stands if there is
+    work in it."""
+    script("tree", "--use")
+
+
 def install(*chosen):
     """Have the packages of the lab and of some records installed."""
     common = (records.KERNELS / "packages").read_text().split("\n")
