@@ -242,6 +242,38 @@ class ResultSh(unittest.TestCase):
                          "    again: BASE=1.0 checks/one")
 
 
+class KvmStats(unittest.TestCase):
+    """checks/kvm-stats, of tests of our own."""
+
+    def why(self, *said):
+        """What is said of tests that say this and fail."""
+        with tempfile.TemporaryDirectory() as folder:
+            top = Path(folder)
+            for file, text in (("scripts/base", "#!/bin/sh\necho 1.0\n"),
+                               ("scripts/install-packages", "#!/bin/sh\n"),
+                               ("patches/default", "1.0\n"),
+                               ("kvm-stats/Makefile", "check:\n\t@cat said; exit 1\n"),
+                               ("kvm-stats/said", "".join(f"{line}\n" for line in said))):
+                (top / file).parent.mkdir(exist_ok=True)
+                (top / file).write_text(text)
+                (top / file).chmod(0o755)
+            for file in "lab/host/result.sh", "checks/kvm-stats":
+                (top / file).parent.mkdir(parents=True)
+                shutil.copy(TOP / file, top / file)
+            done = subprocess.run([top / "checks/kvm-stats"], text=True, check=False,
+                                  capture_output=True)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[1]),
+                         (1, "    again: checks/kvm-stats"))
+        return done.stdout.splitlines()[0].split(maxsplit=2)[2]
+
+    def test_first(self):
+        self.assertEqual(self.why("# one", "ok 1", "# two", "ok 1", "not ok 2 x", "# three",
+                                  "not ok 1 y"), "two: not ok 2 x")
+
+    def test_not_built(self):
+        self.assertIn("was not built", self.why("x.c:1: error: y"))
+
+
 class UnitTests(unittest.TestCase):
     """checks/unit-tests, of a repository with tests of our own."""
 
