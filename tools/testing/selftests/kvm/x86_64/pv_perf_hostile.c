@@ -491,8 +491,8 @@ int main(int argc, char **argv)
 	TEST_ASSERT(shared != MAP_FAILED && log >= 0 && !lseek(log, 0, SEEK_END),
 		    "No memory or no /dev/kmsg");
 	/* However slow the machine is, until something happened */
-	for (end = time(NULL) + seconds;
-	     (time(NULL) < end && shared->calls < calls) || !enough(); )
+	end = time(NULL) + seconds;
+	while ((time(NULL) < end && shared->calls < calls) || !enough())
 		one_process(&random);
 
 	printf("# seed %lu: %lu hypercalls, %lu resets, %lu INITs\n", seed, shared->calls,
