@@ -18,9 +18,6 @@
 #define PIDTYPE_TGID 1
 /* A quota that is none, RUNTIME_INF */
 #define NO_QUOTA (~0ULL)
-#define GROUPS_MAX 10
-/* How often to read an account that changes meanwhile */
-#define TRIES 4
 
 /* What is used of the kernel's types; the loader finds the members by name. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), \
@@ -206,36 +203,24 @@ static __always_inline __u64 since(__u64 now, __u64 then)
 	return now > then ? now - then : 0;
 }
 
-/* What of the thread is booked, all at one instant */
-static __always_inline void read_account(const struct task_struct *task,
-					 struct bpf_thread *thread)
+/* What of the thread is booked. False: it has changed meanwhile. */
+static __always_inline bool read_booked(const struct task_struct *task,
+					const struct rq *rq, struct bpf_thread *thread)
 {
 	__u64 run, ready = 0, queued = 0, exec_start, clock, clock_task;
-	const struct rq *rq = NULL;
 	bool on_cpu = false;
-	int i;
 
-	if (bpf_core_field_exists(task->se.cfs_rq))
-		rq = BPF_CORE_READ(task, se.cfs_rq, rq);
-	for (i = 0; i < TRIES; i++) {
-		run = BPF_CORE_READ(task, se.sum_exec_runtime);
-		exec_start = BPF_CORE_READ(task, se.exec_start);
-		if (bpf_core_field_exists(task->sched_info)) {
-			ready = BPF_CORE_READ(task, sched_info.run_delay);
-			queued = BPF_CORE_READ(task, sched_info.last_queued);
-		}
-		if (bpf_core_field_exists(task->on_cpu))
-			on_cpu = BPF_CORE_READ(task, on_cpu);
-		clock = BPF_CORE_READ(rq, clock);
-		clock_task = BPF_CORE_READ(rq, clock_task);
-		thread->time = bpf_ktime_get_ns();
-		if (BPF_CORE_READ(task, se.sum_exec_runtime) == run &&
-		    BPF_CORE_READ(task, se.exec_start) == exec_start &&
-		    (!bpf_core_field_exists(task->sched_info) ||
-		     BPF_CORE_READ(task, sched_info.last_queued) == queued) &&
-		    BPF_CORE_READ(rq, clock_task) == clock_task)
-			break;
+	run = BPF_CORE_READ(task, se.sum_exec_runtime);
+	exec_start = BPF_CORE_READ(task, se.exec_start);
+	if (bpf_core_field_exists(task->sched_info)) {
+		ready = BPF_CORE_READ(task, sched_info.run_delay);
+		queued = BPF_CORE_READ(task, sched_info.last_queued);
 	}
+	if (bpf_core_field_exists(task->on_cpu))
+		on_cpu = BPF_CORE_READ(task, on_cpu);
+	clock = BPF_CORE_READ(rq, clock);
+	clock_task = BPF_CORE_READ(rq, clock_task);
+	thread->time = bpf_ktime_get_ns();
 	thread->run = run;
 	thread->ready = ready;
 	thread->queued = queued;
@@ -251,27 +236,55 @@ static __always_inline void read_account(const struct task_struct *task,
 		thread->away_for = since(now, clock) + since(clock_task, exec_start);
 		thread->lost = clock - clock_task;
 	}
+	return BPF_CORE_READ(task, se.sum_exec_runtime) == run &&
+	       BPF_CORE_READ(task, se.exec_start) == exec_start &&
+	       (!bpf_core_field_exists(task->sched_info) ||
+		BPF_CORE_READ(task, sched_info.last_queued) == queued) &&
+	       BPF_CORE_READ(rq, clock_task) == clock_task;
 }
 
-/* What the quotas of its groups have kept from running */
+/* The same at one instant. No loop: before Linux 6.2 not every one that ends is taken. */
+static __always_inline void read_account(const struct task_struct *task,
+					 struct bpf_thread *thread)
+{
+	const struct rq *rq = NULL;
+
+	if (bpf_core_field_exists(task->se.cfs_rq))
+		rq = BPF_CORE_READ(task, se.cfs_rq, rq);
+	if (!read_booked(task, rq, thread) && !read_booked(task, rq, thread))
+		read_booked(task, rq, thread);
+}
+
+/* Add what the group's quota has kept from running; returns the one above it. */
+static __always_inline const struct task_group *read_group(const struct task_group *group,
+							    struct bpf_thread *thread)
+{
+	if (!group)
+		return NULL;
+	if (BPF_CORE_READ(group, cfs_bandwidth.quota) != NO_QUOTA && !thread->group)
+		thread->group = (__u64)group;
+	thread->throttled += BPF_CORE_READ(group, cfs_bandwidth.throttled_time);
+	return BPF_CORE_READ(group, parent);
+}
+
+/* Of eight groups, one in the other */
 static __always_inline void read_quota(const struct task_struct *task,
 				       struct bpf_thread *thread)
 {
 	const struct task_group *group = NULL;
-	int i;
 
-	thread->throttled = 0;
-	thread->group = 0;
 	if (!bpf_core_field_exists(task->sched_task_group) ||
 	    !bpf_core_field_exists(group->cfs_bandwidth))
 		return;
 	group = BPF_CORE_READ(task, sched_task_group);
-	for (i = 0; i < GROUPS_MAX && group; i++) {
-		if (BPF_CORE_READ(group, cfs_bandwidth.quota) != NO_QUOTA && !thread->group)
-			thread->group = (__u64)group;
-		thread->throttled += BPF_CORE_READ(group, cfs_bandwidth.throttled_time);
-		group = BPF_CORE_READ(group, parent);
-	}
+	group = read_group(group, thread);
+	group = read_group(group, thread);
+	group = read_group(group, thread);
+	group = read_group(group, thread);
+	group = read_group(group, thread);
+	group = read_group(group, thread);
+	group = read_group(group, thread);
+	read_group(group, thread);
 	thread->flags |= BPF_QUOTA;
 }
 
