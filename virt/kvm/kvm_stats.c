@@ -51,6 +51,7 @@
 #include <linux/sched/signal.h>
 #include <linux/seq_file.h>
 #include <linux/uaccess.h>
+#include <linux/uio.h>
 
 #define KVM_DEBUGFS		.mode = 0644
 #define KVM_DEBUGFS_RO		.mode = 0444
@@ -399,6 +400,86 @@ out:
 	return copied;
 }
 
+/*
+ * What is at @pos of a file: returns where that is, NULL for zeros, and in *@n how
+ * many bytes from there on belong together, 0 at the end of the file.
+ */
+static const void *kvm_stats_at(const struct file *file, u64 pos, size_t *n)
+{
+	const struct kvm_stats_file *stats_file = kvm_stats_file(file);
+	const struct kvm_stats_part *part = stats_file->part;
+	const struct kvm_vcpu *vcpu = file->private_data;
+	const struct kvm *kvm = file->private_data;
+
+	if (pos < stats_file->data_offset) {
+		while (pos >= part->end)
+			part++;
+		if (pos < part->start) {
+			*n = part->start - pos;
+			return NULL;
+		}
+		*n = part->end - pos;
+		return (part->data ?: kvm_stats_id(file)) + (pos - part->start);
+	}
+
+	pos -= stats_file->data_offset;
+	if (stats_file->fops.read == kvm_vcpus_stats_read) {
+		list_for_each_entry_lockless(vcpu, &kvm->stats_vcpus, stats_vcpus) {
+			if (pos < KVM_VCPU_ROW_SIZE) {
+				*n = KVM_VCPU_ROW_SIZE - pos;
+				return kvm_vcpu_row(&vcpu->stats_vcpus) + pos;
+			}
+			pos -= KVM_VCPU_ROW_SIZE;
+		}
+		*n = 0;
+		return NULL;
+	}
+	if (stats_file->of_vcpu) {
+		*n = sizeof(vcpu->stat) - min_t(u64, pos, sizeof(vcpu->stat));
+		return (const void *)&vcpu->stat + pos;
+	}
+	*n = sizeof(kvm->stat) - min_t(u64, pos, sizeof(kvm->stat));
+	return (const void *)&kvm->stat + pos;
+}
+
+/*
+ * For what comes with an iterator: io_uring, readv() and preadv(). Memory of the
+ * calling process is written by the file's own read, which is faster; a buffer that
+ * is registered with io_uring is not mapped there.
+ */
+static ssize_t kvm_stats_read_iter(struct kiocb *iocb, struct iov_iter *to)
+{
+	struct file *file = iocb->ki_filp;
+	ssize_t copied = 0, done;
+	const void *from;
+	size_t n;
+
+	while (iov_iter_count(to)) {
+		if (iter_is_iovec(to)) {
+			const struct iovec iov = iov_iter_iovec(to);
+
+			n = iov.iov_len;
+			done = file->f_op->read(file, iov.iov_base, n, &iocb->ki_pos);
+			if (done < 0)
+				return copied ?: done;
+			iov_iter_advance(to, done);
+		} else {
+			from = kvm_stats_at(file, iocb->ki_pos, &n);
+			n = min(n, iov_iter_count(to));
+			if (!n)
+				break;
+			/* As kvm_stats_copy(): the counters change meanwhile. */
+			done = from ? data_race(copy_to_iter(from, n, to)) :
+				      iov_iter_zero(n, to);
+			iocb->ki_pos += done;
+		}
+		copied += done;
+		if (done < n)
+			break;
+	}
+	return copied;
+}
+
 static loff_t kvm_vm_stats_llseek(struct file *file, loff_t offset, int whence)
 {
 	return fixed_size_llseek(file, offset, whence,
@@ -475,6 +556,7 @@ static struct kvm_stats_file kvm_vm_stats_file[] = {
 	[0 ... KVM_STATS_ABIS - 1] = {
 		.fops = {
 			.read = kvm_vm_stats_read,
+			.read_iter = kvm_stats_read_iter,
 			.llseek = kvm_vm_stats_llseek,
 			.poll = kvm_stats_poll,
 			.release = kvm_stats_release,
@@ -487,6 +569,7 @@ static struct kvm_stats_file kvm_vcpu_stats_file[] = {
 	[0 ... KVM_STATS_ABIS - 1] = {
 		.fops = {
 			.read = kvm_vcpu_stats_read,
+			.read_iter = kvm_stats_read_iter,
 			.llseek = kvm_vcpu_stats_llseek,
 			.poll = kvm_stats_poll,
 			.release = kvm_stats_release,
@@ -499,6 +582,7 @@ static struct kvm_stats_file kvm_vcpu_stats_file[] = {
 static struct kvm_stats_file kvm_vcpus_stats_file = {
 	.fops = {
 		.read = kvm_vcpus_stats_read,
+		.read_iter = kvm_stats_read_iter,
 		.llseek = kvm_vcpus_stats_llseek,
 		.poll = kvm_stats_poll,
 		.release = kvm_stats_release,
@@ -516,7 +600,8 @@ static struct file *kvm_stats_open(const char *name, struct kvm_stats_file *stat
 	if (IS_ERR(file))
 		return file;
 	kvm_grab(kvm);
-	file->f_mode |= FMODE_LSEEK | FMODE_PREAD;
+	/* A read waits for nothing: io_uring need not hand it to a worker thread. */
+	file->f_mode |= FMODE_LSEEK | FMODE_PREAD | FMODE_NOWAIT;
 	return file;
 }
 
@@ -587,11 +672,12 @@ long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 /*
  * The VM with the smallest number greater than @number. The newest VM is the first
  * of the list, so it takes one look to see that there is no newer one; the search
- * starts at the end of the list that is likely to be nearer.
+ * starts at the end of the list that is likely to be nearer. It need not look for
+ * the other end, where there is a VM on which it stops.
  */
 static struct kvm *kvm_stats_find(u64 number)
 {
-	struct kvm *newest, *oldest, *kvm, *found = NULL;
+	struct kvm *newest, *oldest, *kvm;
 
 	lockdep_assert_held(&kvm_lock);
 	newest = list_first_entry_or_null(&vm_list, struct kvm, vm_list);
@@ -600,17 +686,15 @@ static struct kvm *kvm_stats_find(u64 number)
 
 	oldest = list_last_entry(&vm_list, struct kvm, vm_list);
 	if (number < oldest->stats_vm + (newest->stats_vm - oldest->stats_vm) / 2) {
-		list_for_each_entry_reverse(kvm, &vm_list, vm_list) {
-			if (kvm->stats_vm > number)
-				return kvm;
-		}
+		kvm = oldest;
+		while (kvm->stats_vm <= number)
+			kvm = list_prev_entry(kvm, vm_list);
+		return kvm;
 	}
-	list_for_each_entry(kvm, &vm_list, vm_list) {
-		if (kvm->stats_vm <= number)
-			break;
-		found = kvm;
-	}
-	return found;
+	kvm = newest;
+	while (list_next_entry(kvm, vm_list)->stats_vm > number)
+		kvm = list_next_entry(kvm, vm_list);
+	return kvm;
 }
 
 /*

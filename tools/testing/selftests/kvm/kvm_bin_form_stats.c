@@ -250,6 +250,11 @@ static void test_vectors(struct stats_file *file)
 	   stats_file_matches(file, buf, 0, file->size) &&
 	   lseek(file->stats.fd, 0, SEEK_CUR) == (off_t)file->size,
 	   "%s: readv does too and moves the position to the end", file->label);
+
+	memset(buf, POISON, sizeof(buf));
+	ok(preadv2(file->stats.fd, iov, ARRAY_SIZE(iov), 0, RWF_NOWAIT) ==
+	   (ssize_t)file->size && stats_file_matches(file, buf, 0, file->size),
+	   "%s: and so does preadv2 with RWF_NOWAIT", file->label);
 }
 
 static void test_seek(struct stats_file *file)
@@ -406,9 +411,42 @@ static bool child_reads_io_uring(void *arg)
 	struct stats_file *file = arg;
 
 	memset(buf, POISON, sizeof(buf));
-	return io_uring_pread(file->stats.fd, buf, sizeof(buf) - 16, 0) ==
+	return io_uring_pread(file->stats.fd, buf, sizeof(buf) - 16, 0, false) ==
 	       (ssize_t)file->size &&
 	       stats_file_matches(file, buf, 0, file->size) && poisoned(buf + file->size, 16);
+}
+
+/*
+ * Parts that begin and end within each block, and beyond the end. The buffer that is
+ * registered may be no part of a file, as that of the program is.
+ */
+static bool child_reads_fixed(void *arg)
+{
+	struct stats_file *file = arg;
+	const size_t size = file->size, data = file->stats.data_offset;
+	const size_t at[] = { 0, 1, 63, 70, data - 3, data, data + 8, size - 9, size, size + 1 };
+	const size_t lens[] = { 1, 8, 100, data, size, size + 100 };
+	char *map;
+	int i, j;
+
+	map = mmap(NULL, BUF_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		   -1, 0);
+	TEST_ASSERT(map != MAP_FAILED, "mmap, errno: %i", errno);
+	for (i = 0; i < ARRAY_SIZE(at); i++) {
+		for (j = 0; j < ARRAY_SIZE(lens); j++) {
+			size_t want = at[i] >= size ? 0 : size - at[i];
+
+			if (want > lens[j])
+				want = lens[j];
+			memset(map, POISON, BUF_SIZE);
+			if (io_uring_pread(file->stats.fd, map, lens[j], at[i], true) !=
+			    (ssize_t)want ||
+			    !stats_file_matches(file, map, at[i], want) ||
+			    !poisoned(map + want, 16))
+				return false;
+		}
+	}
+	return true;
 }
 
 /*
@@ -424,6 +462,8 @@ static void test_io_uring(struct stats_file *file)
 	}
 	ok(child_says(child_reads_io_uring, file),
 	   "%s: io_uring reads the whole file", file->label);
+	ok(child_says(child_reads_fixed, file),
+	   "%s: and parts of it into a registered buffer", file->label);
 }
 
 struct passed {

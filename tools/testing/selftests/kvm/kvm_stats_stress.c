@@ -361,7 +361,7 @@ static void do_splice(struct worker *worker, struct file_slot *file)
 static void do_io_uring(struct worker *worker, struct file_slot *file)
 {
 	size_t offset = random_offset(worker, file), len = random_length(worker);
-	ssize_t r = io_uring_pread(file->fd, worker->buf, len, offset);
+	ssize_t r = io_uring_pread(file->fd, worker->buf, len, offset, false);
 
 	if (r < 0)
 		errno = -r;

@@ -180,10 +180,10 @@ bool write_file(const char *path, const char *text);
 bool have_io_uring(void);
 
 /*
- * One read through an io_uring that is made for it; returns as pread() does, but
- * -errno.
+ * One read through an io_uring that is made for it, into a buffer that is registered
+ * with it if @fixed; returns as pread() does, but -errno.
  */
-ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset);
+ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset, bool fixed);
 
 /* A thread that is in KVM_RUN until a signal comes, and errno after that */
 struct vcpu_thread {

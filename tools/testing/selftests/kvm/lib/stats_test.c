@@ -32,6 +32,7 @@
 #ifndef __NR_io_uring_setup
 #define __NR_io_uring_setup	425
 #define __NR_io_uring_enter	426
+#define __NR_io_uring_register	427
 #endif
 
 const struct stats_abi abi_getfd = {
@@ -419,7 +420,7 @@ bool have_io_uring(void)
 	return syscall(__NR_io_uring_setup, 1, NULL) == -1 && errno == EFAULT;
 }
 
-ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset)
+ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset, bool fixed)
 {
 	struct io_uring_params params = { 0 };
 	struct iovec iov = { data, len };
@@ -449,6 +450,14 @@ ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset)
 	sqe->off = offset;
 	sqe->addr = (uintptr_t)&iov;
 	sqe->len = 1;
+	if (fixed) {
+		TEST_ASSERT(!syscall(__NR_io_uring_register, ring,
+				     IORING_REGISTER_BUFFERS, &iov, 1),
+			    "io_uring_register, errno: %i", errno);
+		sqe->opcode = IORING_OP_READ_FIXED;
+		sqe->addr = (uintptr_t)data;
+		sqe->len = len;
+	}
 	*(__u32 *)(sq + params.sq_off.array) = 0;
 	__atomic_store_n((__u32 *)(sq + params.sq_off.tail), 1, __ATOMIC_RELEASE);
 	TEST_ASSERT(syscall(__NR_io_uring_enter, ring, 1, 0, 0, NULL, 0) == 1,
