@@ -8,6 +8,7 @@
 
 #include "bpf_iterator.h"
 #include "bpf_layout.h"
+#include "statistic.h"
 
 #define VMLINUX "/sys/kernel/btf/vmlinux"
 /* The module; on x86 the one that kvm-amd and kvm-intel use. */
@@ -82,19 +83,27 @@ static int find_member(const struct types *types, const char *struct_name,
 	return fail(types, ENOENT, "struct %s has no member %s", struct_name, name);
 }
 
-/* For kernels without descriptors; which of Linux 5.10's are not counters. */
-static void guess(struct kvmstats_desc *desc)
+/*
+ * A kernel without descriptors has names only. What is not in the table, as of other
+ * kernels than ours, is judged by its name.
+ */
+static void describe(struct kvmstats_desc *desc)
 {
-	static const char *const instant[] = {
-		"mmu_unsync", "lpages", "nx_lpage_splits", "guest_mode", "blocking",
-	};
-	size_t i, len = strlen(desc->name);
+	const struct statistic *known = statistic_find(KVMSTATS_VCPU, desc->name);
+	const size_t len = strlen(desc->name);
 
-	for (i = 0; i < sizeof(instant) / sizeof(*instant); i++)
-		if (!strcmp(desc->name, instant[i]))
-			desc->type = KVMSTATS_INSTANT;
+	if (!known)
+		known = statistic_find(KVMSTATS_VM, desc->name);
+	if (known) {
+		desc->type = known->type;
+		desc->unit = known->unit;
+		desc->exponent = known->exponent;
+		return;
+	}
 	if (!strncmp(desc->name, "max_", 4))
 		desc->type = KVMSTATS_PEAK;
+	if (!strcmp(desc->name, "guest_mode"))
+		desc->type = KVMSTATS_INSTANT;
 	if (len > 3 && !strcmp(desc->name + len - 3, "_ns")) {
 		desc->unit = KVMSTATS_SECONDS;
 		desc->exponent = -9;
@@ -117,7 +126,7 @@ static int add_member(const struct types *types, struct list *list,
 	list->desc = more;
 	more += list->count++;
 	*more = (struct kvmstats_desc){ .name = name, .offset = offset, .size = count };
-	guess(more);
+	describe(more);
 	return 0;
 }
 

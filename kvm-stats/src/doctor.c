@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Which sources work here, which not, why, and what would help. */
 #include <stdio.h>
+#include <sys/utsname.h>
 
 #include "app.h"
 
@@ -26,12 +27,18 @@ static void say(const struct kvmstats_probe *probe, bool used)
 int command_doctor(const struct settings *settings)
 {
 	struct kvmstats_probe probe;
+	struct utsname name;
 	bool any = false, used;
 	struct out *out = NULL;
 	unsigned int i;
 
-	if (settings->format != OUT_TABLE)
+	if (settings->format != OUT_TABLE) {
 		out = out_open(settings->format, columns);
+	} else if (!uname(&name)) {
+		/* for whoever reports a bug */
+		printf("kvm-stats " KVMSTATS_VERSION ", %s %s %s\n", name.sysname,
+		       name.release, name.machine);
+	}
 	for (i = 0; !kvmstats_probe(i, NULL, &probe); i++) {
 		used = probe.works && !any;
 		any |= probe.works;

@@ -28,7 +28,7 @@ void notify(const char *state)
 	if (fd < 0)
 		return;
 	sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT,
-	       (struct sockaddr *)&to, offsetof(struct sockaddr_un, sun_path) + len);
+	       (void *)&to, offsetof(struct sockaddr_un, sun_path) + len);
 	close(fd);
 }
 

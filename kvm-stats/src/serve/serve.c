@@ -689,8 +689,8 @@ static void say_where(int fd)
 	socklen_t len = sizeof(address);
 	char host[64], port[8];
 
-	if (getsockname(fd, (struct sockaddr *)&address, &len) ||
-	    getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port,
+	if (getsockname(fd, (void *)&address, &len) ||
+	    getnameinfo((void *)&address, len, host, sizeof(host), port,
 			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
 		return;
 	fprintf(stderr, "kvm-stats: serving on http://%s%s%s:%s/\n",

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What is known of statistics by their names, of every kernel that has the
+ * definitions: statistics.inc.
+ */
+#ifndef KVMSTATS_STATISTIC_H
+#define KVMSTATS_STATISTIC_H
+
+#include "kvmstats.h"
+
+struct statistic {
+	enum kvmstats_scope scope;
+	const char *name;
+	unsigned int type, size, unit;
+	int exponent;
+	const char *archs;	/* as in the kernel's arch/, or "all" */
+	const char *words;
+};
+
+/* On this machine's architecture, or else on another one; NULL: it has no such line. */
+const struct statistic *statistic_find(enum kvmstats_scope scope, const char *name);
+
+#endif /* KVMSTATS_STATISTIC_H */
