@@ -19,6 +19,7 @@ struct screen {
 	char typed[sizeof(((struct view *)0)->filter)];
 };
 
+/* With the columns they fit into 24 lines. */
 static const char * const keys[] = {
 	"Up, Down, PgDn, End... choose a VM or vCPU",
 	"Enter, Right           into it; into the statistics of a vCPU",
@@ -27,10 +28,7 @@ static const char * const keys[] = {
 	"/                      show only names with this in them, or a pattern: web*",
 	"p, space               pause, and go on",
 	"[ ] { }                in a recording: a sample back, on; ten minutes",
-	"h, ?                   this; any key leaves it",
-	"q                      quit",
-	"",
-	"Sort by the capital letter:",
+	"h, ?                   this; any key leaves it; q: quit",
 };
 
 static bool start(void)
@@ -108,7 +106,7 @@ static void draw_help(void)
 	char line[256];
 	unsigned int i;
 
-	put_line(0, "kvm-stats: keys and columns", true);
+	put_line(0, "kvm-stats: keys; columns, and the letters that sort by them", true);
 	for (i = 0; i < nr_keys; i++)
 		put_line(1 + i, keys[i], false);
 	for (i = 0; i < columns_count; i++) {
