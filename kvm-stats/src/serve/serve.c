@@ -14,6 +14,7 @@
 #include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
+#include <gnutls/gnutls.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -27,6 +28,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "access.h"
 #include "app.h"
 #include "notify.h"
 #include "options.h"
@@ -90,6 +92,7 @@ struct scraper {
 
 struct server {
 	struct serve_settings settings;
+	struct access access;
 	struct MHD_Daemon *daemon;
 	struct made made[TEXTS];
 	struct page *free_pages;
@@ -527,6 +530,51 @@ static bool wants_sample(struct server *s)
 	return wants;
 }
 
+/* Has the client shown a certificate that our CA has signed? */
+static bool client_is_known(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+	unsigned int status;
+
+	return info && info->tls_session &&
+	       !gnutls_certificate_verify_peers2(info->tls_session, &status) && !status;
+}
+
+/* True: it may see all; false: it was answered, *ret is the result. */
+static bool admit(struct server *s, struct MHD_Connection *connection, enum MHD_Result *ret)
+{
+	char *user, *password = NULL;
+	enum access_answer answer;
+	struct MHD_Response *r;
+
+	if (s->access.want_client && !client_is_known(connection)) {
+		count_code(s, MHD_HTTP_FORBIDDEN);
+		*ret = send_text(connection, MHD_HTTP_FORBIDDEN, "text/plain",
+				 "a certificate is wanted\n");
+		return false;
+	}
+	if (!s->access.users)
+		return true;
+	user = MHD_basic_auth_get_username_password(connection, &password);
+	answer = access_check(&s->access, user, password);
+	MHD_free(user);
+	MHD_free(password);
+	if (answer == ACCESS_YES)
+		return true;
+	if (answer == ACCESS_LATER) {
+		count_code(s, MHD_HTTP_TOO_MANY_REQUESTS);
+		*ret = send_text(connection, MHD_HTTP_TOO_MANY_REQUESTS, "text/plain",
+				 "too many that were wrong\n");
+		return false;
+	}
+	count_code(s, MHD_HTTP_UNAUTHORIZED);
+	r = MHD_create_response_from_buffer(13, (void *)"unauthorized\n", MHD_RESPMEM_PERSISTENT);
+	*ret = MHD_queue_basic_auth_fail_response(connection, "kvm-stats", r);
+	MHD_destroy_response(r);
+	return false;
+}
+
 static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, const char *url,
 			      const char *method, const char *version, const char *upload,
 			      size_t *upload_size, void **of)
@@ -536,6 +584,7 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
 	struct MHD_Response *r;
 	struct made *made;
 	const char *accepts;
+	enum MHD_Result ret;
 	enum text text;
 
 	if (!c)
@@ -550,6 +599,8 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
 		*upload_size = 0;
 		return MHD_YES;
 	}
+	if (!c->waited && !admit(s, connection, &ret))
+		return ret;
 	if (strcmp(method, "GET") && strcmp(method, "HEAD")) {
 		count_code(s, MHD_HTTP_METHOD_NOT_ALLOWED);
 		return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain",
@@ -683,7 +734,7 @@ static int listen_on(const char *where, bool *everybody)
 	return fd;
 }
 
-static void say_where(int fd)
+static void say_where(int fd, bool tls)
 {
 	struct sockaddr_storage address;
 	socklen_t len = sizeof(address);
@@ -693,7 +744,8 @@ static void say_where(int fd)
 	    getnameinfo((void *)&address, len, host, sizeof(host), port,
 			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
 		return;
-	fprintf(stderr, "kvm-stats: serving on http://%s%s%s:%s/\n",
+	fprintf(stderr, "kvm-stats: serving on http%s://%s%s%s:%s/\n",
+		tls ? "s" : "",
 		strchr(host, ':') ? "[" : "", host, strchr(host, ':') ? "]" : "", port);
 }
 
@@ -704,8 +756,20 @@ static void say_nothing(void *cls, const char *format, va_list args)
 
 static void start(struct server *s, int fd)
 {
+	const struct access *access = &s->access;
+	/* a key and a certificate without MHD_USE_TLS are an error */
+	struct MHD_OptionItem tls[] = {
+		{ MHD_OPTION_HTTPS_MEM_KEY, 0, access->key },
+		{ MHD_OPTION_HTTPS_MEM_CERT, 0, access->cert },
+		{ MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)access_priorities(access) },
+		{ access->ca ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, access->ca },
+		{ MHD_OPTION_END, 0, NULL },
+	};
+	struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
+
 	s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
-			MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, s,
+			MHD_USE_ERROR_LOG | (access->cert ? MHD_USE_TLS : 0),
+			0, NULL, NULL, handle, s,
 			MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
 			MHD_OPTION_LISTEN_SOCKET, fd,
 			MHD_OPTION_CONNECTION_LIMIT, (unsigned int)CONNECTIONS,
@@ -713,9 +777,10 @@ static void start(struct server *s, int fd)
 			MHD_OPTION_CONNECTION_TIMEOUT, 0U,
 			MHD_OPTION_NOTIFY_CONNECTION, connection_notice, s,
 			MHD_OPTION_NOTIFY_COMPLETED, request_completed, s,
+			MHD_OPTION_ARRAY, access->cert ? tls : none,
 			MHD_OPTION_END);
 	if (!s->daemon)
-		errx(STATUS_NOTHING, "cannot start to serve");
+		errx(STATUS_NOTHING, "cannot start to serve%s", access->cert ? " with TLS" : "");
 }
 
 static void watch(int epoll, int fd)
@@ -822,6 +887,8 @@ int command_serve(int argc, char **argv)
 	int fd, signals;
 
 	serve_parse(argc, argv, true, &s.settings);
+	if (s.settings.config)
+		access_read(&s.access, s.settings.config);
 	fd = notify_socket();
 	if (fd == -2)
 		errx(STATUS_USAGE, "systemd has given more than one socket");
@@ -848,8 +915,8 @@ int command_serve(int argc, char **argv)
 	start(&s, fd);
 	if (pthread_create(&thread, NULL, sampler, &s))
 		errx(STATUS_NOTHING, "cannot start a thread");
-	say_where(fd);
-	if (everybody)
+	say_where(fd, s.access.cert);
+	if (everybody && !s.access.users && !s.access.want_client)
 		warnx("whoever reaches this address sees the names and the load of all VMs");
 	notify("READY=1");
 
@@ -867,6 +934,7 @@ int command_serve(int argc, char **argv)
 	drop_pages(&s);
 	deflateEnd(&s.z);
 	model_free(s.model);
+	access_free(&s.access);
 	free(s.settings.model.stats);
 	return STATUS_OK;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Instead of serve.c where libmicrohttpd or zlib was missing */
+/* Instead of serve.c where what it needs was missing */
 #include <err.h>
 
 #include "app.h"
@@ -10,5 +10,5 @@ int command_serve(int argc, char **argv)
 	struct serve_settings settings;
 
 	serve_parse(argc, argv, true, &settings);
-	errx(STATUS_USAGE, "this kvm-stats was built without libmicrohttpd and zlib");
+	errx(STATUS_USAGE, "this kvm-stats was built without libmicrohttpd, GnuTLS, zlib or libyaml");
 }

@@ -238,6 +238,20 @@ class Prometheus:
         with OPENER.open(url, timeout=DEADLINE) as answer:
             return json.load(answer)["data"]
 
+    def complaints(self):
+        """What it had to say of what it scraped; that a machine was too busy to answer
+        within an interval is none."""
+        with OPENER.open(f"http://127.0.0.1:{self.port}/metrics", timeout=DEADLINE) as answer:
+            text = answer.read().decode()
+        counted = re.findall(r"^(prometheus_target_scrapes_(?:sample_\w+|exceeded_\w+)_total) (\S+)$",
+                             text, re.MULTILINE)
+        assert len(counted) >= 3, text
+        found = [f"{name} {value}" for name, value in counted if float(value)]
+        for target in self.api("targets")["activeTargets"]:
+            if "deadline exceeded" not in target["lastError"]:
+                found += [target["lastError"]] if target["lastError"] else []
+        return found
+
     def query(self, query, **arguments):
         """labels -> value, now."""
         return {frozenset(found["metric"].items()): float(found["value"][1])

@@ -6,7 +6,9 @@ import os
 import random
 import socket
 import subprocess
+import tempfile
 import time
+import unittest
 from pathlib import Path
 
 from serving import BUILD, Case, one, vms, wait_for
@@ -258,3 +260,22 @@ class Cost(Case):
         self.assertLess(size, 700000)
         self.assertLess(packed, 100000)
         self.assertEqual(allocations, 0)
+
+
+@unittest.skipUnless((BUILD / "tests/serve/fuzz").exists(), "there is no clang")
+class Fuzz(unittest.TestCase):
+    """Headers and names of all kinds, by libFuzzer."""
+
+    def test_headers_and_names(self):
+        """What is said here of them holds, with sanitizers; a number of runs, not a time."""
+        with tempfile.TemporaryDirectory() as folder:
+            for i, seed in enumerate((
+                    b"\0application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.1",
+                    b"\1gzip;q=0.5, *;q=0, identity", b"\2a\"b\\c\n\xc3\xa4",
+                    b"\3\x01\xf0\x9f\x90\xa7", b"\4<b>&'\"")):
+                (Path(folder) / str(i)).write_bytes(seed)
+            done = subprocess.run(
+                [BUILD / "tests/serve/fuzz", "-runs=200000", "-max_len=512", "-seed=1",
+                 f"-artifact_prefix={folder}/", folder],
+                capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])

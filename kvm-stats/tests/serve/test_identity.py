@@ -24,9 +24,8 @@ class Identity(Case):
         wait_for(lambda: count() >= begin + more, "scrapes")
 
     def check(self, scraping, resets=()):
-        """What was scraped is right: each scrape came, no counter fell."""
-        for labels, points in scraping.points("up").items():
-            self.assertEqual({value for _, value in points}, {1}, dict(labels))
+        """What was scraped is right: no series twice, no counter fell."""
+        self.assertEqual(scraping.complaints(), [])
         for labels, points in scraping.points('{__name__=~"kvm_.*_(total|bucket|sum|count)"}'
                                               ).items():
             values = [value for _, value in points]
@@ -52,12 +51,14 @@ class Identity(Case):
         window = f"{int(covered() * 1000)}ms"
         rate = scraping.value(f"rate({exits_total}[{window}])")
         self.assertIsNotNone(rate, window)
-        # a scrape can be a tenth of a second after the sample, or more on a busy machine
-        self.assertTrue(0.8 * exits < rate < 1.2 * exits, (rate, window))
+        # a scrape is later than its sample, by more on a busy machine
+        self.assertTrue(0.5 * exits < rate < 1.5 * exits, (rate, window))
+        # what is of the same samples has to fit exactly
         seconds = f'kvm_vm_vcpu_seconds_total{{vm="{vm}"'
-        share = scraping.value(f'sum(rate({seconds},mode="run"}}[{window}]))'
-                               f"/ sum(rate({seconds}}}[{window}]))")
-        self.assertAlmostEqual(share, 0.6, delta=0.02)
+        for query, wanted in ((f'sum(rate({seconds},mode="run"}}[{window}]))', 0.6),
+                              (f"sum(rate({exits_total}[{window}]))", 500)):
+            share = scraping.value(f"{query} / sum(rate({seconds}}}[{window}]))")
+            self.assertAlmostEqual(share / wanted, 1, delta=0.02)
 
     def test_modes_add_up(self):
         """All modes together are the vCPUs times the time, within half a per cent."""
@@ -219,10 +220,9 @@ class Identity(Case):
         self.scraped(scraping, 6)
         increase = scraping.value('increase(kvm_vm_exits_total{vm="web"}[5m])')
         self.assertLess(increase, 1000 * 120)
-        since = len(scraping.points('kvm_vm_exits_total{vm="web"}'))
-        self.assertEqual(since, 1)
-        rate = scraping.value('rate(kvm_vm_exits_total{vm="web"}[1500ms])')
-        self.assertTrue(800 < rate < 1200, rate)
+        self.assertEqual(len(scraping.points('kvm_vm_exits_total{vm="web"}')), 1)
+        self.right(scraping, "web")
+        self.assertEqual(scraping.complaints(), [])
 
     def test_names_of_all_kinds(self):
         """A blank, quotes, 128 bytes of UTF-8: as they are, in Prometheus too."""

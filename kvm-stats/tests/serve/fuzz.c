@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Hostile headers and names: what clients accept, and what is written of texts of others.
+ * By libFuzzer; the first byte chooses.
+ */
+#include <stdlib.h>
+
+#include "serve/write.h"
+
+/* Whatever is in it: well-formed UTF-8, and in quotes it ends with the last one. */
+static void check(const struct buf *b, bool label)
+{
+	size_t i, n;
+
+	for (i = 0; i < b->len; i += n) {
+		n = utf8_length(b->text + i);
+		if (!n || i + n > b->len)
+			abort();
+		if (n == 1 && (b->text[i] == '"' || (unsigned char)b->text[i] < ' '))
+			abort();
+		if (b->text[i] != '\\')
+			continue;
+		/* with what comes behind it */
+		if (!strchr(label ? "\\\"n" : "\\\"u", b->text[i + 1]))
+			abort();
+		n = 2;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1);
+	struct buf b = { 0 };
+	enum format format;
+
+	if (!size || !text) {
+		free(text);
+		return 0;
+	}
+	memcpy(text, data + 1, size - 1);
+	text[size - 1] = '\0';
+	switch (data[0] % 5) {
+	case 0:
+		format = accept_format(text);
+		if (format != FORMAT_TEXT && format != FORMAT_OPENMETRICS)
+			abort();
+		/* nobody gets it who did not name it */
+		if (format == FORMAT_OPENMETRICS && !strcasestr(text, "openmetrics-text"))
+			abort();
+		break;
+	case 1:
+		if (accept_gzip(text) && !strcasestr(text, "gzip") && !strchr(text, '*'))
+			abort();
+		break;
+	case 2:
+		buf_label(&b, text);
+		buf_char(&b, '\0');
+		b.len--;
+		check(&b, true);
+		break;
+	case 3:
+		buf_json(&b, text);
+		buf_char(&b, '\0');
+		b.len--;
+		check(&b, false);
+		break;
+	case 4:
+		buf_html(&b, text);
+		if (memchr(b.text ? b.text : "", '<', b.len) ||
+		    memchr(b.text ? b.text : "", '"', b.len))
+			abort();
+		break;
+	}
+	buf_free(&b);
+	free(text);
+	return 0;
+}
