@@ -252,9 +252,11 @@ class KvmStats(unittest.TestCase):
             for file, text in (("scripts/base", "#!/bin/sh\necho 1.0\n"),
                                ("scripts/install-packages", "#!/bin/sh\n"),
                                ("patches/default", "1.0\n"),
+                               ("kvm-stats/lib/make-statistics", "#!/bin/sh\n"),
+                               ("kvm-stats/tests/statistics", "#!/bin/sh\n"),
                                ("kvm-stats/Makefile", "check:\n\t@cat said; exit 1\n"),
                                ("kvm-stats/said", "".join(f"{line}\n" for line in said))):
-                (top / file).parent.mkdir(exist_ok=True)
+                (top / file).parent.mkdir(parents=True, exist_ok=True)
                 (top / file).write_text(text)
                 (top / file).chmod(0o755)
             for file in "lab/host/result.sh", "checks/kvm-stats":

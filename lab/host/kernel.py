@@ -63,7 +63,7 @@ def configure(record):
     asked.write_text("".join(file.read_text() for file in record.fragments))
     log = Path(f"{record.log}-config.log")
     steps.run(f"{record.title}: configure", log, record.make("allnoconfig"),
-              env={**os.environ, "KCONFIG_ALLCONFIG": str(asked)})
+              env={"KCONFIG_ALLCONFIG": str(asked)})
     if names := lost(record):
         raise records.Invalid(f"{record.title}: the configuration does not "
                               f"take {' '.join(names)} (log: {log})")

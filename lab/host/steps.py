@@ -47,10 +47,26 @@ def main(function):
     sys.exit(status)
 
 
-def run(what, log, *commands, **options):
+# Debian's folder of links: each compiler by way of ccache.
+CCACHE = Path("/usr/lib/ccache")
+
+
+def environment():
+    """That of commands that compile: if ccache is installed, it remembers what they did,
+    for every clone of this repository."""
+    if not CCACHE.is_dir():
+        return dict(os.environ)
+    return {**os.environ, "PATH": f"{CCACHE}:{os.environ['PATH']}",
+            # Where a clone is must not make a difference, nor when it was made.
+            "CCACHE_BASEDIR": str(records.TOP), "CCACHE_NOHASHDIR": "1",
+            "CCACHE_SLOPPINESS": "time_macros,include_file_mtime,include_file_ctime"}
+
+
+def run(what, log, *commands, env=None):
     """Run commands niced, with their output in a log; say what and how long.
 
-    Machines that run come first: in them time passes meanwhile.
+    Machines that run come first: in them time passes meanwhile. env: variables to
+    have besides.
     """
     print(f"{what} ...", file=sys.stderr)
     start, cost = time.monotonic(), 0
@@ -60,7 +76,7 @@ def run(what, log, *commands, **options):
             print("+", *command, file=output, flush=True)
             with subprocess.Popen(["nice", *command], stdin=subprocess.DEVNULL,
                                   stdout=output, stderr=subprocess.STDOUT,
-                                  **options) as process:
+                                  env={**environment(), **(env or {})}) as process:
                 cost += spent(process, "building")
             if process.returncode:
                 raise Failed(f"{what}: {line_that_matters(log)} (log: {log})")
