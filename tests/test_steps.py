@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of lab/host/steps.py: what commands that compile are given."""
 
