@@ -108,12 +108,15 @@ static void spend_lasting(struct core_vcpu *vcpu, uint64_t *left,
 static void spend_lost(struct core_vcpu *vcpu, uint64_t *left, struct kvmstats_times *spent)
 {
 	const struct thread_times *t = &vcpu->thread, *before = &vcpu->account.thread;
-	double part;
+	uint64_t lost;
 
 	if (!t->cpu || t->cpu != before->cpu || t->lost <= before->lost)
 		return;
-	part = (double)spent->mode[KVMSTATS_RUN] / spent->elapsed;
-	spent->mode[KVMSTATS_RUN] += take(left, (t->lost - before->lost) * part);
+	lost = t->lost - before->lost;
+	/* More is missing: who was blocked, too, has the part of those who ran. */
+	if (*left > lost)
+		lost = (double)lost * spent->mode[KVMSTATS_RUN] / spent->elapsed;
+	spent->mode[KVMSTATS_RUN] += take(left, lost);
 }
 
 static void spend_throttled(struct account *a, const struct thread_times *t,
