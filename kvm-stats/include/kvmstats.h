@@ -277,7 +277,8 @@ void kvmstats_close(struct kvmstats *k);
  * The name of the source in use: "next", "bpf" or "files"; "none" with the option
  * wait. Without the option source it is chosen again at a sample, when the one in use
  * does not work any more, or a better one does (kvm.ko was loaded, or replaced).
- * kvmstats_source_changes() says how often that was.
+ * kvmstats_source_changes() says how often that was. What was read before is forgotten
+ * then: VMs are first seen again, and their totals begin anew.
  */
 const char *kvmstats_source(const struct kvmstats *k);
 unsigned int kvmstats_source_changes(const struct kvmstats *k);

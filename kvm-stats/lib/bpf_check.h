@@ -13,9 +13,6 @@
 #include "bpf_layout.h"
 #include "own_vm.h"
 
-/* Of the own VM's vCPU: found by chance in few places of memory, but possible. */
-#define OWN_VCPU_ID 37
-
 /*
  * Descriptors against type information: every statistic is a member of the
  * structure, where and as long as the descriptor says, and together they are as

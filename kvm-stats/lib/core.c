@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "own_vm.h"
 #include "proc.h"
 #include "who.h"
 
@@ -576,6 +577,19 @@ static void update_vm(struct kvmstats *k, struct core_vm *vm)
 	activity_update(k, vm);
 }
 
+/* The VM that a program like this one makes for itself, for a moment: nobody's */
+static bool is_probe(const struct core_vm *vm)
+{
+	return vm->vcpus == 1 && vm->vcpu[0]->pub.id == OWN_VCPU_ID;
+}
+
+static int read_source(struct kvmstats *k)
+{
+	if (k->source)
+		return k->source->sample(k, k->state);
+	return k->wait ? 0 : core_problem(k, -ENODEV, "no source works: %s", k->source_why);
+}
+
 int kvmstats_sample(struct kvmstats *k)
 {
 	struct core_vm *vm;
@@ -583,12 +597,18 @@ int kvmstats_sample(struct kvmstats *k)
 	int ret;
 
 	begin_sample(k);
-	if (!k->source)
-		source_choose(k);
-	ret = k->source ? k->source->sample(k, k->state) : 0;
+	source_look(k, false);
+	ret = read_source(k);
+	/* It does not work any more: what does has nothing in common with what was read. */
+	if (ret && ret != -ENOMEM && k->source) {
+		source_look(k, true);
+		ret = read_source(k);
+	}
 	/* a source of recordings has its own clock */
 	if (k->time)
 		k->sampled = k->time;
+	if (!k->looked)
+		k->looked = k->sampled;
 	for (i = 0; i < k->vms; i++) {
 		vm = k->vm[i];
 		if (vm->seen)
@@ -598,8 +618,10 @@ int kvmstats_sample(struct kvmstats *k)
 		if (vm->pub.ended && !vm->pub.ended_at)
 			vm->pub.ended_at = k->sampled;
 	}
-	for (i = 0; i < k->vms; i++) {
-		if (!k->vm[i]->labelled)
+	for (i = k->vms; i--;) {
+		if (is_probe(k->vm[i]))
+			core_forget(k, i);
+		else if (!k->vm[i]->labelled)
 			date(k, k->vm[i]);
 	}
 	count_in_process(k);

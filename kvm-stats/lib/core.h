@@ -74,6 +74,8 @@ struct kvmstats {
 	bool wait;
 	unsigned int changes;
 	char source_why[600];
+	char proc_path[256];
+	uint64_t kvm, looked;		/* which one is there; when a source was chosen */
 	int proc;
 	struct kvmstats_table *table[KVMSTATS_SCOPES];
 	struct role role[KVMSTATS_SCOPES][ROLES];
@@ -121,6 +123,12 @@ void core_forget_all(struct kvmstats *k);
 
 /* Open the best source that works. -EINVAL: there is none of this name; -ENODEV */
 int source_choose(struct kvmstats *k);
+
+/*
+ * At a sample: choose again if the one in use failed, if KVM is another one (its module
+ * was replaced, or came), and every minute if it is not the best.
+ */
+void source_look(struct kvmstats *k, bool failed);
 
 /* Labels of VMs that came with this sample */
 void label_vms(struct kvmstats *k);

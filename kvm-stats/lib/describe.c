@@ -31,7 +31,7 @@ int kvmstats_describe(struct kvmstats_table **vm_table,
 
 	*vm_table = NULL;
 	*vcpu_table = NULL;
-	ret = own_vm_open(&own, 0, why, size);
+	ret = own_vm_open(&own, OWN_VCPU_ID, why, size);
 	if (ret)
 		return ret;
 	ret = read_table(own.vm_stats, vm_table, why, size);

@@ -134,6 +134,11 @@ static int extension(int number)
 	return answer;
 }
 
+bool facts_no_getfd(void)
+{
+	return !extension(ABI_CAP_STATS);
+}
+
 int facts_borrow(struct kvmstats_probe *p)
 {
 	const bool ptrace = facts_capable(CAP_SYS_PTRACE);

@@ -29,6 +29,9 @@ unsigned long long facts_memlock(void);
  */
 void facts_names(const struct kvmstats *k, struct kvmstats_probe *p);
 
+/* This kernel does not open the statistics of a VM for whoever has its file. */
+bool facts_no_getfd(void);
+
 /*
  * Add what keeps files of other processes from being borrowed: capabilities,
  * Yama, the kernel's statistics files, RLIMIT_NOFILE. Returns 0, or a negative

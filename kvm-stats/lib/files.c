@@ -67,6 +67,7 @@ struct files_state {
 	struct process *cursor;		/* the last one seen by this walk */
 	struct process *spare;		/* of processes that have ended */
 	bool no_getfd;			/* this kernel opens them for the VMM alone */
+	int kvm;			/* /dev/kvm, while files hold VMs; -1 */
 	struct kvm_fd *list;		/* of one process */
 	pid_t *tid;			/* their threads */
 	int room;
@@ -90,6 +91,9 @@ static int files_open(struct kvmstats *k, void **state, struct kvmstats_probe *p
 		return ret;
 	}
 	s->self = getpid();
+	s->kvm = -1;
+	/* Number 0xf0 may be anything to a kernel that does not have it. */
+	s->no_getfd = facts_no_getfd();
 	fd = proc_pidfd(s->self);
 	if (fd < 0) {
 		snprintf(p->why, sizeof(p->why), "pidfd_open: %s", strerror(-fd));
@@ -150,6 +154,8 @@ static void files_close(struct kvmstats *k, void *state)
 		next = p->next;
 		free(p);
 	}
+	if (s->kvm >= 0)
+		close(s->kvm);
 	reader_close(&s->reader);
 	free(s->list);
 	free(s->tid);
@@ -588,6 +594,27 @@ static void read_process(struct kvmstats *k, struct files_state *s, struct proce
 	}
 }
 
+/*
+ * On kernels whose statistics files hold their VM they do not hold KVM's module: rmmod
+ * would take away the code that they run. An open /dev/kvm holds it.
+ */
+static void hold_module(struct files_state *s)
+{
+	const struct process *p;
+	const struct taken *t = NULL;
+
+	for (p = s->first; p && !t; p = p->next) {
+		for (t = p->taken; t && (t->tells || t->file.fd < 0); t = t->next)
+			;
+	}
+	if (t && s->kvm < 0) {
+		s->kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	} else if (!t && s->kvm >= 0) {
+		close(s->kvm);
+		s->kvm = -1;
+	}
+}
+
 static int files_sample(struct kvmstats *k, void *state)
 {
 	struct files_state *s = state;
@@ -626,6 +653,7 @@ static int files_sample(struct kvmstats *k, void *state)
 				    "statistics to the VMM alone", p->pid);
 		at = &p->next;
 	}
+	hold_module(s);
 	while (denied--)
 		core_unread(k, KVMSTATS_PERMISSION, "processes of others cannot be looked into: it needs "
 			    "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH");
@@ -650,6 +678,7 @@ static void files_let_go(void *state)
 			p->fds = -1;
 		}
 	}
+	hold_module(s);
 }
 
 const struct source_ops source_files = {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core.h"
@@ -66,12 +67,66 @@ int source_choose(struct kvmstats *k)
 	return ret;
 }
 
+/* Whether a source works that is before the one in use */
+static bool better_works(const struct kvmstats *k)
+{
+	const struct source_ops *source;
+	struct kvmstats_probe probe;
+	unsigned int i;
+
+	for (i = 0; !*k->only && (source = find_source(i)) && source != k->source; i++) {
+		struct kvmstats_options options = { .proc = k->proc_path };
+
+		if (!kvmstats_probe(i, &options, &probe) && probe.works)
+			return true;
+	}
+	return false;
+}
+
 static void close_source(struct kvmstats *k)
 {
 	if (k->source)
 		k->source->close(k, k->state);
 	k->source = NULL;
 	k->state = NULL;
+}
+
+/* Which KVM there is: another number once its module was loaded again. */
+static uint64_t which_kvm(void)
+{
+	struct stat module, device;
+
+	if (stat("/sys/module/kvm", &module))
+		module.st_ino = 0;
+	if (stat("/dev/kvm", &device))
+		device.st_ino = 0;
+	return (uint64_t)module.st_ino << 32 ^ device.st_ino;
+}
+
+/* Seconds after which a source is looked for that is better than the one in use */
+#define LOOK_AGAIN	60
+
+void source_look(struct kvmstats *k, bool failed)
+{
+	const char *before = kvmstats_source(k);
+	uint64_t kvm = which_kvm();
+	bool due = k->source != source_list[0] && k->looked &&
+		   k->sampled - k->looked >= LOOK_AGAIN * 1000000000ULL;
+
+	if (k->source && kvm == k->kvm && !failed) {
+		if (!due)
+			return;
+		k->looked = k->sampled;
+		if (!better_works(k))
+			return;
+	}
+	k->kvm = kvm;
+	k->looked = 0;
+	close_source(k);
+	/* Its tables are another's, and so are its addresses and numbers of VMs. */
+	core_forget_all(k);
+	source_choose(k);
+	k->changes += strcmp(before, "none") || k->source;
 }
 
 int kvmstats_open(struct kvmstats **opened, const struct kvmstats_options *options)
@@ -83,6 +138,9 @@ int kvmstats_open(struct kvmstats **opened, const struct kvmstats_options *optio
 		return -ENOMEM;
 	k->why = "";
 	k->wait = options && options->wait;
+	snprintf(k->proc_path, sizeof(k->proc_path), "%s",
+		 options && options->proc ? options->proc : "/proc");
+	k->kvm = which_kvm();
 	k->proc = open_proc(options);
 	ret = k->proc < 0 ? k->proc : 0;
 	if (!ret && options && options->source)

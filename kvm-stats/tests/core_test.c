@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "own_vm.h"
 #include "source.h"
 #include "tap.h"
 
@@ -31,8 +32,9 @@ static const struct kvmstats_desc vm_desc[] = {
 static uint64_t keys[4] = { 1 };
 static pid_t pids[4] = { 100, 100, 100, 100 };
 static uint64_t clock_ns, tlb_flushes, exits, halt, poll_ns, blocking;
-static bool without_vcpu;
+static bool without_vcpu, broken, better_works;
 static pid_t tid = 1;
+static uint32_t vcpu_id;
 static struct thread_times thread = { .has_run = true, .has_ready = true };
 
 static int test_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
@@ -42,6 +44,11 @@ static int test_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 
 	if (!vm || !vcpu)
 		return -ENOMEM;
+	if (broken) {
+		kvmstats_free_table(vm);
+		kvmstats_free_table(vcpu);
+		return -ENODEV;
+	}
 	core_set_table(k, KVMSTATS_VM, vm);
 	core_set_table(k, KVMSTATS_VCPU, vcpu);
 	return 0;
@@ -57,7 +64,7 @@ static void report(struct kvmstats *k, uint64_t key, pid_t pid)
 	*(uint64_t *)core_vm_values(vm) = tlb_flushes;
 	if (without_vcpu)
 		return;
-	vcpu = core_vcpu(k, vm, 0, tid);
+	vcpu = core_vcpu(k, vm, vcpu_id, tid);
 	values = core_vcpu_values(vcpu);
 	values[0] = exits + key;	/* which tells them apart */
 	values[1] = halt;
@@ -71,6 +78,8 @@ static int test_sample(struct kvmstats *k, void *state)
 {
 	unsigned int i;
 
+	if (broken)
+		return core_problem(k, -EIO, "it is broken");
 	core_set_time(k, clock_ns);
 	for (i = 0; i < ARRAY_LEN(keys) && keys[i]; i++)
 		report(k, keys[i], pids[i]);
@@ -89,7 +98,26 @@ static const struct source_ops source_test = {
 	.close = test_close,
 };
 
-const struct source_ops *const source_list[] = { &source_test, NULL };
+static int better_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
+{
+	strcpy(p->why, "it is not there yet");
+	return better_works ? test_open(k, state, p) : -ENODEV;
+}
+
+static int better_sample(struct kvmstats *k, void *state)
+{
+	return better_works ? test_sample(k, state) : -EIO;
+}
+
+static const struct source_ops source_better = {
+	.name = "better",
+	.what = "one that comes and goes",
+	.open = better_open,
+	.sample = better_sample,
+	.close = test_close,
+};
+
+const struct source_ops *const source_list[] = { &source_better, &source_test, NULL };
 
 /* A second in which the vCPU ran 300 ms of which it polled 100, waited 200 for a
  * CPU, and halted for the rest, which the kernel has not counted yet. */
@@ -322,6 +350,9 @@ static const char *labels(struct kvmstats *k, const uint64_t *key, const pid_t *
 
 static void test_labels(struct kvmstats *k)
 {
+	vcpu_id = OWN_VCPU_ID;
+	tap_result(LABELS("", k, LIST(99), LIST(100)), "a program like this one has no VM");
+	vcpu_id = 0;
 	tap_result(LABELS("web ", k, LIST(100), LIST(100)), "a VM has its name");
 	tap_result(LABELS("web web#2 ", k, LIST(100, 101), LIST(100, 100)),
 		   "and keeps it when its process makes another");
@@ -343,6 +374,53 @@ static void test_labels(struct kvmstats *k)
 	/* the clock of the test moves after that is looked at */
 	labels(k, keys, pids);
 	tap_result(LABELS("web ", k, LIST(102), LIST(100)), "or as long as was said");
+}
+
+static bool uses(struct kvmstats *k, const char *source, unsigned int changes)
+{
+	return !strcmp(kvmstats_source(k), source) && kvmstats_source_changes(k) == changes;
+}
+
+static void test_sources(const struct kvmstats_options *options)
+{
+	struct kvmstats_options wait = *options;
+	struct kvmstats *k;
+
+	if (kvmstats_open(&k, options))
+		return;
+	kvmstats_sample(k);
+	tap_result(uses(k, "test", 0) && !strcmp(kvmstats_source_why(k),
+						 "better: it is not there yet"),
+		   "the first source that works, and why not the one before it");
+	better_works = true;
+	clock_ns += 30000 * MS;
+	kvmstats_sample(k);
+	tap_result(uses(k, "test", 0), "a better one is not looked for all the time");
+	clock_ns += 61000 * MS;
+	kvmstats_sample(k);
+	kvmstats_sample(k);
+	tap_result(uses(k, "better", 1) && !*kvmstats_source_why(k) && kvmstats_first(k),
+		   "but in a minute");
+	better_works = false;
+	tap_result(!kvmstats_sample(k) && uses(k, "test", 2) && kvmstats_first(k)->fresh,
+		   "one that dies is replaced at once");
+	broken = true;
+	tap_result(kvmstats_sample(k) == -ENODEV && uses(k, "none", 3) &&
+		   !kvmstats_first(k), "none is left: an error");
+	tap_result(kvmstats_sample(k) == -ENODEV && *kvmstats_problem(k), "which lasts");
+	broken = false;
+	tap_result(!kvmstats_sample(k) && uses(k, "test", 4), "until one works again");
+	kvmstats_close(k);
+
+	broken = true;
+	tap_result(kvmstats_open(&k, options) == -ENODEV, "no source works: no handle");
+	wait.wait = true;
+	tap_result(!kvmstats_open(&k, &wait) && uses(k, "none", 0) && !kvmstats_sample(k),
+		   "but for who waits");
+	broken = false;
+	tap_result(!kvmstats_sample(k) && uses(k, "test", 1) && kvmstats_first(k),
+		   "who has it when it comes");
+	kvmstats_close(k);
 }
 
 /* A procfs with processes of one name; the second is older than the third */
@@ -436,6 +514,7 @@ int main(void)
 	if (!kvmstats_open(&k, &options))
 		test_labels(k);
 	kvmstats_close(k);
+	test_sources(&options);
 	remove_proc(options.proc);
 	return tap_end();
 }
