@@ -7,7 +7,8 @@
  *	vm NUMBER PID VCPUS [NAME=VALUE]...	run, ready, throttled, halt, poll:
  *						permille of the time of each vCPU;
  *						exits, emulated, failed, io: numbers
- *						per second and vCPU
+ *						per second and vCPU; age: seconds
+ *						that it did so already
  *	unreadable TEXT				something that cannot be read
  *	sleep MILLISECONDS			each sample takes so long
  *	broken					samples fail
@@ -72,7 +73,7 @@ static const struct kvmstats_desc vcpu_desc[VCPU_STATS] = {
 
 /* What each vCPU of a VM did so far; they are all alike. */
 struct totals {
-	uint64_t number, since, seen;
+	uint64_t number, seen;
 	uint64_t run, ready, throttled, halt, poll;	/* permille of nanoseconds */
 	uint64_t exits, emulated, failed, io;	/* of events, times a second in ns */
 };
@@ -136,7 +137,7 @@ static uint64_t option(const char *line, const char *name)
 	return at ? strtoull(at + strlen(find), NULL, 10) : 0;
 }
 
-static struct totals *find(struct host *host, uint64_t number, uint64_t time)
+static struct totals *find(struct host *host, uint64_t number, uint64_t since)
 {
 	struct totals *more;
 	unsigned int i;
@@ -152,7 +153,7 @@ static struct totals *find(struct host *host, uint64_t number, uint64_t time)
 	more += host->vms++;
 	memset(more, 0, sizeof(*more));
 	more->number = number;
-	more->since = more->seen = time;
+	more->seen = since;
 	return more;
 }
 
@@ -200,7 +201,7 @@ static void put_vm(struct kvmstats *k, struct host *host, const char *line)
 
 	if (sscanf(line, "vm %llu %d %u", &number, &pid, &vcpus) != 3)
 		return;
-	t = find(host, number, time);
+	t = find(host, number, time - option(line, "age") * 1000000000ULL);
 	vm = t ? core_vm(k, number, pid) : NULL;
 	if (!vm)
 		return;

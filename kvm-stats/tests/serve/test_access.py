@@ -79,10 +79,11 @@ class Access(Case):
         serving = self.serve(self.made, "--config", str(config))
         self.assertEqual(self.login(serving, "prometheus", "secret"), 200)
         stop = threading.Event()
+        answers = []
 
         def guess():
             while not stop.is_set():
-                self.login(serving, "prometheus", "guess")
+                answers.append(self.login(serving, "prometheus", "guess"))
 
         guessing = [threading.Thread(target=guess) for _ in range(4)]
         for thread in guessing:
@@ -96,6 +97,9 @@ class Access(Case):
             stop.set()
             for thread in guessing:
                 thread.join()
+        # most of them are not even looked at
+        self.assertEqual(set(answers), {401, 429})
+        self.assertGreater(answers.count(429), answers.count(401))
 
     def test_tls(self):
         """What is served is the same; who does not speak TLS gets nothing."""

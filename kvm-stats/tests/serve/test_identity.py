@@ -211,7 +211,7 @@ class Identity(Case):
 
     def test_agent_that_restarts(self):
         """Counters begin again from 0, and their rates are right."""
-        host = self.busy(self.host(), 1, "web")
+        host = self.busy(self.host(), 1, "web", age=3600)
         serving = self.serve(host)
         scraping = self.scrape(serving, 5)
         serving.stop()
