@@ -10,6 +10,8 @@ patches/BASE has
         version       what the Makefile of the source has to say, a pattern
         kernels       those of lab/kernels that are built from it
         skip_checks   those of checks/ that have nothing to look at in it
+        debian_kernel the release or suite of Debian whose kernel has this source, into
+                      which checks/modules loads KVM of the series; empty if there is none
     series        the names of the series, see series_file.py; a folder each
     checkpatch-exceptions
     kernels/      NAME.debugfs, what the unpatched kernel has in debugfs; NAME.config,
@@ -35,7 +37,7 @@ BUILD = TOP / "build" / NAME
 TREE = BUILD / "linux"
 SHOWN = TREE.relative_to(TOP)
 
-KEYS = ("package", "suites", "version", "kernels", "skip_checks")
+KEYS = ("package", "suites", "version", "kernels", "skip_checks", "debian_kernel")
 # Folders beside those of the series.
 OTHER_FOLDERS = ("kernels", "mutants")
 
@@ -71,12 +73,13 @@ def lines(file, keys, name=None):
 
 
 @functools.lru_cache(maxsize=None)
-def values():
-    """What the file of the base says."""
-    if NAME not in names():
-        raise Invalid(f"no base '{NAME}', there are: {' '.join(names())}")
-    where = str((FOLDER / "base").relative_to(TOP))
-    found = lines(FOLDER / "base", KEYS, where)
+def values(name=NAME):
+    """What the file of a base says."""
+    if name not in names():
+        raise Invalid(f"no base '{name}', there are: {' '.join(names())}")
+    file = TOP / "patches" / name / "base"
+    where = str(file.relative_to(TOP))
+    found = lines(file, KEYS, where)
     for key in KEYS:
         if key not in found:
             raise Invalid(f"{where}: key '{key}' is missing")

@@ -72,7 +72,8 @@ class All(unittest.TestCase):
     def base(self, skipped=""):
         """The file of the base."""
         (self.top / "patches/1.0/base").write_text(
-            f"package = p\nsuites = s\nversion = 1.0*\nkernels =\nskip_checks = {skipped}\n")
+            f"package = p\nsuites = s\nversion = 1.0*\nkernels =\nskip_checks = {skipped}\n"
+            "debian_kernel =\n")
 
     def add(self, name, text, mode=0o755):
         """A check in bash."""

@@ -245,11 +245,18 @@ class Commands(unittest.TestCase):
 
     def test_unknown_base(self):
         for command in ("lab/build", "lab/run", "lab/record-debugfs", "lab/install",
-                        "checks/kernels", "checks/all", "checks/long/mutants"):
+                        "checks/kernels", "checks/all", "checks/modules",
+                        "checks/long/mutants"):
             with self.subTest(command=command):
                 text = self.complaint(command, "x86_64", BASE="9.9")
                 self.assertEqual(text.count("\n"), 1, text)
                 self.assertIn("no base '9.9', there are: ", text)
+
+    def test_base_without_a_kernel_of_debian(self):
+        """It is the check of those that have one."""
+        self.assertEqual(self.complaint("checks/modules", "9.9").count("\n"), 1)
+        self.assertEqual(self.complaint("checks/modules", "5.10"),
+                         "checks/modules: base 5.10: no debian_kernel\n")
 
     def test_unknown_base_of_make(self):
         done = subprocess.run(["make", "-nC", TOP, "check", "BASE=9.9"],

@@ -19,6 +19,7 @@ suites = one one-security
 version = 5.10.*
 kernels =
 skip_checks =
+debian_kernel =
 """
 LINES = "".join(f"line {n}\n" for n in range(1, 30))
 
@@ -627,12 +628,13 @@ class Series(Repository):
         for text, name, words in (
                 (BASE, "9.9", "no base '9.9', there are: 5.10"),
                 (BASE, "../patches/5.10", "no base '../patches/5.10', there are: 5.10"),
-                (BASE + "colour = red\n", "", "5.10/base:7: unknown key 'colour'"),
-                (BASE + "package = a\n", "", "5.10/base:7: key 'package' is there twice"),
-                (BASE + "package\n", "", "5.10/base:7: not 'key = value': package"),
+                (BASE + "colour = red\n", "", "5.10/base:8: unknown key 'colour'"),
+                (BASE + "package = a\n", "", "5.10/base:8: key 'package' is there twice"),
+                (BASE + "package\n", "", "5.10/base:8: not 'key = value': package"),
                 *((re.sub(f"(?m)^{key} .*\n", "", BASE), "",
                    f"5.10/base: key '{key}' is missing") for key in (
-                       "package", "suites", "version", "kernels", "skip_checks")),
+                       "package", "suites", "version", "kernels", "skip_checks",
+                       "debian_kernel")),
                 *((re.sub(f"(?m)^{key} .*$", f"{key} =", BASE), "",
                    f"5.10/base: '{key}' has no value") for key in (
                        "package", "suites", "version"))):
