@@ -210,6 +210,8 @@ static void report_thread(struct core_vcpu *vcpu, const struct bpf_record **reco
 		.throttled_cpus = 1,
 		.cpu = thread->rq,
 		.lost = thread->lost,
+		.has_sleeps = true,
+		.sleeps = thread->sleeps,
 		.up_to_date = thread->flags & BPF_CLOCKS,
 		.state = THREAD_SLEEPS,
 	};

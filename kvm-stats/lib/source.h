@@ -100,6 +100,9 @@ struct thread_times {
 	/* which CPU it is on, and what of that one's time is nobody's: interrupts, and
 	 * what a hypervisor below takes; 0: not known */
 	uint64_t cpu, lost;
+	/* how often it has gone to sleep */
+	bool has_sleeps;
+	uint64_t sleeps;
 	/* run and ready have in them what lasts at this instant */
 	bool up_to_date;
 	enum thread_state state;

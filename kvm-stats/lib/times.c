@@ -101,15 +101,26 @@ static void spend_lasting(struct core_vcpu *vcpu, uint64_t *left,
 	spent->mode[runs ? KVMSTATS_RUN : KVMSTATS_READY] += take(left, *left);
 }
 
+static bool never_slept(const struct thread_times *t, const struct thread_times *before)
+{
+	return t->has_sleeps && before->has_sleeps && t->sleeps == before->sleeps &&
+	       t->state != THREAD_SLEEPS && before->state != THREAD_SLEEPS;
+}
+
 /*
  * Interrupts, and what a hypervisor below takes, are not booked as the time of the
- * thread that is on the CPU. It is, though: as much of it as it ran.
+ * thread that is on the CPU. It is, though: of who never slept all that it did not
+ * wait, whichever CPUs it was on; of others as much as they ran.
  */
 static void spend_lost(struct core_vcpu *vcpu, uint64_t *left, struct kvmstats_times *spent)
 {
 	const struct thread_times *t = &vcpu->thread, *before = &vcpu->account.thread;
 	uint64_t lost;
 
+	if (never_slept(t, before)) {
+		spent->mode[KVMSTATS_RUN] += take(left, *left);
+		return;
+	}
 	if (!t->cpu || t->cpu != before->cpu || t->lost <= before->lost)
 		return;
 	lost = t->lost - before->lost;

@@ -262,6 +262,19 @@ static void test_up_to_date(struct kvmstats *k)
 	thread.run += 98 * MS;
 	thread.lost += 3 * MS;
 	tap_result(spends(k, 100, 100, 0, 0, 0), "interrupts are of the thread that runs");
+	thread.cpu = 2;
+	thread.run += 50 * MS;
+	thread.ready += 40 * MS;
+	thread.has_sleeps = true;
+	tap_result(spends(k, 100, 50, 40, 0, 10), "on another CPU they are not known");
+	thread.cpu = 1;
+	thread.run += 50 * MS;
+	thread.ready += 40 * MS;
+	tap_result(spends(k, 100, 60, 40, 0, 0), "but of a thread that did not sleep");
+	thread.run += 50 * MS;
+	thread.sleeps++;
+	tap_result(spends(k, 100, 50, 0, 0, 50), "who slept has other time");
+	thread.has_sleeps = false;
 	thread.cpu = 0;
 	thread.lost = 0;
 }

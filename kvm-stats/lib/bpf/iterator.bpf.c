@@ -86,6 +86,7 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct task_group *sched_task_group;
+	unsigned long nvcsw;
 	char comm[16];
 };
 
@@ -184,12 +185,15 @@ static __u64 clock_time;
 static __always_inline void look_at_clock(bool first)
 {
 	const struct task_struct *reader = (void *)bpf_get_current_task();
-	__u64 now = bpf_ktime_get_ns();
 	__s64 offset;
+	__u64 now;
 
 	if (!bpf_core_field_exists(reader->se.cfs_rq))
 		return;
-	offset = BPF_CORE_READ(reader, se.cfs_rq, rq, clock) - now;
+	/* In this order: who is interrupted in between has a difference that is too small. */
+	offset = BPF_CORE_READ(reader, se.cfs_rq, rq, clock);
+	now = bpf_ktime_get_ns();
+	offset -= now;
 	if (first && clock_time)
 		clock_offset -= (now - clock_time) / 2000;
 	if (!clock_time || offset > clock_offset)
@@ -220,6 +224,7 @@ static __always_inline bool read_booked(const struct task_struct *task,
 		on_cpu = BPF_CORE_READ(task, on_cpu);
 	clock = BPF_CORE_READ(rq, clock);
 	clock_task = BPF_CORE_READ(rq, clock_task);
+	thread->sleeps = BPF_CORE_READ(task, nvcsw);
 	thread->time = bpf_ktime_get_ns();
 	thread->run = run;
 	thread->ready = ready;
@@ -239,7 +244,9 @@ static __always_inline bool read_booked(const struct task_struct *task,
 	return BPF_CORE_READ(task, se.sum_exec_runtime) == run &&
 	       BPF_CORE_READ(task, se.exec_start) == exec_start &&
 	       (!bpf_core_field_exists(task->sched_info) ||
-		BPF_CORE_READ(task, sched_info.last_queued) == queued) &&
+		(BPF_CORE_READ(task, sched_info.run_delay) == ready &&
+		 BPF_CORE_READ(task, sched_info.last_queued) == queued)) &&
+	       BPF_CORE_READ(rq, clock) == clock &&
 	       BPF_CORE_READ(rq, clock_task) == clock_task;
 }
 

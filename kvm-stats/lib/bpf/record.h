@@ -30,6 +30,7 @@ struct bpf_thread {
 	__u64 rq;		/* its CPU, as an address */
 	__u64 throttled;	/* of its groups, summed up over CPUs */
 	__u64 group;		/* the first of them that has a quota; 0: none */
+	__u64 sleeps;		/* how often it gave up its CPU to sleep */
 	__u32 flags;
 	__u32 reserved;
 };
