@@ -115,6 +115,8 @@ static void json_cell(struct out *out, const char *key, enum cell_kind kind,
 	else if (kind == CELL_NUMBER && strchr(text, '.'))
 		/* the digits as they are, whatever a double makes of them */
 		value = need(json_object_new_double_s(0, text));
+	else if (kind == CELL_NUMBER && *text == '-')
+		value = need(json_object_new_int64(strtoll(text, NULL, 10)));
 	else if (kind == CELL_NUMBER)
 		value = need(json_object_new_uint64(strtoull(text, NULL, 10)));
 	if (!out->row)
