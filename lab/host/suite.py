@@ -92,9 +92,10 @@ def chosen(record, named):
 
 
 def prepare(record):
-    """Build what a boot needs; whoever fails says why."""
+    """Build what a boot needs; whoever fails says why. What has no image is not booted."""
     kernel.make(record)
-    programs.make(record)
+    if record.image:
+        programs.make(record)
 
 
 def boot(results, prefix, record, chosen, *, files=(), overlay=None,
