@@ -82,11 +82,19 @@ static inline void cpu_relax(void)
 
 /*
  * Leave the test unless the module parameter can be set, as it has to be before
- * the first VM; pv_end() puts it back and says how the test went.
+ * the first VM; pv_end() puts it back and says how the test went, which kselftest.h
+ * counts in each file by itself.
  */
 void pv_begin(void);
-void pv_end(void);
+void pv_restore_parameter(void);
 void pv_set_parameter(char value);
+
+static inline void pv_end(void)
+{
+	pv_restore_parameter();
+	ksft_set_plan(ksft_test_num());
+	ksft_exit(!ksft_get_fail_cnt());
+}
 
 /* A VM whose VMM asks for events, or one whose VMM has not heard of them */
 struct kvm_vm *pv_create_vm(void);
