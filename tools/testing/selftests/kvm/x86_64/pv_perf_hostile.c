@@ -254,6 +254,7 @@ static void init_and_restore(int i)
 {
 	struct kvm_msi msi = { .address_lo = 0xfee00000 | i << 12, .data = 5 << 8 };
 	struct kvm_mp_state mp_state, runnable = { KVM_MP_STATE_RUNNABLE };
+	struct kvm_vcpu_events events;
 	struct kvm_sregs sregs;
 	struct kvm_regs regs;
 
@@ -264,6 +265,10 @@ static void init_and_restore(int i)
 	must(vmm.fd[i], KVM_SET_MP_STATE, &runnable);
 	must(vmm.fd[i], KVM_SET_SREGS, &sregs);
 	must(vmm.fd[i], KVM_SET_REGS, &regs);
+	/* INIT ends the masking of NMIs, too. */
+	must(vmm.fd[i], KVM_GET_VCPU_EVENTS, &events);
+	events.nmi.masked = i > 0;
+	must(vmm.fd[i], KVM_SET_VCPU_EVENTS, &events);
 }
 
 static void *run_vcpu(void *arg)
