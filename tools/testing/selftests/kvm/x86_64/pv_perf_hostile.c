@@ -232,8 +232,10 @@ static void count(uint64_t *what, uint64_t n)
 
 static void must(int fd, unsigned long request, void *arg)
 {
-	if (ioctl(fd, request, arg) < 0)
+	if (ioctl(fd, request, arg) < 0) {
+		printf("# ioctl %#lx failed, errno: %i\n", request, errno);
 		count(&shared->failed, 1);
+	}
 }
 
 static void set_feature(int fd, bool on)
@@ -274,11 +276,15 @@ static void init_and_restore(int i)
 static void *run_vcpu(void *arg)
 {
 	struct kvm_mp_state mp_state;
+	struct kvm_regs regs;
 	long i = (long)arg;
 	uint64_t random = vmm.seed + i * 7919, r, calls = 0;
 
 	while (!READ_ONCE(vmm.stop)) {
 		if (ioctl(vmm.fd[i], KVM_RUN, NULL) || vmm.run[i]->exit_reason != KVM_EXIT_IO) {
+			printf("# vCPU %ld stops, errno: %i, exit reason %u, rip %#llx\n", i,
+			       errno, vmm.run[i]->exit_reason,
+			       ioctl(vmm.fd[i], KVM_GET_REGS, &regs) ? 0 : regs.rip);
 			count(&shared->failed, 1);
 			break;
 		}
