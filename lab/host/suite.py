@@ -19,11 +19,14 @@ Test = collections.namedtuple("Test", "name argv judge")
 
 # What the selftests of the series get as arguments; and without which options of
 # the kernel, all of them, one has nothing to do.
-ARGUMENTS = {"kvm_stats_stress": ["-t", "60"], "pv_perf_hostile": ["-t", "30"]}
+ARGUMENTS = {"kvm_stats_stress": ["-t", "60"]}
 # Kernels whose selftests run a second time, beside VMs of another process.
 BESIDE_VMS = ("x86_64",)
 NEEDS = {"kvm_stats_faults": ["CONFIG_FAULT_INJECTION_USERCOPY"],
-         "kvm_stats_stress": ["CONFIG_KASAN", "CONFIG_KCSAN"]}
+         "kvm_stats_stress": ["CONFIG_KASAN", "CONFIG_KCSAN"],
+         # None has it: in one of some 25 VMs the second vCPU ends in a triple fault, and
+         # it is not known why. Until then checks/long/hostile-guest runs it.
+         "pv_perf_hostile": []}
 
 # They look at what all others have left, so they run last, in this order.
 AT_THE_END = ("unload", "kmemleak")
