@@ -339,7 +339,10 @@ const char *kvmstats_reason_name(enum kvmstats_reason reason);
 
 struct kvmstats_vm *kvmstats_first(const struct kvmstats *k);
 
-/* NULL before the first VM or vCPU was seen. Valid until kvmstats_close(). */
+/*
+ * NULL before the first VM or vCPU was seen. Valid until kvmstats_close(), or a sample at
+ * which the source is chosen again.
+ */
 const struct kvmstats_table *kvmstats_table(const struct kvmstats *k,
 					    enum kvmstats_scope scope);
 

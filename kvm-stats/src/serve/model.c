@@ -43,7 +43,8 @@ static void forget_plan(struct model *m)
 	m->nr_families = m->width = m->nr_made = 0;
 }
 
-void model_free(struct model *m)
+/* The columns, and all values, which are of these columns */
+static void forget(struct model *m)
 {
 	struct entry *e;
 
@@ -52,6 +53,11 @@ void model_free(struct model *m)
 		free_entry(e);
 	}
 	forget_plan(m);
+}
+
+void model_free(struct model *m)
+{
+	forget(m);
 	free(m);
 }
 
@@ -299,16 +305,10 @@ static void plan_others(struct model *m, enum kvmstats_scope scope,
 static bool plan(struct model *m, const struct kvmstats_table *const *table)
 {
 	unsigned int i, room;
-	struct entry *e;
 
 	if (m->family && !!table[0] == m->planned[0] && !!table[1] == m->planned[1])
 		return true;
-	/* the values that were kept are of other columns */
-	while ((e = m->first)) {
-		m->first = e->next;
-		free_entry(e);
-	}
-	forget_plan(m);
+	forget(m);
 	room = 2 * nr_metrics + (table[0] ? table[0]->count : 0) +
 	       (table[1] ? table[1]->count : 0);
 	m->family = calloc(room, sizeof(*m->family));
@@ -652,15 +652,19 @@ bool model_update(struct model *m, struct kvmstats *k, uint64_t now, uint64_t du
 	const char *why;
 	unsigned int i;
 
+	if (m->changes != kvmstats_source_changes(k)) {
+		/*
+		 * The tables and VMs of the source before are gone, and what this one says
+		 * is not compared with what was: counters begin from 0.
+		 */
+		m->changes = kvmstats_source_changes(k);
+		forget(m);
+		m->began = false;
+	}
 	for (i = 0; i < KVMSTATS_SCOPES; i++)
 		table[i] = kvmstats_table(k, i);
 	if (!plan(m, table))
 		return false;
-	if (m->changes != kvmstats_source_changes(k)) {
-		/* what another source says is not compared with what was */
-		m->changes = kvmstats_source_changes(k);
-		m->began = false;
-	}
 	m->vms = m->vcpus = 0;
 	for (e = m->first; e; e = e->next)
 		e->seen = false;

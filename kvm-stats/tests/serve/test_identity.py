@@ -224,6 +224,26 @@ class Identity(Case):
         self.right(scraping, "web")
         self.assertEqual(scraping.complaints(), [])
 
+    def test_source_that_is_chosen_again(self):
+        """The one before is gone with all that it said; counters begin again from 0."""
+        host = self.host()
+        host.vm(1, "web", run=500, exits=100000, age=1000)
+        serving = self.serve(host, "--stats", "*hist*", "--detail", "vcpu")
+
+        def exits():
+            return one(serving.series(), "kvm_vm_exits_total", vm="web")
+
+        before = wait_for(lambda: (lambda n: n if n > 50000 else None)(exits()), "exits")
+        host.vm(1, "web", run=500, exits=10, age=1000)
+        host.extra = ["broken\n"]
+        host.write()
+        wait_for(lambda: serving.get("healthz")[2].find(b"is broken") >= 0, "the end of the source")
+        host.extra = []
+        host.write()
+        after = wait_for(lambda: (lambda n: n if n < before else None)(exits()), "another source")
+        # not the 20000 of the thousand seconds before
+        self.assertLess(after, 10000)
+
     def test_names_of_all_kinds(self):
         """A blank, quotes, 128 bytes of UTF-8: as they are, in Prometheus too."""
         names = ["two words", 'say "hi"', "back\\slash", "ü" * 63 + "x"]
