@@ -81,12 +81,6 @@ uint64_t role_sum(const struct role *role, const uint64_t *values)
 	return sum;
 }
 
-/* A counter that was set to 0 through debugfs has not grown. */
-static uint64_t grown(uint64_t now, uint64_t before)
-{
-	return now > before ? now - before : 0;
-}
-
 uint64_t role_growth(const struct role *role, const uint64_t *now, const uint64_t *before)
 {
 	uint64_t sum = 0;

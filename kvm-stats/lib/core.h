@@ -31,6 +31,8 @@ struct account {
 	struct thread_times thread;	/* of the sample before */
 	/* what was told of the thread's run and ready */
 	uint64_t run, ready;
+	uint64_t wait_max;		/* so long can a wait last that is not booked */
+	uint64_t guessed;		/* was told as run, and may be booked as ready */
 	uint64_t throttled, poll, ended;	/* booked, and not told yet */
 	uint64_t halt;			/* told of a halt that has not ended */
 };
@@ -98,6 +100,12 @@ void activity_roles(const struct kvmstats_table *table, struct role *role);
 
 /* Fill in sum, growth, totals and activity of a VM that was just read. */
 void activity_update(struct kvmstats *k, struct core_vm *vm);
+
+/* A counter that was set to 0 through debugfs has not grown. */
+static inline uint64_t grown(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
 
 /* Of roles whose statistics are in values: the sum, and how much they grew */
 uint64_t role_sum(const struct role *role, const uint64_t *values);

@@ -94,6 +94,7 @@ struct thread_times {
 	bool has_run, has_ready, has_throttled;
 	uint64_t run;		/* on a CPU, since the thread began */
 	uint64_t ready;		/* waiting for one, also because of a quota */
+	uint64_t turns;		/* how often it was given a CPU; 0: not known */
 	/* the quota of its cgroup was spent, summed up over so many CPUs */
 	uint64_t throttled;
 	unsigned int throttled_cpus;

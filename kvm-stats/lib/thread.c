@@ -60,8 +60,7 @@ static bool wants_state(const struct kvmstats *k, const struct core_vcpu *vcpu,
 {
 	const struct account *a = &vcpu->account;
 	uint64_t elapsed = t->time - a->thread.time;
-	uint64_t busy = (t->run > a->run ? t->run - a->run : 0) +
-			(t->ready > a->ready ? t->ready - a->ready : 0);
+	uint64_t busy = grown(t->run, a->run) + grown(t->ready, a->ready);
 
 	if (vcpu->pub.fresh || !a->thread.has_run)
 		return true;
@@ -92,7 +91,8 @@ void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu 
 		if (!read_file(vcpu->schedstat, text, sizeof(text)))
 			return;
 		t->run = strtoull(text, &end, 10);
-		t->ready = strtoull(end, NULL, 10);
+		t->ready = strtoull(end, &end, 10);
+		t->turns = strtoull(end, NULL, 10);
 		t->state = wants_state(k, vcpu, t) ? read_state(vcpu->stat) : THREAD_UNKNOWN;
 		done = core_now(k);
 		if (done - t->time < AT_ONCE)

@@ -36,14 +36,58 @@ static uint64_t take(uint64_t *left, uint64_t amount)
 }
 
 /* What is booked and was not told */
-static uint64_t take_booked(uint64_t *left, uint64_t booked, uint64_t *told)
+static uint64_t take_booked(uint64_t *left, uint64_t booked, uint64_t *told, uint64_t late)
 {
 	uint64_t taken = booked > *told ? take(left, booked - *told) : 0;
 
 	*told += taken;
-	if (booked > *told + LATE_MAX)
-		*told = booked - LATE_MAX;
+	if (booked > *told + late)
+		*told = booked - late;
 	return taken;
+}
+
+/*
+ * How long a wait that is not booked is taken to last, after others that are: as long as
+ * those on average, or as it takes for that not more is lost than the thread ran. One is
+ * booked, too, when another CPU takes over the thread, which goes on waiting.
+ */
+static void limit_wait(struct account *a, const struct thread_times *t, uint64_t elapsed)
+{
+	uint64_t run = grown(t->run, a->thread.run);
+	uint64_t ready = grown(t->ready, a->thread.ready);
+	uint64_t turns = grown(t->turns, a->thread.turns);
+	uint64_t most = grown(elapsed, run);
+
+	if (!run && !turns && (!ready || t->turns)) {
+		a->wait_max = grown(a->wait_max + elapsed, ready);
+		return;
+	}
+	a->wait_max = most;
+	if (ready && (turns || !t->turns)) {
+		a->wait_max = at_most(most, turns ? ready / turns : ready);
+		if (most > ready + run + a->wait_max)
+			a->wait_max = most - ready - run;
+	}
+}
+
+/* What lasts: of what is left as much as can be booked later, with what was told ahead */
+static uint64_t take_ahead(uint64_t *left, uint64_t booked, uint64_t *told, uint64_t most)
+{
+	uint64_t taken = take(left, most - at_most(most, grown(*told, booked)));
+
+	*told += taken;
+	return taken;
+}
+
+/* Waits that are booked now, and were told as running: that much less has run now. */
+static void correct_guess(struct account *a, uint64_t booked, struct kvmstats_times *spent)
+{
+	uint64_t wrong = take(&spent->mode[KVMSTATS_RUN],
+			      at_most(a->guessed, grown(booked, a->ready)));
+
+	spent->mode[KVMSTATS_READY] += wrong;
+	a->ready += wrong;
+	a->guessed -= wrong;
 }
 
 /*
@@ -74,9 +118,10 @@ static void spend_halt(const struct role *role, struct core_vcpu *vcpu, uint64_t
 	} else if (t->state == THREAD_RUNNABLE && a->thread.state == THREAD_RUNNABLE &&
 		   !ended && !spent->mode[KVMSTATS_RUN]) {
 		/* It was woken before the last sample, and waits since then. */
-		spent->mode[KVMSTATS_READY] += *left;
-		a->ready += *left;
-		a->halt += take(left, *left);
+		uint64_t waits = take_ahead(left, t->ready, &a->ready, a->wait_max);
+
+		spent->mode[KVMSTATS_READY] += waits;
+		a->halt += waits;
 	} else {
 		lasts = take(left, *left);
 	}
@@ -84,21 +129,30 @@ static void spend_halt(const struct role *role, struct core_vcpu *vcpu, uint64_t
 	a->halt += lasts;
 }
 
-/* What lasts, of a thread whose times have only in them what the kernel has booked */
+/*
+ * What lasts, of a thread whose times have only in them what the kernel has booked. What
+ * is left then of one that does not sleep was lost while it ran, see below; or it waits
+ * for longer than was thought, which is seen when it is booked.
+ */
 static void spend_lasting(struct core_vcpu *vcpu, uint64_t *left,
 			  struct kvmstats_times *spent)
 {
+	const struct thread_times *t = &vcpu->thread;
 	struct account *a = &vcpu->account;
-	enum thread_state state = vcpu->thread.state;
+	enum thread_state state = t->state;
 	bool runs = state == THREAD_RUNS ||
 		    (state == THREAD_RUNNABLE && spent->mode[KVMSTATS_RUN] &&
 		     !spent->mode[KVMSTATS_READY] && *left <= TICK_MAX);
-	uint64_t *told = runs ? &a->run : &a->ready;
 
-	if (vcpu->thread.up_to_date || state == THREAD_SLEEPS || state == THREAD_UNKNOWN)
+	if (t->up_to_date || state == THREAD_SLEEPS || state == THREAD_UNKNOWN)
 		return;
-	*told += *left;
-	spent->mode[runs ? KVMSTATS_RUN : KVMSTATS_READY] += take(left, *left);
+	if (runs)
+		spent->mode[KVMSTATS_RUN] += take_ahead(left, t->run, &a->run, TICK_MAX);
+	else
+		spent->mode[KVMSTATS_READY] +=
+			take_ahead(left, t->ready, &a->ready, a->wait_max);
+	a->guessed += *left;
+	spent->mode[KVMSTATS_RUN] += take(left, *left);
 }
 
 static bool never_slept(const struct thread_times *t, const struct thread_times *before)
@@ -159,15 +213,19 @@ static void spend(const struct role *role, struct core_vcpu *vcpu, uint64_t left
 		spent->known |= 1 << KVMSTATS_OTHER;
 
 	if (thread) {
-		spent->mode[KVMSTATS_RUN] = take_booked(&left, t->run, &a->run);
+		spent->mode[KVMSTATS_RUN] = take_booked(&left, t->run, &a->run, LATE_MAX);
 		/* Polling is running, for the scheduler, and booked after it. */
 		spent->mode[KVMSTATS_POLL] = take(&spent->mode[KVMSTATS_RUN], a->poll);
 	} else {
 		spent->mode[KVMSTATS_POLL] = take(&left, a->poll);
 	}
 	a->poll = at_most(a->poll - spent->mode[KVMSTATS_POLL], LATE_MAX);
-	if (ready)
-		spent->mode[KVMSTATS_READY] = take_booked(&left, t->ready, &a->ready);
+	if (ready) {
+		limit_wait(a, t, spent->elapsed);
+		spent->mode[KVMSTATS_READY] =
+			take_booked(&left, t->ready, &a->ready, LATE_MAX + a->guessed);
+		correct_guess(a, t->ready, spent);
+	}
 	if (role[ROLE_HALT].count)
 		spend_halt(role, vcpu, &left, spent);
 	if (ready) {
@@ -196,6 +254,7 @@ static void begin(struct account *a, const struct thread_times *t)
 {
 	a->run = t->run;
 	a->ready = t->ready;
+	a->wait_max = a->guessed = 0;
 	a->throttled = 0;
 	a->thread = *t;
 }

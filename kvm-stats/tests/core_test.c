@@ -4,6 +4,8 @@
  * each, whose values and clock the tests set. Needs no KVM.
  */
 #include <errno.h>
+#include <ftw.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,6 +38,7 @@ static bool without_vcpu, broken, better_works;
 static pid_t tid = 1;
 static uint32_t vcpu_id;
 static struct thread_times thread = { .has_run = true, .has_ready = true };
+static bool by_files;		/* the thread is that of the procfs */
 
 static int test_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 {
@@ -71,7 +74,8 @@ static void report(struct kvmstats *k, uint64_t key, pid_t pid)
 	values[2] = poll_ns;
 	values[3] = blocking;
 	thread.time = clock_ns;
-	core_vcpu_times(vcpu, &thread);
+	if (!by_files)
+		core_vcpu_times(vcpu, &thread);
 }
 
 static int test_sample(struct kvmstats *k, void *state)
@@ -310,6 +314,88 @@ static void test_unknown(struct kvmstats *k)
 	tap_result(spends(k, 100, 100, 0, 0, 0), "and known again");
 }
 
+static void put(const char *folder, const char *name, const char *format, ...)
+{
+	va_list args;
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	f = fopen(path, "w");
+	if (!f)
+		return;
+	va_start(args, format);
+	vfprintf(f, format, args);
+	va_end(args);
+	fclose(f);
+}
+
+/*
+ * A minute of a thread that is busy beside so many others: with turns of 1 to 8 ms,
+ * of which a part is lost to what is no thread, in thousandths. Looked at by the files
+ * of a procfs, as the kernel makes them: a wait is booked when it ends, or the thread is
+ * taken to another CPU; running at ticks of 4 ms and when it ends; what is lost never.
+ */
+static void test_lost(struct kvmstats *k, const char *proc, unsigned int others,
+		      unsigned int permille, unsigned int sample_ms)
+{
+	const struct kvmstats_vm *vm = kvmstats_first(k);
+	unsigned int seed = 1, turn = 0, turns = 0, ran = 0, waited = 0, ms, wrong = 0;
+	uint64_t run = 5 * MS, ready = MS, told = 0, before = 0;
+	bool waits = true, stopped = false;
+	char folder[64];
+
+	by_files = true;
+	clock_ns += MS;
+	/* a thread of its own each time */
+	snprintf(folder, sizeof(folder), "%s/%d/task/%d", proc, pids[0], ++tid);
+	mkdir(folder, 0700);
+	for (ms = 0; !stopped; ms++) {
+		if (!turn--) {
+			waits = others && !waits;
+			turn = rand_r(&seed) % 8 * (waits ? others : 1);
+			/* it comes to an end when all is booked */
+			stopped = ms > 60000 && !waits;
+			turns += !waits;
+			ready += waited * MS;
+			waited = 0;
+		}
+		if (!waits && (!turn || ms % 4 == 0)) {
+			run += ran * MS;
+			ran = 0;
+		}
+		if (stopped || ms % sample_ms == 0) {
+			const struct kvmstats_times *t = &vm->sum.times;
+
+			put(folder, "schedstat", "%llu %llu %u\n", (unsigned long long)run,
+			    (unsigned long long)ready, turns);
+			put(folder, "stat", "1 (CPU 0/KVM) %c 1\n", stopped ? 'T' : 'R');
+			clock_ns += stopped ? 500 * MS : 0;
+			kvmstats_sample(k);
+			if (!ms)
+				before = vm->times.mode[KVMSTATS_READY];
+			wrong += ms > sample_ms && !stopped &&
+				t->mode[KVMSTATS_RUN] + t->mode[KVMSTATS_READY] < t->elapsed / 1000 * 999;
+		}
+		clock_ns += MS;
+		waited += waits;
+		if (waits && rand_r(&seed) % 64 == 0) {
+			ready += waited * MS;
+			waited = 0;
+		}
+		ran += !waits && (unsigned int)rand_r(&seed) % 1000 >= permille;
+	}
+	told = vm->times.mode[KVMSTATS_READY] - before;
+	ready -= MS;
+	/* of who never waits, that much of the time */
+	run = (others ? ready : 60000 * MS) / 500;
+	tap_result(!wrong && told <= ready + run && ready <= told + run,
+		   "beside %u others, %u of 1,000 are lost, each %u ms: waited for %llu ms, told %llu, "
+		   "%u samples do not add up", others, permille, sample_ms,
+		   (unsigned long long)(ready / MS), (unsigned long long)(told / MS), wrong);
+	by_files = false;
+}
+
 static void test_totals(struct kvmstats *k)
 {
 	const struct kvmstats_vm *vm = kvmstats_first(k);
@@ -441,7 +527,6 @@ static const char *make_proc(void)
 {
 	static char folder[] = "/tmp/core_test-XXXXXX";
 	char path[64];
-	FILE *f;
 	int pid;
 
 	if (!mkdtemp(folder))
@@ -449,32 +534,18 @@ static const char *make_proc(void)
 	for (pid = 100; pid <= 300; pid += 100) {
 		snprintf(path, sizeof(path), "%s/%d", folder, pid);
 		mkdir(path, 0700);
-		snprintf(path, sizeof(path), "%s/%d/comm", folder, pid);
-		f = fopen(path, "w");
-		fprintf(f, "web\n");
-		fclose(f);
-		snprintf(path, sizeof(path), "%s/%d/stat", folder, pid);
-		f = fopen(path, "w");
-		fprintf(f, "%d (w) e) b) R 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 %d 23",
-			pid, pid);
-		fclose(f);
+		put(path, "comm", "web\n");
+		put(path, "stat", "%d (w) e) b) R 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 %d 23",
+		    pid, pid);
+		strcat(path, "/task");
+		mkdir(path, 0700);
 	}
 	return folder;
 }
 
-static void remove_proc(const char *folder)
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
-	static const char *const files[] = { "/comm", "/stat", "" };
-	char path[64];
-	int pid, i;
-
-	for (pid = 100; pid <= 300; pid += 100) {
-		for (i = 0; i < 3; i++) {
-			snprintf(path, sizeof(path), "%s/%d%s", folder, pid, files[i]);
-			remove(path);
-		}
-	}
-	rmdir(folder);
+	return remove(path);
 }
 
 /* Two digits for each VM of the list after a sample with these keys: the key, and
@@ -527,7 +598,23 @@ int main(void)
 	if (!kvmstats_open(&k, &options))
 		test_labels(k);
 	kvmstats_close(k);
+	keys[0] = 1;
+	keys[1] = 0;
+	if (!kvmstats_open(&k, &options)) {
+		kvmstats_sample(k);
+		test_lost(k, options.proc, 3, 100, 1000);
+		test_lost(k, options.proc, 3, 10, 1000);
+		test_lost(k, options.proc, 3, 50, 100);
+		test_lost(k, options.proc, 7, 100, 200);
+		test_lost(k, options.proc, 20, 10, 100);
+		test_lost(k, options.proc, 30, 10, 500);
+		test_lost(k, options.proc, 1, 50, 100);
+		test_lost(k, options.proc, 0, 10, 100);
+		test_lost(k, options.proc, 0, 50, 1000);
+	}
+	kvmstats_close(k);
+	tid = 1;
 	test_sources(&options);
-	remove_proc(options.proc);
+	nftw(options.proc, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	return tap_end();
 }
