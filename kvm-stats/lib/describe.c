@@ -32,6 +32,9 @@ int kvmstats_describe(struct kvmstats_table **vm_table,
 	*vm_table = NULL;
 	*vcpu_table = NULL;
 	ret = own_vm_open(&own, OWN_VCPU_ID, why, size);
+	/* MIPS and e500 have no ids that large. */
+	if (ret == -EINVAL)
+		ret = own_vm_open(&own, 0, why, size);
 	if (ret)
 		return ret;
 	ret = read_table(own.vm_stats, vm_table, why, size);
