@@ -170,6 +170,15 @@ class Parser(unittest.TestCase):
             self.assertNotEqual((record.boot, record.cpus, record.qemu),
                                 (other.boot, other.cpus, other.qemu))
 
+    def test_headers(self):
+        """All kernels of a tree make them in one folder, so what is the same is made once."""
+        patched, other, base = (records.Record(*which) for which in (
+            ("x86_64",), ("mips",), ("x86_64", "linux-base")))
+        self.assertEqual(patched.headers, other.headers)
+        self.assertNotEqual(patched.headers, base.headers)
+        self.assertIn(f"O={patched.headers}", patched.make("x", into=patched.headers))
+        self.assertIn(f"O={patched.kernel}", patched.make("x"))
+
     def test_like_what_is_none(self):
         for name in "x", "nosuch":
             self.assertIn(f"like '{name}', which is no other record",

@@ -31,16 +31,26 @@ def selftests(record):
                   ) if record.kselftest else []
 
 
+def install_headers(record):
+    """Those of the kernel for programs, into the kernel's userland folder."""
+    with steps.alone(record.headers):
+        steps.run(f"{record.title}: install the headers",
+                  Path(f"{record.log}-headers.log"),
+                  record.make(f"INSTALL_HDR_PATH={record.userland}/usr", "headers_install",
+                              into=record.headers))
+
+
 def build(record):
     """Everything, into bin/ and init of the kernel's userland folder."""
     out = record.userland
     shutil.rmtree(out, ignore_errors=True)
     (out / "bin").mkdir(parents=True)
+    install_headers(record)
     cc = [f"{record.cross_compile}gcc", *record.cflags]
     compiler = " ".join(cc)
     include = f"-I{out}/usr/include"
     ldflags = " ".join(STATIC + record.ldflags)
-    commands = [record.make(f"INSTALL_HDR_PATH={out}/usr", "headers_install")]
+    commands = []
     everywhere, with_library = own(record)
     for program in everywhere:
         # PID 1 without the record's ldflags: it creates no VM, and its exec

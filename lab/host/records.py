@@ -172,12 +172,14 @@ class Record(Frozen):
             source=OF_BASE / tree,
             kernel=OF_BASE / f"kernels{suffix}" / values["built_as"],
             userland=OF_BASE / f"userland{suffix}" / (values["like"] or name),
+            # One folder for all: most headers are the same for every architecture.
+            headers=OF_BASE / f"headers{suffix}",
             boot=OF_BASE / f"boots{suffix}" / name,
             log=OF_BASE / "logs" / f"{name}{suffix}")
 
-    def make(self, *targets):
-        """A make of this kernel's source, built outside of it."""
-        return ["make", "-C", str(self.source), f"O={self.kernel}",
+    def make(self, *targets, into=None):
+        """A make of this kernel's source, built outside of it, in its folder or another."""
+        return ["make", "-C", str(self.source), f"O={into or self.kernel}",
                 f"ARCH={self.arch}", f"CROSS_COMPILE={self.cross_compile}",
                 # kbuild's name of an object is its path from the Makefile.
                 f"CFLAGS_../../../{WITH_TYPES}=-g",
