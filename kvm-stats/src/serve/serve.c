@@ -9,7 +9,9 @@
  *
  * libmicrohttpd bounds what a client can make us keep; time is bounded here: a request
  * has to come, and its answer to be read, within a few seconds, and when there are too
- * many connections the one that has been idle longest goes.
+ * many connections those go that have been idle, or reading their answer, for longest, of
+ * the address that has most of them: there is always room for the next one, and who
+ * begins thousands of them is in his own way first.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -36,14 +38,15 @@
 
 #define DEFAULT_LISTEN	"127.0.0.1:9847"
 #define CONNECTIONS	256		/* at most */
-#define CROWDED		192		/* from here on idle ones go */
-#define BACKLOG	1024
+#define CROWDED		192		/* from here on some go */
+#define BACKLOG	4096
 #define CONNECTION_ROOM	16384		/* bytes, for all headers of a request */
 #define REQUEST_TIME	(10 * SECOND)	/* for a request to come, and to be answered */
 #define IDLE_TIME	(300 * SECOND)	/* between two requests */
-#define FRESH_TIME	(100 * 1000000)	/* wait this long for a sample that is due */
+#define FRESH_TIME	(50 * 1000000)	/* wait this long for a sample that is due */
 #define DOCTOR_TIME	(10 * SECOND)	/* between two looks why there is no source */
 #define SCRAPERS	32		/* bits */
+#define ADDRESSES	256		/* that are told apart, by a hash */
 
 enum text {
 	TEXT_METRICS,		/* and those of the other formats */
@@ -78,8 +81,10 @@ struct connection {
 	struct MHD_Connection *c;
 	int fd;
 	enum state state;
+	uint8_t address;
 	bool used;		/* had a request */
 	bool waited;
+	bool dropped;		/* it ends */
 	uint64_t since;
 	/* to be said of a request when it is through */
 	int scraper;		/* -1: it is none */
@@ -98,7 +103,8 @@ struct server {
 	struct page *free_pages;
 	z_stream z;
 	struct connection *first, **end;
-	unsigned int connections;
+	unsigned int connections;	/* that are not dropped */
+	unsigned int of_address[ADDRESSES];
 	struct codes codes[MAX_CODES + 1];
 	struct scraper scrapers[SCRAPERS];
 	struct kvmstats *k;	/* the sampling thread's */
@@ -376,6 +382,41 @@ static void enqueue(struct server *s, struct connection *c, enum state state)
 	s->end = &c->next;
 }
 
+#define HASH_BEGIN	14695981039346656037ULL
+#define HASH_FACTOR	1099511628211ULL
+
+/* A hash of a client's address, without the port */
+static uint64_t address_of(struct MHD_Connection *connection)
+{
+	const struct sockaddr *from = MHD_get_connection_info(connection,
+						MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+	const unsigned char *bytes = (const unsigned char *)from;
+	uint64_t hash = HASH_BEGIN;
+	size_t i, begin = 0, end = 0;
+
+	if (from && from->sa_family == AF_INET) {
+		begin = offsetof(struct sockaddr_in, sin_addr);
+		end = begin + sizeof(struct in_addr);
+	} else if (from && from->sa_family == AF_INET6) {
+		begin = offsetof(struct sockaddr_in6, sin6_addr);
+		end = begin + sizeof(struct in6_addr);
+	}
+	for (i = begin; i < end; i++)
+		hash = (hash ^ bytes[i]) * HASH_FACTOR;
+	return hash;
+}
+
+/* It counts no more; libmicrohttpd sees the end and cleans up. */
+static void drop(struct server *s, struct connection *c)
+{
+	if (c->dropped)
+		return;
+	c->dropped = true;
+	s->connections--;
+	s->of_address[c->address]--;
+	shutdown(c->fd, SHUT_RDWR);
+}
+
 static void connection_notice(void *cls, struct MHD_Connection *connection, void **of,
 			      enum MHD_ConnectionNotificationCode what)
 {
@@ -391,15 +432,17 @@ static void connection_notice(void *cls, struct MHD_Connection *connection, void
 		c->fd = MHD_get_connection_info(connection,
 						MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 		c->scraper = -1;
+		c->address = address_of(connection) % ADDRESSES;
 		s->connections++;
+		s->of_address[c->address]++;
 		enqueue(s, c, STATE_READING);
 	} else if (c) {
+		drop(s, c);
 		*c->back = c->next;
 		if (c->next)
 			c->next->back = c->back;
 		else
 			s->end = c->back;
-		s->connections--;
 		free(c);
 		*of = NULL;
 	}
@@ -414,25 +457,13 @@ static struct connection *connection_of(struct MHD_Connection *connection)
 /* Who scrapes: as well as can be told by the address and the program's name */
 static int scraper_of(struct server *s, struct MHD_Connection *connection)
 {
-	const struct sockaddr *from = MHD_get_connection_info(connection,
-						MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
 	const char *agent = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "User-Agent");
-	const unsigned char *bytes = (const unsigned char *)from;
-	uint64_t hash = 14695981039346656037ULL, now = app_now();
-	size_t i, begin = 0, end = 0;
+	uint64_t hash = address_of(connection), now = app_now();
 	int oldest = 0;
+	size_t i;
 
-	if (from && from->sa_family == AF_INET) {
-		begin = offsetof(struct sockaddr_in, sin_addr);
-		end = begin + sizeof(struct in_addr);
-	} else if (from && from->sa_family == AF_INET6) {
-		begin = offsetof(struct sockaddr_in6, sin6_addr);
-		end = begin + sizeof(struct in6_addr);
-	}
-	for (i = begin; i < end; i++)
-		hash = (hash ^ bytes[i]) * 1099511628211ULL;
 	for (; agent && *agent; agent++)
-		hash = (hash ^ (unsigned char)*agent) * 1099511628211ULL;
+		hash = (hash ^ (unsigned char)*agent) * HASH_FACTOR;
 	for (i = 0; i < SCRAPERS; i++) {
 		if (s->scrapers[i].last && s->scrapers[i].hash == hash)
 			break;
@@ -623,8 +654,8 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
 		return send_text(connection, MHD_HTTP_NOT_FOUND, "text/plain",
 				 "there are /, /metrics, /api/v1/vms and /healthz\n");
 	}
-	if (!c->waited && (text < TEXT_JSON || (!s->sampled && text != TEXT_HEALTH)) &&
-	    wants_sample(s)) {
+	if (!c->waited && !s->stop &&
+	    (text < TEXT_JSON || (!s->sampled && text != TEXT_HEALTH)) && wants_sample(s)) {
 		c->waited = true;
 		enqueue(s, c, STATE_WAITING);
 		MHD_suspend_connection(connection);
@@ -642,51 +673,54 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
 	return MHD_queue_response(connection, made->code, r);
 }
 
-/* Those that wait get what there is: when there is a sample, or they waited enough. */
-static void resume(struct server *s, bool sampled)
+/* Those that wait get what there is: now, or when they waited enough. */
+static void resume(struct server *s, bool at_once)
 {
 	const uint64_t now = app_now();
 	struct connection *c, *next;
 	/* the first one is worth more */
-	const uint64_t time = s->sampled ? FRESH_TIME : 20 * (uint64_t)FRESH_TIME;
+	const uint64_t time = s->sampled ? FRESH_TIME : 40 * (uint64_t)FRESH_TIME;
 
 	for (c = s->first; c; c = next) {
 		next = c->next;
-		if (c->state == STATE_WAITING && (sampled || now - c->since > time)) {
+		if (c->state == STATE_WAITING && (at_once || now - c->since > time)) {
 			enqueue(s, c, STATE_ANSWERING);
 			MHD_resume_connection(c->c);
 		}
 	}
 }
 
-/* Time is up, or the place is needed; libmicrohttpd sees the end and cleans up. */
-static void drop(struct server *s, struct connection *c)
+/* The one that has been as it is for longest, of the address with most connections */
+static struct connection *find_in_the_way(const struct server *s)
 {
-	shutdown(c->fd, SHUT_RDWR);
-	/* once is enough: to the end, as if it had just come */
-	c->since = app_now();
+	unsigned int most = 0, i;
+	struct connection *c;
+
+	for (i = 1; i < ADDRESSES; i++) {
+		if (s->of_address[i] > s->of_address[most])
+			most = i;
+	}
+	for (c = s->first; c; c = c->next) {
+		if (c->address == most && !c->dropped && c->state != STATE_WAITING)
+			break;
+	}
+	return c;
 }
 
+/* Time is up, or the place is needed */
 static void drop_slow(struct server *s, uint64_t now)
 {
-	unsigned int n = s->connections;
-	struct connection *c, *next;
+	struct connection *c;
 
-	for (c = s->first; c; c = next) {
+	for (c = s->first; c; c = c->next) {
 		const uint64_t idle = c->state == STATE_READING && c->used ? IDLE_TIME :
 				      REQUEST_TIME;
 
-		next = c->next;
 		if (c->state != STATE_WAITING && now - c->since > idle)
 			drop(s, c);
 	}
-	for (c = s->first; c && n > CROWDED; c = next) {
-		next = c->next;
-		if (c->state == STATE_READING) {
-			shutdown(c->fd, SHUT_RDWR);
-			n--;
-		}
-	}
+	while (s->connections > CROWDED && (c = find_in_the_way(s)))
+		drop(s, c);
 }
 
 /* The address to listen on */
@@ -929,6 +963,9 @@ int command_serve(int argc, char **argv)
 	pthread_mutex_unlock(&s.lock);
 	pthread_join(thread, NULL);
 	kvmstats_close(s.k);
+	/* MHD_stop_daemon() takes none that are suspended */
+	resume(&s, true);
+	MHD_run(s.daemon);
 	drop_texts(&s);
 	MHD_stop_daemon(s.daemon);
 	drop_pages(&s);

@@ -201,11 +201,12 @@ def free_port():
 
 
 class Prometheus:
-    """Debian's, which scrapes four times a second."""
+    """Debian's, or the one in $PROMETHEUS, which scrapes four times a second."""
 
-    def __init__(self, folder, targets, rules=(), interval="250ms", more=""):
+    def __init__(self, folder, targets, rules=(), interval="250ms", more="", itself=False, cpus=1):
         self.folder = Path(folder)
         self.folder.mkdir()
+        self.port = free_port()
         config = self.folder / "prometheus.yml"
         rule_files = "".join(f"  - {rule}\n" for rule in rules)
         jobs = "".join(f"        - '{target}'\n" for target in targets)
@@ -213,14 +214,15 @@ class Prometheus:
             f"global:\n  scrape_interval: {interval}\n  evaluation_interval: {interval}\n"
             f"rule_files:\n{rule_files or '  []'}\n"
             "scrape_configs:\n  - job_name: kvm\n"
-            f"    static_configs:\n      - targets:\n{jobs}{more}")
-        self.port = free_port()
+            f"    static_configs:\n      - targets:\n{jobs}{more}" + (
+                "  - job_name: itself\n    static_configs:\n"
+                f"      - targets: ['127.0.0.1:{self.port}']\n" if itself else ""))
         self.log = (self.folder / "log").open("w+")
         self.process = subprocess.Popen(
-            ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.folder}/tsdb",
-             f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"],
+            [os.environ.get("PROMETHEUS", "prometheus"), f"--config.file={config}",
+             f"--storage.tsdb.path={self.folder}/tsdb", f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"],
             stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            env={**os.environ, "GOMAXPROCS": "1"})
+            env={**os.environ, "GOMAXPROCS": str(cpus)})
         wait_for(self._ready, "Prometheus")
 
     def _ready(self):

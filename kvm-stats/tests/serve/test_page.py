@@ -46,9 +46,9 @@ class Table(html.parser.HTMLParser):
 class Page(Case):
     """A host with a starved VM, one whose VMM hangs, one that exits all the time."""
 
-    def start(self, *options):
+    def start(self, *options, host=None):
         """Long enough for the last minute to have something in it."""
-        host = self.host()
+        host = host or self.host()
         host.vm(1, "fine", run=300, halt=650, exits=2000)
         host.vm(2, "starved", run=200, ready=600, halt=200, exits=2000)
         host.vm(3, "hung")
@@ -102,7 +102,11 @@ class Page(Case):
     @unittest.skipUnless(BROWSER, "there is no chromium-headless-shell")
     def test_browser_shows_what_the_api_says(self):
         """The table out of the DOM, and /api/v1/vms of the same sample, row by row."""
-        serving = self.start("-d", "5")
+        host = self.host()
+        serving = self.start("--max-age", "600", host=host)
+        # a browser may take longer than any sample lasts: this one is the last
+        host.extra = ["broken\n"]
+        host.write()
 
         def both():
             before = serving.api()
