@@ -103,6 +103,13 @@ class All(unittest.TestCase):
         self.assertIn("noise",
                       (self.top / "build/1.0/logs/check-two.log").read_text())
 
+    def test_failures_stay_together(self):
+        self.add("one", "sleep 0.5; echo PASS one; echo 1 passed, 0 failed")
+        self.add("two", "echo FAIL b bad; sleep 1; echo '    more'; "
+                        "echo 0 passed, 1 failed; exit 1")
+        _, lines, _ = self.run_all()
+        self.assertEqual(lines[lines.index("FAIL b bad") + 1], "    more")
+
     def test_all_passed(self):
         self.add("one", "echo PASS one; echo 1 passed, 0 failed")
         self.assertEqual(self.run_all()[0], 0)
