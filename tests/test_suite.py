@@ -39,7 +39,7 @@ class Selftests(unittest.TestCase):
             self.assertEqual(self.chosen(config), everywhere)
         for config in "CONFIG_KASAN=y\n", "CONFIG_KCSAN=y\n":
             self.assertEqual(self.chosen(config), [
-                *everywhere, ["kvm_stats_stress", "-t", "60"]])
+                *everywhere, ["kvm_stats_stress", "-n", "30000"]])
 
 
 class Order(unittest.TestCase):
