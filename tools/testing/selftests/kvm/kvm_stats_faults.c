@@ -11,11 +11,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -275,6 +277,41 @@ static void test_close(void)
 	ok(!failed && next_fd() == next, "%s: %u faults, then none", op.name, n - 1);
 }
 
+/* How many VMs are not made because of a signal, and how many tries at most */
+#define INTERRUPTED	20
+#define CREATIONS	20000
+
+static void handle_signal(int signal)
+{
+}
+
+/*
+ * A signal ends the creation of a VM if it comes before the VM's MMU notifier is
+ * registered (mm_take_all_locks()). What was made for the VM until then has to go;
+ * kmemleak tells, see Documentation/dev-tools/kmemleak.rst.
+ */
+static void test_interrupted_creation(void)
+{
+	const struct itimerval every = { { 0, 500 }, { 0, 500 } }, never = { 0 };
+	int next = next_fd(), fd, interrupted = 0, wrong = 0, i;
+
+	signal(SIGALRM, handle_signal);
+	setitimer(ITIMER_REAL, &every, NULL);
+	for (i = 0; i < CREATIONS && interrupted < INTERRUPTED; i++) {
+		fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
+		if (fd >= 0)
+			close(fd);
+		else if (errno == EINTR)
+			interrupted++;
+		else
+			wrong++;
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	signal(SIGALRM, SIG_DFL);
+	ok(interrupted == INTERRUPTED && !wrong && next_fd() == next,
+	   "KVM_CREATE_VM: %d of %d were interrupted", interrupted, i);
+}
+
 /*
  * By default only allocations fail that may not sleep, and each says so with a
  * stack. What was set is put back at the end.
@@ -347,6 +384,7 @@ int main(int argc, char *argv[])
 			test_operation(&operations[i], true);
 	}
 	test_close();
+	test_interrupted_creation();
 
 	stats_file_close(&vcpu_file);
 	stats_file_close(&vcpus_file);
