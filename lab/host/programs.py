@@ -8,6 +8,8 @@ from pathlib import Path, PurePath
 import records
 import steps
 
+# The kernel's own test of statistics files, where it has one.
+OF_KERNEL = "kvm_binary_stats_test"
 STATIC = ("-static", "-pthread", "-no-pie")
 READER = records.TOP / "kvm-stats"
 # What the selftests of the kernel are compiled with.
@@ -61,19 +63,27 @@ def build(record):
                          out / ("init" if init else f"bin/{program.stem}")])
     tree = record.source / "tools/testing/selftests"
     library = out / "kselftest/libkvm.a"
-    if record.kselftest and (tree / "kvm/lib" / record.kselftest).is_dir():
+    # Newer kernels' library is no archive, and calls architectures as the kernel does.
+    newer = (tree / "kvm/Makefile.kvm").is_file()
+    lib = tree / "kvm/lib" / (record.srcarch if newer else record.kselftest)
+    if record.kselftest and lib.is_dir():
         (out / "kselftest").mkdir()
-        # All tests: the base's still build. The system's own kernel headers are
-        # newer: keep them out.
+        # All tests: the base's still build. Those of a newer one are many. The system's
+        # own kernel headers are newer: keep them out.
+        targets = ["all"]
+        if newer:
+            targets = [out / "kselftest" / path
+                       for path in (OF_KERNEL, *selftests(record))
+                       if (tree / f"kvm/{path}.c").is_file()]
         commands.append(
             ["make", "-C", tree / "kvm", f"-j{os.cpu_count()}",
              f"ARCH={record.arch}", f"CROSS_COMPILE={record.cross_compile}",
              f"CC={compiler}", f"OUTPUT={out}/kselftest",
              f"LINUX_HDR_PATH={out}/usr/include", "KSFT_KHDR_INSTALL=",
-             f"LDFLAGS={ldflags}", "all"])
+             f"LDFLAGS={ldflags}", *targets])
         if record.tree == "linux":
             commands += [["cp", out / "kselftest" / path, out / "bin"]
-                         for path in selftests(record)]
+                         for path in (*([OF_KERNEL] if newer else []), *selftests(record))]
             commands += [
                 [*cc, "-O2", "-Wall", *SELFTEST, f"-I{record.source}/tools/include",
                  include,
@@ -81,7 +91,14 @@ def build(record):
                  f"-I{tree}/kvm/include/{record.kselftest}", f"-I{tree}",
                  "-idirafter", f"{record.source}/tools/arch/{record.srcarch}/include",
                  "-o", out / "bin" / program.stem, program, library, *STATIC]
-                for program in with_library]
+                for program in with_library if not newer]
+            if newer:
+                # It creates its VMs itself.
+                commands.append(["sh", "-c", " ".join(map(str, [
+                    *cc, "-O2", "-Wall", *SELFTEST, f"-I{record.source}/tools/include",
+                    include, f"-I{tree}/kvm/include", "-o", out / "bin/bench",
+                    records.INSIDE / record.kselftest / "bench.c",
+                    f"$(find {out}/kselftest/lib -name '*.o')", *STATIC]))])
     if record.tree == "linux":
         (out / "kvm-stats").mkdir()
         commands += [

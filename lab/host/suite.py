@@ -37,8 +37,11 @@ def selftests(record):
     """Those of the series that this kernel is for."""
     # Also before it is built, which fails if one of these does not stick.
     built = kernel.options(*record.fragments)
+    names = [path.name for path in programs.selftests(record)]
+    if (records.base_file.TREE / f"tools/testing/selftests/kvm/{programs.OF_KERNEL}.c").is_file():
+        names.insert(0, programs.OF_KERNEL)
     return [[name, *ARGUMENTS.get(name, [])]
-            for name in (path.name for path in programs.selftests(record))
+            for name in names
             if name not in NEEDS
             or any(built.get(option) == "y" for option in NEEDS[name])]
 
@@ -71,7 +74,7 @@ def tests(record):
         found += [Test(f"{name}-beside-vms",
                        ["beside-vms", f"/lab/bin/{name}", *arguments], beside)
                   for name, *arguments in selftests(record)
-                  if name.startswith("kvm_")]
+                  if name.startswith("kvm_") and name != programs.OF_KERNEL]
     found += [Test("debugfs", ["with-vm", "debugfs-list"], debugfs),
               Test("completeness", ["descriptors"], members),
               Test("kvm-stats", ["sources", "next", "files"], tap)]

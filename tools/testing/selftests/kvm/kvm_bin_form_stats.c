@@ -100,7 +100,7 @@ static void test_header(const struct stats_file *file, const char *id)
 	ok(!memcmp(stats->id, want, sizeof(want)),
 	   "%s: the id is %.*s, padded with NULs", file->label,
 	   (int)sizeof(stats->id), stats->id);
-	ok(stats->name_size == KVM_STATS_NAME_SIZE, "%s: name_size is %u",
+	ok(stats->name_size == STATS_NAME_SIZE, "%s: name_size is %u",
 	   file->label, stats->name_size);
 	ok(stats->count > 0, "%s: has %u statistics", file->label, stats->count);
 	/* A later kernel may have more behind the header. */
@@ -130,17 +130,32 @@ static void test_header(const struct stats_file *file, const char *id)
 /* Bits of the flags that make a statistic one which not every reader knows */
 #define FLAGS_SKIP	0xffff0000
 
+/* Whether a statistic begins at @offset of the values, or they end there */
+static bool one_begins_at(const struct kvm_stats *stats, uint32_t offset)
+{
+	uint32_t i, found = offset == kvm_stats_data_size(stats);
+
+	for (i = 0; i < stats->count; i++)
+		found += kvm_stats_desc(stats, i)->offset == offset;
+	return found == 1;
+}
+
 static const char *desc_error(const struct kvm_stats *stats, uint32_t i,
 			      uint32_t offset)
 {
 	const struct kvm_stats_desc *desc = kvm_stats_desc(stats, i);
+	uint32_t end = desc->offset + desc->size * sizeof(uint64_t);
 	uint32_t type = desc->flags & KVM_STATS_TYPE_MASK;
 	uint32_t unit = desc->flags & KVM_STATS_UNIT_MASK;
 	bool linear = type == KVM_STATS_TYPE_LINEAR_HIST;
 	bool hist = linear || type == KVM_STATS_TYPE_LOG_HIST;
 	size_t len = strnlen(desc->name, stats->name_size), pad;
 
-	if (desc->offset != offset)
+	if (stats_values_in_order && desc->offset != offset)
+		return "values are not in order";
+	/* So no two overlap, and there is nothing between them. */
+	if (!one_begins_at(stats, 0) || !one_begins_at(stats, desc->offset) ||
+	    !one_begins_at(stats, end))
 		return "values are not dense";
 	/* A reader that does not know what these say leaves the statistic out. */
 	if (desc->flags & FLAGS_SKIP)

@@ -385,8 +385,8 @@ static void vmm(int sock)
 /* The process of the VM is killed while a vCPU is in KVM_RUN. */
 static void test_killed(void)
 {
-	char id[KVM_STATS_NAME_SIZE], want_vm[KVM_STATS_NAME_SIZE];
-	char want_vcpu[KVM_STATS_NAME_SIZE];
+	char id[STATS_NAME_SIZE], want_vm[STATS_NAME_SIZE];
+	char want_vcpu[STATS_NAME_SIZE];
 	long before = module_references();
 	struct pollfd poll_fd = { 0 };
 	struct all_files all;

@@ -303,9 +303,10 @@ static pid_t number_in_proc(const char *path)
 /* The process in the id of a statistics file */
 static pid_t id_process(int stats_fd)
 {
-	char id[64];
+	char id[STATS_NAME_SIZE];
 
-	if (pread(stats_fd, id, sizeof(id), 0) != sizeof(id) || strncmp(id, "kvm-", 4))
+	if (pread(stats_fd, id, sizeof(id), abi_getfd.id_offset) != sizeof(id) ||
+	    strncmp(id, "kvm-", 4))
 		return -1;
 	return atoi(id + 4);
 }

@@ -741,8 +741,7 @@ static void learn_kinds(void)
 		stats_file_open(&file, kind->abi, kind->of_vcpu ? vcpu_fd : vm_fd,
 				kind->scope, "a");
 		kind->stats = file.stats;
-		kind->id_size = kind->abi == &abi_getfd ? sizeof(file.stats.id) :
-				file.stats.name_size;
+		kind->id_size = kind->abi->id_size;
 		kind->row_size = kvm_stats_data_size(&file.stats);
 		kind->vcpu_id = kvm_stats_find(&file.stats, "vcpu_id");
 		TEST_ASSERT(file.stats.data_offset <= MAX_PREFIX &&

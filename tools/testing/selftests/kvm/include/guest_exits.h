@@ -5,6 +5,9 @@
 #ifndef SELFTEST_KVM_GUEST_EXITS_H
 #define SELFTEST_KVM_GUEST_EXITS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "kvm_util.h"
 
 /*
@@ -38,5 +41,16 @@ struct kvm_vm *vm_create_guest(uint32_t vcpuid, void *guest_code);
 
 /* Run a vCPU that has guest_exits() n times */
 void vcpu_run_exits(struct kvm_vm *vm, uint32_t vcpuid, unsigned int n);
+
+/* Fail the test unless that is why guest_exits() leaves KVM_RUN. */
+void guest_exit_check(uint32_t exit_reason);
+
+/* Guest code of guests with page tables of their own: exit to userspace once */
+void guest_sync(void);
+
+/* Where the library knows a vCPU not by its id, these are beside the above. */
+int vm_get_fd(struct kvm_vm *vm);
+int vcpu_get_fd(struct kvm_vm *vm, uint32_t vcpuid);
+void vm_vcpu_add_default(struct kvm_vm *vm, uint32_t vcpuid, void *guest_code);
 
 #endif /* SELFTEST_KVM_GUEST_EXITS_H */

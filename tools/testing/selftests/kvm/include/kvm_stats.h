@@ -8,8 +8,12 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <linux/kvm.h>
+
+/* An id, its NUL included, is not longer in any file. */
+#define KVM_STATS_ID_SIZE	64
 
 /*
  * An open statistics file: what its header says, and its descriptors as they
@@ -18,7 +22,7 @@
  */
 struct kvm_stats {
 	int fd;
-	char id[sizeof(((struct kvm_stats_getfd_header *)0)->id)];
+	char id[KVM_STATS_ID_SIZE];
 	uint32_t name_size;
 	uint32_t count;
 	uint32_t desc_offset;
@@ -39,6 +43,15 @@ void kvm_stats_open_stats_fd(struct kvm_stats *stats, int fd);
 
 /* The same for @stats_fd, which KVM_STATS_GETFD or KVM_STATS_NEXT opened */
 void kvm_stats_take_getfd(struct kvm_stats *stats, int stats_fd);
+
+/* The same for one that KVM_GET_STATS_FD opened */
+void kvm_stats_take_stats_fd(struct kvm_stats *stats, int stats_fd);
+
+/* Read the descriptors of a file whose header was read. */
+void kvm_stats_read_descriptors(struct kvm_stats *stats);
+
+/* Read @len bytes at @offset; fails the test if there are fewer. */
+void kvm_stats_pread(int stats_fd, void *buf, size_t len, off_t offset);
 
 /* Close the file and free the memory of the descriptors. */
 void kvm_stats_close(struct kvm_stats *stats);

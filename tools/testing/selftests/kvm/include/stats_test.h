@@ -40,6 +40,9 @@ do {										\
  */
 bool others_use_kvm(void);
 
+/* Of a name in the files, and of an id at least */
+#define STATS_NAME_SIZE	48
+
 /* A user without capabilities */
 #define NOBODY		65534
 
@@ -59,7 +62,11 @@ struct stats_abi {
 	long cap;
 	size_t header_size;
 	size_t id_offset;
+	size_t id_size;
 };
+
+/* Whether the values stand in the order of their descriptors */
+extern const bool stats_values_in_order;
 
 extern const struct stats_abi abi_getfd;
 extern const struct stats_abi abi_stats_fd;

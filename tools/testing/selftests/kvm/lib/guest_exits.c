@@ -12,6 +12,11 @@
 #include "guest_exits.h"
 #include "processor.h"
 
+/* Guests with page tables of their own can call every function. */
+#ifndef __guest_code
+#define __guest_code
+#endif
+
 #if defined(__x86_64__)
 
 #include <linux/kvm_para.h>
@@ -33,7 +38,7 @@ static __always_inline void guest_exit(void)
 
 	/* On AMD, KVM turns this into a VMMCALL at the first call. */
 	asm volatile("vmcall" : "+a" (nr) : : "memory");
-	GUEST_SYNC(0);
+	guest_sync();
 }
 
 static __always_inline void guest_halt(void)
@@ -59,7 +64,7 @@ static __always_inline void guest_exit(void)
 	register unsigned long x0 asm("x0") = 0x80000000; /* SMCCC_VERSION */
 
 	asm volatile("hvc #0" : "+r" (x0) : : "x1", "x2", "x3", "memory");
-	GUEST_SYNC(0);
+	guest_sync();
 }
 
 static __always_inline void guest_halt(void)
@@ -136,7 +141,7 @@ static const struct guest_exit_stat stats[] = { { } };
 
 static __always_inline void guest_exit(void)
 {
-	GUEST_SYNC(0);
+	guest_sync();
 }
 
 static __always_inline void guest_halt(void)
@@ -168,24 +173,8 @@ void __guest_code guest_halts(void)
 		guest_halt();
 }
 
-struct kvm_vm *vm_create_guest(uint32_t vcpuid, void *guest_code)
+void guest_exit_check(uint32_t exit_reason)
 {
-	struct kvm_vm *vm = vm_create_default(vcpuid, 0, guest_code);
-
-#ifndef FLAT_GUEST_VADDR	/* there is no ucall for flat guests */
-	ucall_init(vm, NULL);
-#endif
-	return vm;
-}
-
-void vcpu_run_exits(struct kvm_vm *vm, uint32_t vcpuid, unsigned int n)
-{
-	struct kvm_run *run = vcpu_state(vm, vcpuid);
-
-	while (n--) {
-		vcpu_run(vm, vcpuid);
-		TEST_ASSERT(run->exit_reason == GUEST_EXIT_REASON,
-			    "Unexpected exit_reason: %u (%s)", run->exit_reason,
-			    exit_reason_str(run->exit_reason));
-	}
+	TEST_ASSERT(exit_reason == GUEST_EXIT_REASON, "Unexpected exit_reason: %u (%s)",
+		    exit_reason, exit_reason_str(exit_reason));
 }

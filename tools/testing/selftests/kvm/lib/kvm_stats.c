@@ -10,7 +10,7 @@
 #include "kvm_stats.h"
 #include "test_util.h"
 
-static void stats_pread(int fd, void *buf, size_t len, off_t offset)
+void kvm_stats_pread(int fd, void *buf, size_t len, off_t offset)
 {
 	ssize_t r = pread(fd, buf, len, offset);
 
@@ -19,27 +19,13 @@ static void stats_pread(int fd, void *buf, size_t len, off_t offset)
 		    len, (long long)offset, r);
 }
 
-static void read_descriptors(struct kvm_stats *stats)
+void kvm_stats_read_descriptors(struct kvm_stats *stats)
 {
 	stats->desc_size = sizeof(struct kvm_stats_desc) + stats->name_size;
 	stats->descs = calloc(stats->count, stats->desc_size);
 	TEST_ASSERT(stats->descs, "No memory for %u descriptors", stats->count);
-	stats_pread(stats->fd, stats->descs, stats->count * stats->desc_size,
-		    stats->desc_offset);
-}
-
-void kvm_stats_take_getfd(struct kvm_stats *stats, int stats_fd)
-{
-	struct kvm_stats_getfd_header header;
-
-	stats_pread(stats_fd, &header, sizeof(header), 0);
-	stats->fd = stats_fd;
-	memcpy(stats->id, header.id, sizeof(stats->id));
-	stats->name_size = header.name_size;
-	stats->count = header.count;
-	stats->desc_offset = header.desc_offset;
-	stats->data_offset = header.data_offset;
-	read_descriptors(stats);
+	kvm_stats_pread(stats->fd, stats->descs, stats->count * stats->desc_size,
+			stats->desc_offset);
 }
 
 void kvm_stats_open_getfd(struct kvm_stats *stats, int fd, unsigned long scope)
@@ -51,22 +37,29 @@ void kvm_stats_open_getfd(struct kvm_stats *stats, int fd, unsigned long scope)
 	kvm_stats_take_getfd(stats, stats_fd);
 }
 
-void kvm_stats_open_stats_fd(struct kvm_stats *stats, int fd)
+void kvm_stats_take_stats_fd(struct kvm_stats *stats, int stats_fd)
 {
 	struct kvm_stats_header header;
 
 	memset(stats, 0, sizeof(*stats));
-	stats->fd = ioctl(fd, KVM_GET_STATS_FD, 0);
-	TEST_ASSERT(stats->fd >= 0, "No statistics of fd %d, errno: %i", fd, errno);
-	stats_pread(stats->fd, &header, sizeof(header), 0);
+	kvm_stats_pread(stats_fd, &header, sizeof(header), 0);
 	TEST_ASSERT(header.name_size <= sizeof(stats->id), "Id of %u bytes",
 		    header.name_size);
-	stats_pread(stats->fd, stats->id, header.name_size, header.id_offset);
+	kvm_stats_pread(stats_fd, stats->id, header.name_size, header.id_offset);
+	stats->fd = stats_fd;
 	stats->name_size = header.name_size;
 	stats->count = header.num_desc;
 	stats->desc_offset = header.desc_offset;
 	stats->data_offset = header.data_offset;
-	read_descriptors(stats);
+	kvm_stats_read_descriptors(stats);
+}
+
+void kvm_stats_open_stats_fd(struct kvm_stats *stats, int fd)
+{
+	int stats_fd = ioctl(fd, KVM_GET_STATS_FD, 0);
+
+	TEST_ASSERT(stats_fd >= 0, "No statistics of fd %d, errno: %i", fd, errno);
+	kvm_stats_take_stats_fd(stats, stats_fd);
 }
 
 void kvm_stats_close(struct kvm_stats *stats)
@@ -111,7 +104,7 @@ uint64_t kvm_stats_value(const struct kvm_stats *stats, const char *name)
 	uint64_t value;
 
 	TEST_ASSERT(desc, "No statistic %s", name);
-	stats_pread(stats->fd, &value, sizeof(value),
-		    stats->data_offset + desc->offset);
+	kvm_stats_pread(stats->fd, &value, sizeof(value),
+			stats->data_offset + desc->offset);
 	return value;
 }

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/bits.h>
 #include <linux/compiler.h>
+#include <linux/stddef.h>	/* before io_uring.h, which takes it for granted */
 #include <linux/io_uring.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,20 +36,13 @@
 #define __NR_io_uring_register	427
 #endif
 
-const struct stats_abi abi_getfd = {
-	.name = "getfd",
-	.request = KVM_STATS_GETFD,
-	.cap = KVM_CAP_STATS_BINARY_FD,
-	.header_size = sizeof(struct kvm_stats_getfd_header),
-	.id_offset = offsetof(struct kvm_stats_getfd_header, id),
-};
-
 const struct stats_abi abi_stats_fd = {
 	.name = "stats_fd",
 	.request = KVM_GET_STATS_FD,
 	.cap = KVM_CAP_BINARY_STATS_FD,
 	.header_size = sizeof(struct kvm_stats_header),
 	.id_offset = sizeof(struct kvm_stats_header),
+	.id_size = STATS_NAME_SIZE,
 };
 
 bool poisoned(const char *p, size_t len)
@@ -188,7 +182,8 @@ static uint64_t probe_vm(int kvm_fd, char *id, size_t size)
 	int stats_fd = ioctl(vm_fd, KVM_STATS_GETFD, 0);
 	uint64_t number;
 
-	TEST_ASSERT(vm_fd >= 0 && pread(stats_fd, id, size, 0) == (ssize_t)size,
+	TEST_ASSERT(vm_fd >= 0 &&
+		    pread(stats_fd, id, size, abi_getfd.id_offset) == (ssize_t)size,
 		    "A VM with a statistics file, errno: %i", errno);
 	number = stats_vm_number(stats_fd);
 	close(stats_fd);
@@ -198,7 +193,7 @@ static uint64_t probe_vm(int kvm_fd, char *id, size_t size)
 
 bool others_use_kvm(void)
 {
-	char own[sizeof(((struct kvm_stats_getfd_header *)0)->id)], id[sizeof(own)];
+	char own[STATS_NAME_SIZE], id[sizeof(own)];
 	struct kvm_stats_next next = { 0 };
 	int kvm_fd = open("/dev/kvm", O_RDWR), stats_fd;
 	bool others = false;
@@ -206,8 +201,8 @@ bool others_use_kvm(void)
 
 	before = probe_vm(kvm_fd, own, sizeof(own));
 	while (!others && (stats_fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next)) >= 0) {
-		others = pread(stats_fd, id, sizeof(id), 0) != sizeof(id) ||
-			 strcmp(id, own);
+		others = pread(stats_fd, id, sizeof(id), abi_getfd.id_offset) !=
+			 sizeof(id) || strcmp(id, own);
 		close(stats_fd);
 	}
 	if (!others) {

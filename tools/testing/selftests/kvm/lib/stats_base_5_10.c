@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the tests of the statistics do otherwise on this kernel than on later ones:
+ * KVM_STATS_GETFD has a header of its own, and the library finds a vCPU by its id.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "guest_exits.h"
+#include "processor.h"
+#include "stats_test.h"
+
+const bool stats_values_in_order = true;
+
+const struct stats_abi abi_getfd = {
+	.name = "getfd",
+	.request = KVM_STATS_GETFD,
+	.cap = KVM_CAP_STATS_BINARY_FD,
+	.header_size = sizeof(struct kvm_stats_getfd_header),
+	.id_offset = offsetof(struct kvm_stats_getfd_header, id),
+	.id_size = sizeof(((struct kvm_stats_getfd_header *)0)->id),
+};
+
+void kvm_stats_take_getfd(struct kvm_stats *stats, int stats_fd)
+{
+	struct kvm_stats_getfd_header header;
+
+	kvm_stats_pread(stats_fd, &header, sizeof(header), 0);
+	stats->fd = stats_fd;
+	memcpy(stats->id, header.id, sizeof(stats->id));
+	stats->name_size = header.name_size;
+	stats->count = header.count;
+	stats->desc_offset = header.desc_offset;
+	stats->data_offset = header.data_offset;
+	kvm_stats_read_descriptors(stats);
+}
+
+#ifdef FLAT_GUEST_VADDR	/* There is no ucall for flat guests. */
+
+struct kvm_vm *vm_create_guest(uint32_t vcpuid, void *guest_code)
+{
+	return vm_create_default(vcpuid, 0, guest_code);
+}
+
+#else
+
+struct kvm_vm *vm_create_guest(uint32_t vcpuid, void *guest_code)
+{
+	struct kvm_vm *vm = vm_create_default(vcpuid, 0, guest_code);
+
+	ucall_init(vm, NULL);
+	return vm;
+}
+
+void guest_sync(void)
+{
+	GUEST_SYNC(0);
+}
+
+#endif
+
+void vcpu_run_exits(struct kvm_vm *vm, uint32_t vcpuid, unsigned int n)
+{
+	struct kvm_run *run = vcpu_state(vm, vcpuid);
+
+	while (n--) {
+		vcpu_run(vm, vcpuid);
+		guest_exit_check(run->exit_reason);
+	}
+}

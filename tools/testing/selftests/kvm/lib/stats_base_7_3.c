@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the tests of the statistics do otherwise on this kernel than on Linux 5.10:
+ * there is one header, and a vCPU is a structure, not a number.
+ */
+#include "guest_exits.h"
+#include "stats_test.h"
+#include "ucall_common.h"
+
+/* They are in that of the structures, the descriptors in any. */
+const bool stats_values_in_order;
+
+const struct stats_abi abi_getfd = {
+	.name = "getfd",
+	.request = KVM_STATS_GETFD,
+	.cap = KVM_CAP_STATS_BINARY_FD,
+	.header_size = sizeof(struct kvm_stats_header),
+	.id_offset = sizeof(struct kvm_stats_header),
+	.id_size = STATS_NAME_SIZE,
+};
+
+void kvm_stats_take_getfd(struct kvm_stats *stats, int stats_fd)
+{
+	kvm_stats_take_stats_fd(stats, stats_fd);
+}
+
+static struct kvm_vcpu *vcpu_of(struct kvm_vm *vm, uint32_t vcpuid)
+{
+	struct kvm_vcpu *vcpu;
+
+	list_for_each_entry(vcpu, &vm->vcpus, list) {
+		if (vcpu->id == vcpuid)
+			return vcpu;
+	}
+	TEST_FAIL("There is no vCPU %u", vcpuid);
+	return NULL;
+}
+
+int vm_get_fd(struct kvm_vm *vm)
+{
+	return vm->fd;
+}
+
+int vcpu_get_fd(struct kvm_vm *vm, uint32_t vcpuid)
+{
+	return vcpu_of(vm, vcpuid)->fd;
+}
+
+void vm_vcpu_add_default(struct kvm_vm *vm, uint32_t vcpuid, void *guest_code)
+{
+	vm_vcpu_add(vm, vcpuid, guest_code);
+}
+
+struct kvm_vm *vm_create_guest(uint32_t vcpuid, void *guest_code)
+{
+	struct kvm_vm *vm = vm_create(1);
+
+	vm_vcpu_add(vm, vcpuid, guest_code);
+	return vm;
+}
+
+void vcpu_run_exits(struct kvm_vm *vm, uint32_t vcpuid, unsigned int n)
+{
+	struct kvm_vcpu *vcpu = vcpu_of(vm, vcpuid);
+
+	while (n--) {
+		vcpu_run(vcpu);
+		guest_exit_check(vcpu->run->exit_reason);
+	}
+}
+
+void guest_sync(void)
+{
+	GUEST_SYNC(0);
+}
