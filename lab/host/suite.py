@@ -25,8 +25,7 @@ ARGUMENTS = {"kvm_stats_stress": ["-n", "30000"]}
 BESIDE_VMS = ("x86_64",)
 NEEDS = {"kvm_stats_faults": ["CONFIG_FAULT_INJECTION_USERCOPY"],
          "kvm_stats_stress": ["CONFIG_KASAN", "CONFIG_KCSAN"],
-         # None has it: in one of some 25 VMs the second vCPU ends in a triple fault, and
-         # it is not known why. Until then checks/long/hostile-guest runs it.
+         # None has it: it needs another machine, see hostile.py.
          "pv_perf_hostile": []}
 
 # They look at what all others have left, so they run last, in this order.

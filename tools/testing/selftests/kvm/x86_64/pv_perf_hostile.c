@@ -281,7 +281,10 @@ static void *run_vcpu(void *arg)
 	uint64_t random = vmm.seed + i * 7919, r, calls = 0;
 
 	while (!READ_ONCE(vmm.stop)) {
-		if (ioctl(vmm.fd[i], KVM_RUN, NULL) || vmm.run[i]->exit_reason != KVM_EXIT_IO) {
+		/* An exception that nothing handles is I/O, too. */
+		if (ioctl(vmm.fd[i], KVM_RUN, NULL) ||
+		    vmm.run[i]->exit_reason != KVM_EXIT_IO ||
+		    vmm.run[i]->io.port == UNEXPECTED_VECTOR_PORT) {
 			printf("# vCPU %ld stops, errno: %i, exit reason %u, rip %#llx\n", i,
 			       errno, vmm.run[i]->exit_reason,
 			       ioctl(vmm.fd[i], KVM_GET_REGS, &regs) ? 0 : regs.rip);
