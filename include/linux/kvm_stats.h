@@ -7,6 +7,7 @@
 #include <linux/kvm.h>
 #include <linux/types.h>
 
+struct kmem_cache;
 struct kvm;
 struct kvm_stats_desc;
 struct kvm_vcpu;
@@ -15,7 +16,7 @@ struct module;
 /* "kvm-PID/vcpu-ID" with two numbers of 32 bits */
 #define KVM_STATS_ID_SIZE	32
 
-/* By the type of a statistic, the u64 or array of them that its member is. */
+/* What the member of a type is: a u64, or an array of them. */
 #define KVM_STATS_ARRAY_CUMULATIVE
 #define KVM_STATS_ARRAY_INSTANT
 #define KVM_STATS_ARRAY_PEAK
@@ -23,8 +24,7 @@ struct module;
 
 /*
  * The counters of a VM and of a vCPU. The structures are flat and made from
- * <linux/kvm_stats_defs.h> alone, so there is no counter that user space could
- * not see.
+ * <linux/kvm_stats_defs.h> alone, so user space can see every counter.
  */
 struct kvm_vm_stat {
 #define KVM_VM_STAT(_member, _type, ...) u64 _member KVM_STATS_ARRAY_##_type;
@@ -36,11 +36,9 @@ struct kvm_vcpu_stat {
 #include <linux/kvm_stats_defs.h>
 };
 
-/**
- * kvm_stats_log_hist_add - count a value in a histogram
- * @hist: the buckets: the first counts 0, number i counts [2^(i-1), 2^i)
- * @buckets: how many there are; the last one also counts all larger values
- * @value: what to count
+/*
+ * Count a value in a histogram: bucket 0 counts zeros, bucket i the values in
+ * [2^(i-1), 2^i), and the last bucket also all larger ones.
  */
 static inline void kvm_stats_log_hist_add(u64 *hist, unsigned int buckets, u64 value)
 {
@@ -80,7 +78,7 @@ struct kvm_stats_item {
 
 extern const struct kvm_stats_item kvm_stats_items[];
 
-/* What is asked with each ioctl of a VM or vCPU, KVM_RUN among them. */
+/* Called for each ioctl of a VM or vCPU, KVM_RUN among them. */
 static inline bool kvm_is_stats_ioctl(unsigned int ioctl)
 {
 	return ioctl == KVM_STATS_GETFD || ioctl == KVM_GET_STATS_FD;
@@ -92,5 +90,16 @@ long kvm_stats_next(struct kvm_stats_next __user *argp);
 void kvm_stats_end(struct kvm *kvm);
 void kvm_stats_init(struct module *module);
 const struct kvm_stats_desc *kvm_stats_vcpu_desc(unsigned int index);
+
+#ifdef CONFIG_KASAN_GENERIC
+/* Compilers call it at the end of a variable's scope; it sets bytes of the shadow. */
+void __asan_set_shadow_f8(const void *shadow, size_t size);
+void kvm_stats_poison_vcpu(struct kvm_vcpu *vcpu, struct kmem_cache *cache);
+#else
+static inline void
+kvm_stats_poison_vcpu(struct kvm_vcpu *vcpu, struct kmem_cache *cache)
+{
+}
+#endif
 
 #endif

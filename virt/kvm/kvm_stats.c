@@ -3,8 +3,8 @@
  * KVM statistics: the table made from <linux/kvm_stats_defs.h>, and the files
  * through which user space reads the counters of a VM or a vCPU.
  *
- * A file of KVM_STATS_GETFD with n statistics, where its bytes are. Numbers are
- * in the byte order of the CPU; Documentation/virt/kvm/stats.rst has the rules.
+ * The layout of a file of KVM_STATS_GETFD with n statistics. Numbers are in the
+ * byte order of the CPU; Documentation/virt/kvm/stats.rst has the rules.
  *
  *      0   char id[64]		"kvm-25/vcpu-0"     struct
  *     64   u32 name_size	48                  kvm_stats_getfd_header
@@ -21,9 +21,9 @@
  *
  *    144   the descriptor of the second statistic, and so on, 64 bytes each
  *
- *     80 + n * 64   the values, u64 each, without holes
+ *     80 + n * 64   the values, a u64 each, without holes
  *
- * A file of KVM_GET_STATS_FD differs in what is in front of the descriptors:
+ * A file of KVM_GET_STATS_FD differs in what comes before the descriptors:
  *
  *      0   u32 flags		0                   struct kvm_stats_header
  *      4   u32 name_size	48
@@ -34,9 +34,9 @@
  *     24   char id[48]
  *     72   the descriptor of the first statistic
  *
- * A file of KVM_STATS_GETFD with the scope KVM_STATS_VCPUS is that of a vCPU with
- * two statistics more, vcpu_id and vcpu_tid, and with the values of one vCPU
- * after those of another.
+ * A file of KVM_STATS_GETFD with the scope KVM_STATS_VCPUS is like that of a vCPU,
+ * with two more statistics, vcpu_id and vcpu_tid, and with one row of values for
+ * each vCPU.
  */
 
 #include <linux/anon_inodes.h>
@@ -44,6 +44,7 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/instrumented.h>
+#include <linux/kasan.h>
 #include <linux/kvm_host.h>
 #include <linux/nospec.h>
 #include <linux/poll.h>
@@ -60,14 +61,14 @@
 #define KVM_NO_DEBUGFS		.mode = 0
 
 /*
- * What a type is in a descriptor. For example, the line
+ * The flags of a type. For example, with the line
  *
  *   KVM_VCPU_STAT(halt_wait_hist, LOG_HIST(32), SECONDS, -9, ...)
  *
- * makes of KVM_STATS_FLAGS_##_type here KVM_STATS_FLAGS_LOG_HIST(32), which is
- * KVM_STATS_TYPE_LOG_HIST; and of KVM_STATS_ARRAY_##_type in <linux/kvm_stats.h>
- * KVM_STATS_ARRAY_LOG_HIST(32), which is [32]. So the member of struct
- * kvm_vcpu_stat is u64 halt_wait_hist[32], and its size says how many buckets.
+ * KVM_STATS_FLAGS_##_type below is KVM_STATS_FLAGS_LOG_HIST(32), that is,
+ * KVM_STATS_TYPE_LOG_HIST; and KVM_STATS_ARRAY_##_type in <linux/kvm_stats.h> is
+ * KVM_STATS_ARRAY_LOG_HIST(32), that is, [32]. So the member of struct
+ * kvm_vcpu_stat is u64 halt_wait_hist[32], and its size gives the number of buckets.
  */
 #define KVM_STATS_FLAGS_CUMULATIVE		KVM_STATS_TYPE_CUMULATIVE
 #define KVM_STATS_FLAGS_INSTANT			KVM_STATS_TYPE_INSTANT
@@ -101,7 +102,7 @@ const struct kvm_stats_item kvm_stats_items[] = {
 	{ }
 };
 
-/* How many statistics there are of each kind. */
+/* The number of statistics of each kind. */
 enum {
 	KVM_VM_STATS = 0
 #define KVM_VM_STAT(...)	+ 1
@@ -114,7 +115,7 @@ enum {
 #include <linux/kvm_stats_defs.h>
 };
 
-/* The bytes of all members that have a line: there is no other member, no hole. */
+/* The size of all members that have a line: no other member exists, and no hole. */
 enum {
 	KVM_VM_STATS_SIZE = 0
 #define KVM_VM_STAT(_member, ...)	+ sizeof_field(struct kvm_vm_stat, _member)
@@ -130,28 +131,28 @@ enum {
 static_assert(sizeof(struct kvm_vm_stat) == KVM_VM_STATS_SIZE);
 static_assert(sizeof(struct kvm_vcpu_stat) == KVM_VCPU_STATS_SIZE);
 
-/* C takes a name that leaves no room for its NUL. */
+/* C accepts a name that leaves no room for its NUL. */
 #define KVM_VM_STAT(_member, ...)	static_assert(sizeof(#_member) <= KVM_STATS_NAME_SIZE);
 #define KVM_VCPU_STAT(_member, ...)	static_assert(sizeof(#_member) <= KVM_STATS_NAME_SIZE);
 #include <linux/kvm_stats_defs.h>
 
 static struct kvm_stats_desc kvm_vm_stats_desc[KVM_VM_STATS];
-/* The last two are those that only a file of all vCPUs has. */
+/* Only a file of all vCPUs has the last two. */
 static struct kvm_stats_desc kvm_vcpu_stats_desc[KVM_VCPU_STATS + 2];
 
-/* A row of the values of all vCPUs: what is from here on in a struct kvm_vcpu. */
+/* The values of a vCPU in a file of all vCPUs: this part of struct kvm_vcpu. */
 #define KVM_VCPU_ROW_OFFSET	offsetof(struct kvm_vcpu, stat)
 #define KVM_VCPU_ROW_SIZE	(offsetofend(struct kvm_vcpu, stats_tid) - KVM_VCPU_ROW_OFFSET)
 
 static_assert(sizeof(struct kvm_vcpu_stat) + 2 * sizeof(u64) == KVM_VCPU_ROW_SIZE);
 
 /**
- * struct kvm_stats_part - a part of what is in front of the values
- * @start: bytes from the start of the file
- * @end: bytes from the start of the file to the byte after it
+ * struct kvm_stats_part - a part of the metadata, which precedes the values
+ * @start: offset in the file
+ * @end: offset in the file of the byte after it
  * @data: where the bytes are, NULL for the id of the VM or vCPU
  *
- * What is between two parts reads as zeros.
+ * A gap between two parts reads as zeros.
  */
 struct kvm_stats_part {
 	size_t start;
@@ -161,18 +162,20 @@ struct kvm_stats_part {
 
 /**
  * struct kvm_stats_file - a kind of statistics file
- * @fops: its operations, by which an open file finds its kind
+ * @fops: its file operations, by which an open file finds its kind
  * @of_vcpu: whether file->private_data is a struct kvm_vcpu, not a struct kvm
  * @part: header, id and descriptors, in the order of the file
- * @data_offset: bytes from the start of the file to the values
- * @getfd: what is at the start of a file of KVM_STATS_GETFD, but for the id
- * @stats_fd: what is at the start of a file of KVM_GET_STATS_FD
+ * @data_offset: offset of the values in the file
+ * @data_size: size of the values, 0 if there is a row of them for each vCPU
+ * @getfd: the start of a file of KVM_STATS_GETFD, but for the id
+ * @stats_fd: the start of a file of KVM_GET_STATS_FD, but for the id
  */
 struct kvm_stats_file {
 	struct file_operations fops;
 	bool of_vcpu;
 	struct kvm_stats_part part[3];
 	size_t data_offset;
+	size_t data_size;
 	union {
 		struct kvm_stats_getfd_header getfd;
 		struct kvm_stats_header stats_fd;
@@ -199,9 +202,9 @@ static const char *kvm_stats_id(const struct file *file)
 	return kvm_stats_file(file)->of_vcpu ? vcpu->stats_id : kvm->stats_id;
 }
 
-/* Header, id and descriptors: as much of them as there is from *ppos on. */
-static ssize_t kvm_stats_read_front(struct file *file, char __user *buf,
-				    size_t len, loff_t *ppos)
+/* Header, id and descriptors: as much of them as there is at *ppos. */
+static ssize_t kvm_stats_read_metadata(struct file *file, char __user *buf,
+				       size_t len, loff_t *ppos)
 {
 	const struct kvm_stats_file *stats_file = kvm_stats_file(file);
 	const struct kvm_stats_part *part = stats_file->part;
@@ -233,10 +236,8 @@ static ssize_t kvm_stats_read_front(struct file *file, char __user *buf,
 
 /*
  * copy_to_user() without the check for hardened usercopy, which costs more than
- * the copy: that @from and @n are within the counters is checked by the callers,
- * as is access_ok().
- *
- * Return: how many bytes were not copied.
+ * the copy. The callers have checked that @from and @n are within the counters,
+ * and access_ok(). Returns how many bytes were not copied.
  */
 static __always_inline unsigned int
 kvm_stats_copy(char __user *buf, const void *from, unsigned int n)
@@ -244,8 +245,8 @@ kvm_stats_copy(char __user *buf, const void *from, unsigned int n)
 	if (should_fail_usercopy())
 		return n;
 	/*
-	 * The counters change meanwhile, and no lock would keep a vCPU from
-	 * counting: every value is live, between values nothing is promised.
+	 * The counters change meanwhile, as no lock stops a vCPU from counting.
+	 * Each value is live; there is no consistency between values.
 	 */
 	return data_race(({
 		instrument_copy_to_user(buf, from, n);
@@ -254,38 +255,38 @@ kvm_stats_copy(char __user *buf, const void *from, unsigned int n)
 }
 
 /*
- * What begins in front of the values, or behind them. Where the front ends the
- * file's own read goes on.
+ * A read that begins before the values, or after them. Where the metadata ends, the
+ * read of that kind of file continues.
  */
-static noinline ssize_t kvm_stats_read_elsewhere(struct file *file, char __user *buf,
-						 size_t len, loff_t *ppos)
+static noinline ssize_t kvm_stats_read_outside(struct file *file, char __user *buf,
+					       size_t len, loff_t *ppos)
 {
 	const size_t data_offset = kvm_stats_file(file)->data_offset;
-	ssize_t front, n;
+	ssize_t done, n;
 
 	if (*ppos >= data_offset)
 		return 0;
-	front = kvm_stats_read_front(file, buf, len, ppos);
-	if (front < 0 || *ppos < data_offset)
-		return front;
-	n = file->f_op->read(file, buf + front, len - front, ppos);
-	return n < 0 ? front : front + n;
+	done = kvm_stats_read_metadata(file, buf, len, ppos);
+	if (done < 0 || *ppos < data_offset)
+		return done;
+	n = file->f_op->read(file, buf + done, len - done, ppos);
+	return n < 0 ? done : done + n;
 }
 
 /*
- * The values of one VM or vCPU. This is no read_iter: for as few bytes as these
- * an iterator costs more than the copy.
+ * The values of one VM or vCPU. Not a read_iter: for so few bytes an iterator costs
+ * more than the copy.
  */
 static __always_inline ssize_t
 kvm_stats_read(struct file *file, char __user *buf, size_t len, loff_t *ppos,
 	       const void *values, const size_t size)
 {
-	/* In front of the values this is more than any size. */
+	/* Before the values this wraps around, and exceeds any size. */
 	const u64 pos = *ppos - kvm_stats_file(file)->data_offset;
 	unsigned int left;
 
 	if (unlikely(pos >= size))
-		return kvm_stats_read_elsewhere(file, buf, len, ppos);
+		return kvm_stats_read_outside(file, buf, len, ppos);
 	len = min_t(size_t, len, size - pos);
 	if (unlikely(!access_ok(buf, len)))
 		return -EFAULT;
@@ -315,10 +316,10 @@ static ssize_t kvm_vcpu_stats_read(struct file *file, char __user *buf,
 	return kvm_stats_read(file, buf, len, ppos, &vcpu->stat, sizeof(vcpu->stat));
 }
 
-/* Whether a signal has come or another task waits for the CPU. */
+/* Whether a signal is pending, or another task waits for the CPU. */
 static __always_inline bool kvm_stats_interrupted(void)
 {
-	/* What is missed after this row is seen after the next one. */
+	/* A flag that is missed after this row is seen after the next one. */
 	return unlikely(data_race(current_thread_info()->flags &
 				  (_TIF_NEED_RESCHED | _TIF_SIGPENDING)));
 }
@@ -330,8 +331,8 @@ static const void *kvm_vcpu_row(const struct list_head *vcpu)
 }
 
 /*
- * A row for each vCPU, in the order of their creation. They are never taken from
- * the list, nor freed, before the last file is closed; new ones come at its end.
+ * A row for each vCPU, in the order of their creation. vCPUs are neither removed
+ * from the list nor freed before the last file is closed; new ones are appended.
  */
 static ssize_t kvm_vcpus_stats_read(struct file *file, char __user *buf,
 				    size_t len, loff_t *ppos)
@@ -345,7 +346,7 @@ static ssize_t kvm_vcpus_stats_read(struct file *file, char __user *buf,
 	u64 pos;
 
 	if (unlikely(*ppos < data_offset))
-		return kvm_stats_read_elsewhere(file, buf, len, ppos);
+		return kvm_stats_read_outside(file, buf, len, ppos);
 	if (unlikely(!access_ok(buf, len)))
 		return -EFAULT;
 
@@ -368,7 +369,7 @@ static ssize_t kvm_vcpus_stats_read(struct file *file, char __user *buf,
 			goto out;
 	}
 
-	/* Whole rows: what is done here is done for each vCPU. */
+	/* Whole rows: this is the loop whose cost grows with the number of vCPUs. */
 	while (copied <= last_whole) {
 		left = kvm_stats_copy(buf + copied, kvm_vcpu_row(vcpu),
 				      KVM_VCPU_ROW_SIZE);
@@ -401,8 +402,8 @@ out:
 }
 
 /*
- * What is at @pos of a file: returns where that is, NULL for zeros, and in *@n how
- * many bytes from there on belong together, 0 at the end of the file.
+ * Where the bytes at @pos of a file are, NULL if they are zeros. *@n becomes the
+ * number of bytes that are contiguous there, 0 at the end of the file.
  */
 static const void *kvm_stats_at(const struct file *file, u64 pos, size_t *n)
 {
@@ -423,7 +424,7 @@ static const void *kvm_stats_at(const struct file *file, u64 pos, size_t *n)
 	}
 
 	pos -= stats_file->data_offset;
-	if (stats_file->fops.read == kvm_vcpus_stats_read) {
+	if (!stats_file->data_size) {
 		list_for_each_entry_lockless(vcpu, &kvm->stats_vcpus, stats_vcpus) {
 			if (pos < KVM_VCPU_ROW_SIZE) {
 				*n = KVM_VCPU_ROW_SIZE - pos;
@@ -434,18 +435,16 @@ static const void *kvm_stats_at(const struct file *file, u64 pos, size_t *n)
 		*n = 0;
 		return NULL;
 	}
-	if (stats_file->of_vcpu) {
-		*n = sizeof(vcpu->stat) - min_t(u64, pos, sizeof(vcpu->stat));
+	*n = stats_file->data_size - min_t(u64, pos, stats_file->data_size);
+	if (stats_file->of_vcpu)
 		return (const void *)&vcpu->stat + pos;
-	}
-	*n = sizeof(kvm->stat) - min_t(u64, pos, sizeof(kvm->stat));
 	return (const void *)&kvm->stat + pos;
 }
 
 /*
- * For what comes with an iterator: io_uring, readv() and preadv(). Memory of the
- * calling process is written by the file's own read, which is faster; a buffer that
- * is registered with io_uring is not mapped there.
+ * For callers that have an iterator: io_uring, readv() and preadv(). Memory of the
+ * calling process is filled by the faster read of the file; a buffer that is
+ * registered with io_uring is not mapped there.
  */
 static ssize_t kvm_stats_read_iter(struct kiocb *iocb, struct iov_iter *to)
 {
@@ -480,54 +479,63 @@ static ssize_t kvm_stats_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	return copied;
 }
 
-static loff_t kvm_vm_stats_llseek(struct file *file, loff_t offset, int whence)
+static loff_t kvm_stats_llseek(struct file *file, loff_t offset, int whence)
 {
-	return fixed_size_llseek(file, offset, whence,
-				 kvm_stats_file(file)->data_offset +
-				 sizeof(struct kvm_vm_stat));
-}
-
-static loff_t kvm_vcpu_stats_llseek(struct file *file, loff_t offset, int whence)
-{
-	return fixed_size_llseek(file, offset, whence,
-				 kvm_stats_file(file)->data_offset +
-				 sizeof(struct kvm_vcpu_stat));
-}
-
-static loff_t kvm_vcpus_stats_llseek(struct file *file, loff_t offset, int whence)
-{
-	loff_t size = kvm_stats_file(file)->data_offset;
-	const struct kvm *kvm = file->private_data;
+	const struct kvm_stats_file *stats_file = kvm_stats_file(file);
+	loff_t size = stats_file->data_offset + stats_file->data_size;
+	const struct kvm *kvm = kvm_stats_kvm(file);
 	const struct kvm_vcpu *vcpu;
 
-	list_for_each_entry_lockless(vcpu, &kvm->stats_vcpus, stats_vcpus)
-		size += KVM_VCPU_ROW_SIZE;
+	if (!stats_file->data_size) {
+		list_for_each_entry_lockless(vcpu, &kvm->stats_vcpus, stats_vcpus)
+			size += KVM_VCPU_ROW_SIZE;
+	}
 	return fixed_size_llseek(file, offset, whence, size);
 }
 
-/* There are always values; EPOLLHUP says that they will not change any more. */
+/* Values are always there; EPOLLHUP means that they no longer change. */
 static __poll_t kvm_stats_poll(struct file *file, poll_table *wait)
 {
 	struct kvm *kvm = kvm_stats_kvm(file);
 
 	poll_wait(file, &kvm->stats_wait, wait);
-	/* Pairs with kvm_stats_end(): who sees the end reads final values. */
+	/* Pairs with kvm_stats_end(): a reader that sees the end reads final values. */
 	if (smp_load_acquire(&kvm->destroyed))
 		return EPOLLIN | EPOLLRDNORM | EPOLLHUP;
 	return EPOLLIN | EPOLLRDNORM;
 }
 
-/**
- * kvm_stats_end - tell the readers of statistics that the VM has gone
- * @kvm: the VM; nothing of it counts any more
- */
+/* Tell the readers of a VM's statistics that it has gone: nothing counts any more. */
 void kvm_stats_end(struct kvm *kvm)
 {
 	/* Pairs with kvm_stats_poll(). */
 	smp_store_release(&kvm->destroyed, true);
-	/* All of them: wake_up_poll() leaves out those after the first EPOLLEXCLUSIVE. */
+	/* Wake all: wake_up_poll() stops after the first waiter with EPOLLEXCLUSIVE. */
 	__wake_up(&kvm->stats_wait, TASK_NORMAL, 0, poll_to_key(EPOLLHUP));
 }
+
+#ifdef CONFIG_KASAN_GENERIC
+static void kvm_stats_poison(void *start, void *end)
+{
+	const unsigned long granule = 1UL << KASAN_SHADOW_SCALE_SHIFT;
+
+	start = PTR_ALIGN(start, granule);
+	end = PTR_ALIGN_DOWN(end, granule);
+	__asan_set_shadow_f8(kasan_mem_to_shadow(start), (end - start) / granule);
+}
+
+/*
+ * The memory of a destroyed vCPU is freed later. Until then, let KASAN report any use
+ * of it but that of readers of statistics: the list, the id and the row. Freeing it
+ * needs the first bytes, kvm_vcpu::kvm, to be usable, as they are.
+ */
+void kvm_stats_poison_vcpu(struct kvm_vcpu *vcpu, struct kmem_cache *cache)
+{
+	BUILD_BUG_ON(offsetof(struct kvm_vcpu, kvm));
+	kvm_stats_poison(&vcpu->kvm + 1, &vcpu->stats_vcpus);
+	kvm_stats_poison(&vcpu->stats_tid + 1, (void *)vcpu + kmem_cache_size(cache));
+}
+#endif
 
 static int kvm_stats_release(struct inode *inode, struct file *file)
 {
@@ -545,7 +553,7 @@ static void kvm_stats_show_fdinfo(struct seq_file *m, struct file *file)
 #define kvm_stats_show_fdinfo	NULL
 #endif
 
-/* By the ioctl that opens a file. */
+/* The ioctls that open a file. */
 enum kvm_stats_abi {
 	KVM_STATS_ABI_GETFD,
 	KVM_STATS_ABI_STATS_FD,
@@ -557,11 +565,12 @@ static struct kvm_stats_file kvm_vm_stats_file[] = {
 		.fops = {
 			.read = kvm_vm_stats_read,
 			.read_iter = kvm_stats_read_iter,
-			.llseek = kvm_vm_stats_llseek,
+			.llseek = kvm_stats_llseek,
 			.poll = kvm_stats_poll,
 			.release = kvm_stats_release,
 			.show_fdinfo = kvm_stats_show_fdinfo,
 		},
+		.data_size = sizeof(struct kvm_vm_stat),
 	},
 };
 
@@ -570,12 +579,13 @@ static struct kvm_stats_file kvm_vcpu_stats_file[] = {
 		.fops = {
 			.read = kvm_vcpu_stats_read,
 			.read_iter = kvm_stats_read_iter,
-			.llseek = kvm_vcpu_stats_llseek,
+			.llseek = kvm_stats_llseek,
 			.poll = kvm_stats_poll,
 			.release = kvm_stats_release,
 			.show_fdinfo = kvm_stats_show_fdinfo,
 		},
 		.of_vcpu = true,
+		.data_size = sizeof(struct kvm_vcpu_stat),
 	},
 };
 
@@ -583,14 +593,14 @@ static struct kvm_stats_file kvm_vcpus_stats_file = {
 	.fops = {
 		.read = kvm_vcpus_stats_read,
 		.read_iter = kvm_stats_read_iter,
-		.llseek = kvm_vcpus_stats_llseek,
+		.llseek = kvm_stats_llseek,
 		.poll = kvm_stats_poll,
 		.release = kvm_stats_release,
 		.show_fdinfo = kvm_stats_show_fdinfo,
 	},
 };
 
-/* A file as it will be at its first read; nobody has the fd yet. */
+/* Make a file that is ready to be read, before anybody has its fd. */
 static struct file *kvm_stats_open(const char *name, struct kvm_stats_file *stats_file,
 				   void *object, struct kvm *kvm)
 {
@@ -600,7 +610,7 @@ static struct file *kvm_stats_open(const char *name, struct kvm_stats_file *stat
 	if (IS_ERR(file))
 		return file;
 	kvm_grab(kvm);
-	/* A read waits for nothing: io_uring need not hand it to a worker thread. */
+	/* A read never waits, so io_uring needs no worker thread for it. */
 	file->f_mode |= FMODE_LSEEK | FMODE_PREAD | FMODE_NOWAIT;
 	return file;
 }
@@ -624,21 +634,13 @@ static int kvm_stats_getfd(const char *name, struct kvm_stats_file *stats_file,
 	return fd;
 }
 
-/**
- * kvm_stats_ioctl - open the statistics of a VM or a vCPU
- * @kvm: the VM
- * @vcpu: the vCPU, NULL if the ioctl is one of the VM
- * @ioctl: the number the VM or vCPU fd was called with, KVM_STATS_GETFD or
- *	KVM_GET_STATS_FD
- * @arg: for KVM_STATS_GETFD the scope, 0 (what the fd is itself) or
- *	KVM_STATS_VCPUS
+/*
+ * Open the statistics of a VM, or of a vCPU if @vcpu is not NULL, and return an fd.
+ * @arg is the scope of KVM_STATS_GETFD, 0 or KVM_STATS_VCPUS.
  *
- * It takes no lock, in particular not vcpu->mutex, which a vCPU holds as long as
- * it is in KVM_RUN. It does not compare kvm->mm: whoever got hold of the fd may
- * know how often the vCPU exits, and an agent that watches a VMM from outside
- * needs that.
- *
- * Return: an fd, -EINVAL for a scope there is not, -EMFILE, -ENFILE or -ENOMEM.
+ * This takes no lock, in particular not vcpu->mutex, which is held while a vCPU is in
+ * KVM_RUN. Nor does it compare kvm->mm: whoever has the fd may know how often the
+ * vCPU exits, and an agent that watches a VMM from outside depends on it.
  */
 long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 		     unsigned int ioctl, unsigned long arg)
@@ -659,7 +661,7 @@ long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 	if (!vcpu)
 		return kvm_stats_getfd("kvm-vm-stats", &kvm_vm_stats_file[abi], kvm, kvm);
 
-	/* The name from its end: snprintf() would be a tenth of the whole. */
+	/* Written backwards: snprintf() would be a tenth of the cost of opening. */
 	*start = '\0';
 	for (id = vcpu->vcpu_id; id > 9; id /= 10)
 		*--start = '0' + id % 10;
@@ -670,10 +672,10 @@ long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 }
 
 /*
- * The VM with the smallest number greater than @number. The newest VM is the first
- * of the list, so it takes one look to see that there is no newer one; the search
- * starts at the end of the list that is likely to be nearer. It need not look for
- * the other end, where there is a VM on which it stops.
+ * Find the VM with the smallest number greater than @number. The newest VM is first
+ * in the list, so one look tells that there is no newer one. The search starts at the
+ * end of the list that is likely to be nearer, and always finds a VM to stop at
+ * before it reaches the other end.
  */
 static struct kvm *kvm_stats_find(u64 number)
 {
@@ -698,8 +700,8 @@ static struct kvm *kvm_stats_find(u64 number)
 }
 
 /*
- * The process that created the VM, 0 if it has ended: its number may be that of
- * another process by now.
+ * The process that created the VM, 0 if it has ended: another process may have its
+ * number by now.
  */
 static u32 kvm_stats_pid(struct kvm *kvm)
 {
@@ -712,18 +714,13 @@ static u32 kvm_stats_pid(struct kvm *kvm)
 	return number;
 }
 
-/**
- * kvm_stats_next - open the statistics of the next VM of the host
- * @argp: the argument of KVM_STATS_NEXT
- *
- * VMs are numbered when they are put on vm_list, so a VM that is there all the
- * time is found, and one that is found has a greater number than those before.
- * It does not hold kvm_lock when it copies or allocates: the file's count of the
- * VM's memory keeps what it found.
- *
- * Return: an fd, -EPERM for whoever may not monitor the system, -EINVAL, -EFAULT,
- * -ENOENT if there is no further VM, -EMFILE, -ENFILE or -ENOMEM. An error leaves
+/*
+ * Open the statistics of the next VM of the host, and return an fd. An error leaves
  * the argument as it was.
+ *
+ * VMs are numbered when they are put on vm_list: a VM that exists all the time is
+ * found, and after all those with smaller numbers. kvm_lock is not held while
+ * this copies or allocates; the reference to the VM's memory keeps what was found.
  */
 long kvm_stats_next(struct kvm_stats_next __user *argp)
 {
@@ -773,7 +770,7 @@ long kvm_stats_next(struct kvm_stats_next __user *argp)
 		fput(file);
 		put_unused_fd(fd);
 		fd = -EFAULT;
-		/* The first bytes may have been written: put back what was there. */
+		/* The first bytes may have been written: restore them. */
 		left = copy_to_user(argp, &asked, answer);
 		goto out;
 	}
@@ -823,69 +820,55 @@ static void kvm_stats_init_descs(void)
 		kvm_stats_init_desc(vcpu_desc++, item, offsetof(struct kvm_vcpu, stat));
 }
 
-static void kvm_stats_init_getfd(struct kvm_stats_file *stats_file,
-				 const struct kvm_stats_desc *desc, size_t count)
+static void kvm_stats_init_part(struct kvm_stats_part *part, size_t start, size_t size,
+				const void *data)
 {
-	struct kvm_stats_getfd_header *header = &stats_file->getfd;
-	const size_t name_size = offsetof(struct kvm_stats_getfd_header, name_size);
-
-	header->name_size = KVM_STATS_NAME_SIZE;
-	header->count = count;
-	header->desc_offset = sizeof(*header);
-	header->data_offset = sizeof(*header) + count * sizeof(*desc);
-	stats_file->data_offset = header->data_offset;
-
-	stats_file->part[0] = (struct kvm_stats_part) {
-		.start = offsetof(struct kvm_stats_getfd_header, id),
-		.end = offsetof(struct kvm_stats_getfd_header, id) + KVM_STATS_ID_SIZE,
-	};
-	stats_file->part[1] = (struct kvm_stats_part) {
-		.start = name_size,
-		.end = sizeof(*header),
-		.data = (void *)header + name_size,
-	};
-	stats_file->part[2] = (struct kvm_stats_part) {
-		.start = header->desc_offset,
-		.end = header->data_offset,
-		.data = desc,
-	};
+	part->start = start;
+	part->end = start + size;
+	part->data = data;
 }
 
-static void kvm_stats_init_stats_fd(struct kvm_stats_file *stats_file,
-				    const struct kvm_stats_desc *desc, size_t count)
+/* Fill in header, descriptors and owner of a kind of file. */
+static void kvm_stats_init_file(struct kvm_stats_file *stats_file, enum kvm_stats_abi abi,
+				const struct kvm_stats_desc *desc, size_t count,
+				struct module *module)
 {
-	struct kvm_stats_header *header = &stats_file->stats_fd;
+	struct kvm_stats_getfd_header *getfd = &stats_file->getfd;
+	struct kvm_stats_header *stats_fd = &stats_file->stats_fd;
+	struct kvm_stats_part *part = stats_file->part;
+	const size_t id_size = sizeof(getfd->id);
+	const size_t desc_size = count * sizeof(*desc);
+	size_t desc_offset;
 
-	header->name_size = KVM_STATS_NAME_SIZE;
-	header->num_desc = count;
-	header->id_offset = sizeof(*header);
-	header->desc_offset = header->id_offset + KVM_STATS_NAME_SIZE;
-	header->data_offset = header->desc_offset + count * sizeof(*desc);
-	stats_file->data_offset = header->data_offset;
-
-	stats_file->part[0] = (struct kvm_stats_part) {
-		.start = 0,
-		.end = sizeof(*header),
-		.data = header,
-	};
-	stats_file->part[1] = (struct kvm_stats_part) {
-		.start = header->id_offset,
-		.end = header->id_offset + KVM_STATS_ID_SIZE,
-	};
-	stats_file->part[2] = (struct kvm_stats_part) {
-		.start = header->desc_offset,
-		.end = header->data_offset,
-		.data = desc,
-	};
+	if (abi == KVM_STATS_ABI_STATS_FD) {
+		desc_offset = sizeof(*stats_fd) + KVM_STATS_NAME_SIZE;
+		stats_fd->name_size = KVM_STATS_NAME_SIZE;
+		stats_fd->num_desc = count;
+		stats_fd->id_offset = sizeof(*stats_fd);
+		stats_fd->desc_offset = desc_offset;
+		stats_fd->data_offset = desc_offset + desc_size;
+		kvm_stats_init_part(part++, 0, sizeof(*stats_fd), stats_fd);
+		kvm_stats_init_part(part++, sizeof(*stats_fd), KVM_STATS_ID_SIZE, NULL);
+	} else {
+		desc_offset = sizeof(*getfd);
+		getfd->name_size = KVM_STATS_NAME_SIZE;
+		getfd->count = count;
+		getfd->desc_offset = desc_offset;
+		getfd->data_offset = desc_offset + desc_size;
+		kvm_stats_init_part(part++, 0, KVM_STATS_ID_SIZE, NULL);
+		kvm_stats_init_part(part++, id_size, sizeof(*getfd) - id_size,
+				    (void *)getfd + id_size);
+	}
+	kvm_stats_init_part(part, desc_offset, desc_size, desc);
+	stats_file->data_offset = desc_offset + desc_size;
+	stats_file->fops.owner = module;
 }
 
 #ifdef CONFIG_KVM_PV_PERF
-/**
- * kvm_stats_vcpu_desc - find the descriptor of a statistic of vCPUs
- * @index: its number in the order of the file, as a guest or user space has it
- *
- * Return: the descriptor, whose offset is in bytes from the start of
- * vcpu->stat; NULL behind the last one
+/*
+ * The descriptor of a statistic of vCPUs, by its position in the file, which may come
+ * from a guest or from user space. NULL if there is none. The offset in it counts from
+ * the start of vcpu->stat.
  */
 const struct kvm_stats_desc *kvm_stats_vcpu_desc(unsigned int index)
 {
@@ -895,28 +878,18 @@ const struct kvm_stats_desc *kvm_stats_vcpu_desc(unsigned int index)
 }
 #endif
 
-/**
- * kvm_stats_init - fill what is in front of the values of the files
- * @module: the module that implements KVM for this CPU, held by open files
- */
+/* @module implements KVM for this CPU, and is held by open files. */
 void kvm_stats_init(struct module *module)
 {
-	int abi;
+	enum kvm_stats_abi abi;
 
 	kvm_stats_init_descs();
-	kvm_stats_init_getfd(&kvm_vm_stats_file[KVM_STATS_ABI_GETFD],
-			     kvm_vm_stats_desc, KVM_VM_STATS);
-	kvm_stats_init_getfd(&kvm_vcpu_stats_file[KVM_STATS_ABI_GETFD],
-			     kvm_vcpu_stats_desc, KVM_VCPU_STATS);
-	kvm_stats_init_stats_fd(&kvm_vm_stats_file[KVM_STATS_ABI_STATS_FD],
-				kvm_vm_stats_desc, KVM_VM_STATS);
-	kvm_stats_init_stats_fd(&kvm_vcpu_stats_file[KVM_STATS_ABI_STATS_FD],
-				kvm_vcpu_stats_desc, KVM_VCPU_STATS);
 	for (abi = 0; abi < KVM_STATS_ABIS; abi++) {
-		kvm_vm_stats_file[abi].fops.owner = module;
-		kvm_vcpu_stats_file[abi].fops.owner = module;
+		kvm_stats_init_file(&kvm_vm_stats_file[abi], abi, kvm_vm_stats_desc,
+				    KVM_VM_STATS, module);
+		kvm_stats_init_file(&kvm_vcpu_stats_file[abi], abi, kvm_vcpu_stats_desc,
+				    KVM_VCPU_STATS, module);
 	}
-	kvm_stats_init_getfd(&kvm_vcpus_stats_file, kvm_vcpu_stats_desc,
-			     ARRAY_SIZE(kvm_vcpu_stats_desc));
-	kvm_vcpus_stats_file.fops.owner = module;
+	kvm_stats_init_file(&kvm_vcpus_stats_file, KVM_STATS_ABI_GETFD,
+			    kvm_vcpu_stats_desc, ARRAY_SIZE(kvm_vcpu_stats_desc), module);
 }

@@ -350,11 +350,10 @@ static void test_faults(struct stats_file *file)
 	ssize_t r = 0;
 	int i;
 
-	map = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	TEST_ASSERT(map != MAP_FAILED, "mmap, errno: %i", errno);
+	map = must_succeed(mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 	end = map + pages * page;
-	TEST_ASSERT(!mprotect(end, page, PROT_NONE), "mprotect, errno: %i", errno);
+	must_succeed(mprotect(end, page, PROT_NONE));
 
 	for (i = 0; i < ARRAY_SIZE(cut); i++) {
 		char *p = end - cut[i].room;
@@ -407,13 +406,13 @@ static void test_no_fds(int fd, const struct stats_abi *abi, const char *of)
 {
 	struct rlimit old, none;
 
-	TEST_ASSERT(!getrlimit(RLIMIT_NOFILE, &old), "getrlimit, errno: %i", errno);
+	must_succeed(getrlimit(RLIMIT_NOFILE, &old));
 	none = old;
 	none.rlim_cur = next_fd();
-	TEST_ASSERT(!setrlimit(RLIMIT_NOFILE, &none), "setrlimit, errno: %i", errno);
+	must_succeed(setrlimit(RLIMIT_NOFILE, &none));
 	ok(ioctl(fd, abi->request, 0) == -1 && errno == EMFILE,
 	   "%s %s without a free fd: EMFILE", of, abi->name);
-	TEST_ASSERT(!setrlimit(RLIMIT_NOFILE, &old), "setrlimit, errno: %i", errno);
+	must_succeed(setrlimit(RLIMIT_NOFILE, &old));
 }
 
 static bool child_reads(void *arg)
@@ -444,9 +443,8 @@ static bool child_reads_fixed(void *arg)
 	char *map;
 	int i, j;
 
-	map = mmap(NULL, BUF_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		   -1, 0);
-	TEST_ASSERT(map != MAP_FAILED, "mmap, errno: %i", errno);
+	map = must_succeed(mmap(NULL, BUF_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				-1, 0));
 	for (i = 0; i < ARRAY_SIZE(at); i++) {
 		for (j = 0; j < ARRAY_SIZE(lens); j++) {
 			size_t want = at[i] >= size ? 0 : size - at[i];
@@ -508,8 +506,7 @@ static void test_sharing(struct stats_file *file)
 	ok(stats_file_reads(file), "%s: reads on after its close", file->label);
 	ok(child_says(child_reads, file), "%s: reads in a child", file->label);
 
-	TEST_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sock),
-		    "socketpair, errno: %i", errno);
+	must_succeed(socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
 	send_fd(sock[0], file->stats.fd);
 	passed.sock = sock[1];
 	ok(child_says(child_reads_passed, &passed),

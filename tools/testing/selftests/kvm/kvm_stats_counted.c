@@ -302,8 +302,7 @@ static void test_polling(void)
 	vm_enable_cap(vm, &max_poll);
 	kvm_stats_open_getfd(&stats, vcpu_get_fd(vm, VCPU_ID), 0);
 	sigaction(SIGUSR2, &action, NULL);
-	TEST_ASSERT(!timer_create(CLOCK_MONOTONIC, &event, &timer),
-		    "timer_create, errno: %i", errno);
+	must_succeed(timer_create(CLOCK_MONOTONIC, &event, &timer));
 	for (halts = 0; halts < 20 || (halts < 2000 &&
 				       (!successful || successful == attempted)); halts++) {
 		timer_settime(timer, 0, &soon, NULL);

@@ -214,8 +214,7 @@ static enum verdict child_call_with_fault(const struct operation *op, unsigned i
 	pid_t pid;
 
 	fflush(stdout);
-	pid = fork();
-	TEST_ASSERT(pid >= 0, "fork, errno: %i", errno);
+	pid = must_succeed(fork());
 	if (!pid) {
 		int r;
 
@@ -372,8 +371,7 @@ int main(int argc, char *argv[])
 
 	kvm_fd = open("/dev/kvm", O_RDWR);
 	vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
-	vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, 0);
-	TEST_ASSERT(vcpu_fd >= 0, "No VM with a vCPU, errno: %i", errno);
+	vcpu_fd = must_succeed(ioctl(vm_fd, KVM_CREATE_VCPU, 0));
 	close(ioctl(vm_fd, KVM_CREATE_VCPU, 1));
 	stats_file_open(&vcpu_file, &abi_getfd, vcpu_fd, 0, "vCPU");
 	stats_file_open(&vcpus_file, &abi_getfd, vm_fd, KVM_STATS_VCPUS, "vCPUs");

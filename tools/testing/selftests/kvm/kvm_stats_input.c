@@ -161,15 +161,14 @@ static void test_next_memory(void)
 	char *map;
 	size_t in;
 
-	map = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	TEST_ASSERT(map != MAP_FAILED, "mmap, errno: %i", errno);
-	TEST_ASSERT(!mprotect(map + page, page, PROT_NONE), "mprotect, errno: %i", errno);
+	map = must_succeed(mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	must_succeed(mprotect(map + page, page, PROT_NONE));
 	for (in = 0; in < size; in++)
 		good &= fails(kvm_fd, KVM_STATS_NEXT,
 			      (unsigned long)map + page - in, EFAULT);
 	ok(good, "0 to %zu bytes of the structure in memory: EFAULT", size - 1);
-	TEST_ASSERT(!mprotect(map, page, PROT_READ), "mprotect, errno: %i", errno);
+	must_succeed(mprotect(map, page, PROT_READ));
 	ok(fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)map, EFAULT),
 	   "a structure that cannot be written: EFAULT, and no fd is left");
 	TEST_ASSERT(!mprotect(map, 2 * page, PROT_READ | PROT_WRITE),
@@ -179,8 +178,7 @@ static void test_next_memory(void)
 		struct kvm_stats_next *next = (void *)(map + page - in);
 
 		memcpy(next, &asked, size);
-		TEST_ASSERT(!mprotect(map + page, page, PROT_READ), "mprotect, errno: %i",
-			    errno);
+		must_succeed(mprotect(map + page, page, PROT_READ));
 		good &= fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)next, EFAULT) &&
 			!memcmp(next, &asked, size);
 		TEST_ASSERT(!mprotect(map + page, page, PROT_READ | PROT_WRITE),
@@ -241,15 +239,15 @@ static void test_no_fds(void)
 	struct rlimit old, none;
 	bool good;
 
-	TEST_ASSERT(!getrlimit(RLIMIT_NOFILE, &old), "getrlimit, errno: %i", errno);
+	must_succeed(getrlimit(RLIMIT_NOFILE, &old));
 	none = old;
 	none.rlim_cur = next_fd();
-	TEST_ASSERT(!setrlimit(RLIMIT_NOFILE, &none), "setrlimit, errno: %i", errno);
+	must_succeed(setrlimit(RLIMIT_NOFILE, &none));
 	good = ioctl(vm_fd, KVM_STATS_GETFD, KVM_STATS_VCPUS) == -1 &&
 	       errno == EMFILE &&
 	       ioctl(kvm_fd, KVM_STATS_NEXT, &next) == -1 && errno == EMFILE &&
 	       !memcmp(&next, &asked, sizeof(next));
-	TEST_ASSERT(!setrlimit(RLIMIT_NOFILE, &old), "setrlimit, errno: %i", errno);
+	must_succeed(setrlimit(RLIMIT_NOFILE, &old));
 	ok(good, "KVM_STATS_VCPUS and KVM_STATS_NEXT without a free fd: EMFILE");
 }
 
@@ -286,9 +284,8 @@ static void test_random(unsigned long ioctls, uint64_t seed)
 	int first = next_fd();
 	uint64_t *page;
 
-	page = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	TEST_ASSERT(page != MAP_FAILED, "mmap, errno: %i", errno);
+	page = must_succeed(mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 	random_state = seed;
 	for (i = 0; i < ioctls; i++) {
 		unsigned int nr = random_u64() % 3 ? 0xf0 + random_u64() % 16 : 0xce;
@@ -348,8 +345,7 @@ int main(int argc, char *argv[])
 	require_stats_next();
 	kvm_fd = open("/dev/kvm", O_RDWR);
 	vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
-	vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, 0);
-	TEST_ASSERT(vcpu_fd >= 0, "No VM with a vCPU, errno: %i", errno);
+	vcpu_fd = must_succeed(ioctl(vm_fd, KVM_CREATE_VCPU, 0));
 
 	test_scopes();
 	test_next_fields();

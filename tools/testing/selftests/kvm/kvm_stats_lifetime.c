@@ -91,7 +91,7 @@ static short poll_now(int fd)
 {
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
 
-	TEST_ASSERT(poll(&poll_fd, 1, 0) >= 0, "poll, errno: %i", errno);
+	must_succeed(poll(&poll_fd, 1, 0));
 	return poll_fd.revents;
 }
 
@@ -130,8 +130,7 @@ static bool epoll_wakes(const struct stats_file *file, uint32_t events)
 	int epoll_fd = epoll_create1(0);
 	bool woken;
 
-	TEST_ASSERT(!epoll_ctl(epoll_fd, EPOLL_CTL_ADD, file->stats.fd, &event),
-		    "epoll_ctl, errno: %i", errno);
+	must_succeed(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, file->stats.fd, &event));
 	woken = epoll_wait(epoll_fd, &event, 1, TIMEOUT) == 1 &&
 		event.events == EPOLLHUP;
 	close(epoll_fd);
@@ -192,11 +191,9 @@ static void other_process_start(struct other_process *other)
 	int sock[2];
 	bool good = true;
 
-	TEST_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sock),
-		    "socketpair, errno: %i", errno);
+	must_succeed(socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
 	fflush(stdout);
-	other->pid = fork();
-	TEST_ASSERT(other->pid >= 0, "fork, errno: %i", errno);
+	other->pid = must_succeed(fork());
 	if (other->pid) {
 		close(sock[1]);
 		other->sock = sock[0];
@@ -395,11 +392,9 @@ static void test_killed(void)
 	int sock[2];
 	pid_t pid;
 
-	TEST_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sock),
-		    "socketpair, errno: %i", errno);
+	must_succeed(socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
 	fflush(stdout);
-	pid = fork();
-	TEST_ASSERT(pid >= 0, "fork, errno: %i", errno);
+	pid = must_succeed(fork());
 	if (!pid)
 		vmm(sock[1]);
 	for_each_file(file, &all) {
@@ -420,7 +415,7 @@ static void test_killed(void)
 	close(sock[0]);
 	close(sock[1]);
 	kill(pid, SIGKILL);
-	TEST_ASSERT(waitpid(pid, NULL, 0) == pid, "waitpid, errno: %i", errno);
+	must_succeed(waitpid(pid, NULL, 0));
 
 	poll_fd.fd = all.vcpus.stats.fd;
 	ok(poll(&poll_fd, 1, TIMEOUT) == 1 && poll_fd.revents == POLLHUP,
@@ -447,14 +442,11 @@ static void test_killed(void)
 }
 
 /* A VM alone, and a file of its statistics */
-static int create_vm(int *stats_fd)
+static int create_vm_with_stats(int *stats_fd)
 {
-	int kvm_fd = open("/dev/kvm", O_RDWR);
-	int vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
+	int vm_fd = create_bare_vm();
 
-	*stats_fd = ioctl(vm_fd, KVM_STATS_GETFD, 0);
-	TEST_ASSERT(*stats_fd >= 0, "A VM with a statistics file, errno: %i", errno);
-	close(kvm_fd);
+	*stats_fd = must_succeed(ioctl(vm_fd, KVM_STATS_GETFD, 0));
 	return vm_fd;
 }
 
@@ -499,10 +491,9 @@ static void test_device(void)
 	bool released = false;
 
 	for (i = 0; i < ATTEMPTS && !released; i++) {
-		vm_fd = create_vm(&stats_fd);
+		vm_fd = create_vm_with_stats(&stats_fd);
 		ioeventfd.fd = open_eventfd(&id);
-		TEST_ASSERT(!ioctl(vm_fd, KVM_IOEVENTFD, &ioeventfd),
-			    "KVM_IOEVENTFD, errno: %i", errno);
+		must_succeed(ioctl(vm_fd, KVM_IOEVENTFD, &ioeventfd));
 		close(ioeventfd.fd);
 		other_fd = open_eventfd(&other);
 		close(vm_fd);
@@ -532,8 +523,7 @@ static int open_group(void)
 	TEST_ASSERT(readlink(DEVICE "/iommu_group", link, sizeof(link) - 1) > 0,
 		    "The device has no group, errno: %i", errno);
 	snprintf(path, sizeof(path), "/dev/vfio/%s", strrchr(link, '/') + 1);
-	fd = open(path, O_RDWR);
-	TEST_ASSERT(fd >= 0, "Cannot open %s, errno: %i", path, errno);
+	fd = must_succeed(open(path, O_RDWR));
 	return fd;
 }
 
@@ -558,7 +548,7 @@ static void test_vfio(void)
 		    !ioctl(container_fd, VFIO_SET_IOMMU, VFIO_TYPE1v2_IOMMU),
 		    "A container with the group, errno: %i", errno);
 
-	vm_fd = create_vm(&stats_fd);
+	vm_fd = create_vm_with_stats(&stats_fd);
 	attr.addr = (uintptr_t)&group_fd;
 	TEST_ASSERT(!ioctl(vm_fd, KVM_CREATE_DEVICE, &device) &&
 		    !ioctl(device.fd, KVM_SET_DEVICE_ATTR, &attr),
@@ -607,17 +597,15 @@ static void test_memory_slot(void)
 	bool slot_freed = false, vm_freed = false;
 	void *memory;
 
-	memory = mmap(NULL, region.memory_size, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	TEST_ASSERT(memory != MAP_FAILED, "mmap, errno: %i", errno);
+	memory = must_succeed(mmap(NULL, region.memory_size, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
 	region.userspace_addr = (uintptr_t)memory;
 	/* They are those of all VMs. */
 	for (i = 0; i < ATTEMPTS && !(slot_freed && vm_freed); i++) {
 		before = large_blocks();
-		vm_fd = create_vm(&stats_fd);
+		vm_fd = create_vm_with_stats(&stats_fd);
 		without = large_blocks();
-		TEST_ASSERT(!ioctl(vm_fd, KVM_SET_USER_MEMORY_REGION, &region),
-			    "KVM_SET_USER_MEMORY_REGION, errno: %i", errno);
+		must_succeed(ioctl(vm_fd, KVM_SET_USER_MEMORY_REGION, &region));
 		with = large_blocks();
 		close(vm_fd);
 		wait_for_end(stats_fd);
@@ -677,22 +665,20 @@ static void test_address_space(void)
 		ksft_print_msg("this kernel does not count its address spaces, or has lockdep\n");
 		return;
 	}
-	TEST_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sock),
-		    "socketpair, errno: %i", errno);
+	must_succeed(socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
 	fflush(stdout);
 again:
 	before = address_spaces();
 	for (i = 0; i < ARRAY_SIZE(stats_fd); i++) {
-		pid_t pid = fork();
+		pid_t pid = must_succeed(fork());
 
-		TEST_ASSERT(pid >= 0, "fork, errno: %i", errno);
 		if (!pid) {
-			create_vm(&stats_fd[i]);
+			create_vm_with_stats(&stats_fd[i]);
 			send_fd(sock[1], stats_fd[i]);
 			_exit(0);
 		}
 		stats_fd[i] = receive_fd(sock[0]);
-		TEST_ASSERT(waitpid(pid, NULL, 0) == pid, "waitpid, errno: %i", errno);
+		must_succeed(waitpid(pid, NULL, 0));
 		wait_for_end(stats_fd[i]);
 	}
 	after = address_spaces();

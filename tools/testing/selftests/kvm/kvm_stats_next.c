@@ -47,21 +47,12 @@
 
 static int kvm_fd;
 
-static int create_vm(void)
-{
-	int vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
-
-	TEST_ASSERT(vm_fd >= 0, "KVM_CREATE_VM, errno: %i", errno);
-	return vm_fd;
-}
-
 /* The number of the VM behind an fd */
 static uint64_t number_of(int vm_fd)
 {
-	int stats_fd = ioctl(vm_fd, KVM_STATS_GETFD, 0);
+	int stats_fd = must_succeed(ioctl(vm_fd, KVM_STATS_GETFD, 0));
 	uint64_t number;
 
-	TEST_ASSERT(stats_fd >= 0, "KVM_STATS_GETFD, errno: %i", errno);
 	number = stats_vm_number(stats_fd);
 	TEST_ASSERT(number, "No kvm-stats-vm in the fdinfo");
 	close(stats_fd);
@@ -80,7 +71,7 @@ static void test_numbers(void)
 	int i, vm_fd;
 
 	for (i = 0; i < vms; i++) {
-		vm_fd = create_vm();
+		vm_fd = create_bare_vm();
 		number = number_of(vm_fd);
 		close(vm_fd);
 		if (number <= last)
@@ -93,7 +84,7 @@ static void test_numbers(void)
 
 static void *create_vm_here(void *vm_fd)
 {
-	*(int *)vm_fd = create_vm();
+	*(int *)vm_fd = create_bare_vm();
 	return NULL;
 }
 
@@ -122,8 +113,7 @@ static void test_one(uint32_t scope, const char *link)
 	next.vm = number - 1;
 	next.scope = scope;
 	next.pid = 0xdeadbeef;	/* is for the answer */
-	stats_fd = next_vm(&next);
-	TEST_ASSERT(stats_fd >= 0, "KVM_STATS_NEXT, errno: %i", errno);
+	stats_fd = must_succeed(next_vm(&next));
 	ok(next.vm == number, "scope %u: the next VM is %llu", scope,
 	   (unsigned long long)next.vm);
 	ok(next.pid == getpid() && next.scope == scope &&
@@ -163,7 +153,7 @@ static void test_order(void)
 	uint64_t last = 0;
 
 	for (i = 0; i < ARRAY_SIZE(vm_fd); i++) {
-		vm_fd[i] = create_vm();
+		vm_fd[i] = create_bare_vm();
 		numbers[i] = number_of(vm_fd[i]);
 	}
 	/* A gap: the third VM goes. */
@@ -183,7 +173,7 @@ static void test_order(void)
 	ok(next_vm(&next) == -1 && errno == ENOENT && next.vm == UINT64_MAX,
 	   "after the greatest number there can be: ENOENT");
 
-	vm_fd[2] = create_vm();
+	vm_fd[2] = create_bare_vm();
 	numbers[2] = number_of(vm_fd[2]);
 	next.vm = last;
 	/* Others may have created VMs, too. */
@@ -264,7 +254,7 @@ static bool child_nobody_user_namespace(void *arg)
 
 static void test_permission(void)
 {
-	int vm_fd = create_vm();
+	int vm_fd = create_bare_vm();
 
 	ok(child_says(child_perfmon, NULL), "CAP_PERFMON is enough");
 	ok(child_says(child_sys_admin, NULL), "CAP_SYS_ADMIN is, too");
@@ -344,14 +334,12 @@ static void *run_here(void *vcpu_fd)
 static pid_t run_in_thread(int vm_fd)
 {
 	const int size = ioctl(kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
-	int vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, 0);
+	int vcpu_fd = must_succeed(ioctl(vm_fd, KVM_CREATE_VCPU, 0));
 	struct kvm_run *run;
 	pthread_t thread;
 	void *tid;
 
-	TEST_ASSERT(vcpu_fd >= 0, "KVM_CREATE_VCPU, errno: %i", errno);
-	run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu_fd, 0);
-	TEST_ASSERT(run != MAP_FAILED, "mmap, errno: %i", errno);
+	run = must_succeed(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu_fd, 0));
 	run->immediate_exit = 1;
 	TEST_ASSERT(!pthread_create(&thread, NULL, run_here, &vcpu_fd), "pthread_create");
 	pthread_join(thread, &tid);
@@ -382,7 +370,7 @@ static bool child_pid_namespace(void *arg)
 	good = getpid() == 1 &&
 	       next_process(outside->number, &in_id) == outside->pid &&
 	       in_id == outside->pid;
-	vm_fd = create_vm();
+	vm_fd = create_bare_vm();
 	pid = number_in_proc("/proc/self");
 	good &= pid != 1 && next_process(number_of(vm_fd), &in_id) == pid && in_id == pid;
 	tid = run_in_thread(vm_fd);
@@ -392,7 +380,7 @@ static bool child_pid_namespace(void *arg)
 
 static void test_pid_namespace(void)
 {
-	int vm_fd = create_vm();
+	int vm_fd = create_bare_vm();
 	struct outside outside = { number_of(vm_fd), getpid() };
 
 	if (access("/proc/self/ns/pid", F_OK))
@@ -431,13 +419,11 @@ static void test_number_again(void)
 	int sock[2], vm_fd;
 	uint64_t number;
 
-	TEST_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sock),
-		    "socketpair, errno: %i", errno);
+	must_succeed(socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
 	fflush(stdout);
-	pid = fork();
-	TEST_ASSERT(pid >= 0, "fork, errno: %i", errno);
+	pid = must_succeed(fork());
 	if (!pid) {
-		vm_fd = create_vm();
+		vm_fd = create_bare_vm();
 		run_in_thread(vm_fd);
 		send_fd(sock[1], vm_fd);
 		for (;;)
@@ -448,7 +434,7 @@ static void test_number_again(void)
 	before = next_process(number, &in_id);
 	thread = vcpu_thread(vm_fd);
 	kill(pid, SIGKILL);
-	TEST_ASSERT(waitpid(pid, NULL, 0) == pid, "waitpid, errno: %i", errno);
+	must_succeed(waitpid(pid, NULL, 0));
 	ended = next_process(number, &in_id);
 	ok(before == pid && !ended, "the process of a VM is %d, and %d after its end",
 	   before, ended);
@@ -477,7 +463,7 @@ static void *come_and_go(void *arg)
 	unsigned long vms = 0;
 
 	for (; !READ_ONCE(stop); vms++) {
-		int vm_fd = create_vm();
+		int vm_fd = create_bare_vm();
 
 		if (vms % 2)
 			close(ioctl(vm_fd, KVM_CREATE_VCPU, 0));
@@ -536,7 +522,7 @@ static void test_threads(void)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(permanent); i++) {
-		permanent_fd[i] = create_vm();
+		permanent_fd[i] = create_bare_vm();
 		permanent[i] = number_of(permanent_fd[i]);
 	}
 	for (i = 0; i < ARRAY_SIZE(makers); i++)
@@ -593,12 +579,11 @@ static bool fails_compat(struct kvm_stats_next *at, struct kvm_stats_next next,
 static void test_compat(void)
 {
 	const long page = sysconf(_SC_PAGESIZE);
-	int vm_fd = create_vm();
+	int vm_fd = create_bare_vm();
 	struct kvm_stats_next *next;
 
-	next = mmap(NULL, page, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
-	TEST_ASSERT(next != MAP_FAILED, "mmap, errno: %i", errno);
+	next = must_succeed(mmap(NULL, page, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0));
 	if (compat_ioctl(-1, 0, 0) != -EBADF) {
 		ksft_test_result_skip("no 32-bit programs\n");
 		return;
@@ -625,8 +610,7 @@ int main(int argc, char *argv[])
 	setbuf(stdout, NULL);
 	ksft_print_header();
 	require_stats_next();
-	kvm_fd = open("/dev/kvm", O_RDWR);
-	TEST_ASSERT(kvm_fd >= 0, "/dev/kvm, errno: %i", errno);
+	kvm_fd = must_succeed(open("/dev/kvm", O_RDWR));
 
 	test_numbers();
 	test_one(0, "anon_inode:kvm-vm-stats");

@@ -574,9 +574,8 @@ static void add_vcpu(struct vm_slot *vm)
 		pthread_mutex_unlock(&library_lock);
 		fd = vcpu_get_fd(vm->guest, vcpu_id(row));
 	} else {
-		fd = ioctl(vm->vm_fd, KVM_CREATE_VCPU, (long)vcpu_id(row));
+		fd = must_succeed(ioctl(vm->vm_fd, KVM_CREATE_VCPU, (long)vcpu_id(row)));
 	}
-	TEST_ASSERT(fd >= 0, "KVM_CREATE_VCPU, errno: %i", errno);
 	WRITE_ONCE(vm->vcpu_fd[row], fd);
 	vm->vcpus++;
 	__atomic_fetch_add(&vcpus_made, 1, __ATOMIC_RELAXED);
@@ -731,9 +730,8 @@ static void *killer(void *arg)
 static void learn_kinds(void)
 {
 	int vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
-	int vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, (long)vcpu_id(0)), i;
+	int vcpu_fd = must_succeed(ioctl(vm_fd, KVM_CREATE_VCPU, (long)vcpu_id(0))), i;
 
-	TEST_ASSERT(vcpu_fd >= 0, "No VM with a vCPU, errno: %i", errno);
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 		struct kind *kind = kinds[i];
 		struct stats_file file;
@@ -838,10 +836,8 @@ int main(int argc, char *argv[])
 	if (!whole_words)
 		ksft_print_msg("this CPU does not copy words as a whole: values may fall\n");
 
-	TEST_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sock),
-		    "socketpair, errno: %i", errno);
-	maker = fork();
-	TEST_ASSERT(maker >= 0, "fork, errno: %i", errno);
+	must_succeed(socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
+	maker = must_succeed(fork());
 	if (!maker) {
 		setpgid(0, 0);
 		close(sock[0]);

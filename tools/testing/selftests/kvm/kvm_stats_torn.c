@@ -105,8 +105,7 @@ static void test_copy(void)
 
 	fd = memfd_create("kvm_stats_torn", 0);
 	TEST_ASSERT(fd >= 0 && !ftruncate(fd, size), "memfd, errno: %i", errno);
-	words = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	TEST_ASSERT(words != MAP_FAILED, "mmap, errno: %i", errno);
+	words = must_succeed(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
 	TEST_ASSERT(!pthread_create(&writer, NULL, write_words, words),
 		    "pthread_create");
 	for (shift = 0; shift < sizeof(uint64_t); shift++) {

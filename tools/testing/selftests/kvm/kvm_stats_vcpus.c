@@ -27,22 +27,10 @@
 #include "stats_test.h"
 #include "test_util.h"
 
-/* A VM and vCPUs that do not run: without the memory that a guest needs */
-static int create_vm(void)
-{
-	int kvm_fd = open("/dev/kvm", O_RDWR);
-	int vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
-
-	TEST_ASSERT(vm_fd >= 0, "KVM_CREATE_VM, errno: %i", errno);
-	close(kvm_fd);
-	return vm_fd;
-}
-
 static int create_vcpu(int vm_fd, unsigned long id)
 {
-	int vcpu_fd = ioctl(vm_fd, KVM_CREATE_VCPU, id);
+	int vcpu_fd = must_succeed(ioctl(vm_fd, KVM_CREATE_VCPU, id));
 
-	TEST_ASSERT(vcpu_fd >= 0, "KVM_CREATE_VCPU %lu, errno: %i", id, errno);
 	return vcpu_fd;
 }
 
@@ -117,7 +105,7 @@ static bool row_is_of(const struct rows *rows, unsigned int row,
 
 static void test_empty(void)
 {
-	int vm_fd = create_vm();
+	int vm_fd = create_bare_vm();
 	struct rows rows;
 	char byte;
 
@@ -138,7 +126,7 @@ static bool instant(const struct kvm_stats_desc *desc, size_t offset)
 /* A reader of vCPUs' own files needs nothing new for this one. */
 static void test_descriptors(void)
 {
-	int vm_fd = create_vm(), vcpu_fd = create_vcpu(vm_fd, 0);
+	int vm_fd = create_bare_vm(), vcpu_fd = create_vcpu(vm_fd, 0);
 	struct kvm_stats vcpu;
 	struct rows rows;
 	size_t size;
@@ -179,7 +167,7 @@ static void test_growth(void)
 {
 	const unsigned long last_id = kvm_check_cap(KVM_CAP_MAX_VCPU_ID) - 1;
 	const unsigned long ids[] = { 2, 0, last_id, 1 };
-	int vm_fd = create_vm(), vcpu_fd[ARRAY_SIZE(ids)], i, row;
+	int vm_fd = create_bare_vm(), vcpu_fd[ARRAY_SIZE(ids)], i, row;
 	struct kvm_stats vcpu;
 	struct rows rows;
 	char *before, *after, *buf;
@@ -286,8 +274,7 @@ static pid_t run_at_once(int vcpu_fd)
 	struct kvm_run *run;
 
 	close(kvm_fd);
-	run = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu_fd, 0);
-	TEST_ASSERT(run != MAP_FAILED, "mmap of a vCPU, errno: %i", errno);
+	run = must_succeed(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu_fd, 0));
 	run->immediate_exit = 1;
 	/* arm64 refuses a vCPU that is not initialised, as late as that. */
 	TEST_ASSERT(ioctl(vcpu_fd, KVM_RUN, NULL) == -1 &&
@@ -304,7 +291,7 @@ static void *run_in_thread(void *arg)
 
 static void test_tid(void)
 {
-	int vm_fd = create_vm(), vcpu_fd = create_vcpu(vm_fd, 0);
+	int vm_fd = create_bare_vm(), vcpu_fd = create_vcpu(vm_fd, 0);
 	int other_fd = create_vcpu(vm_fd, 1);
 	struct rows rows;
 	pthread_t thread;
@@ -342,7 +329,7 @@ static bool child_in_pid_namespace(void *arg)
 		return false;
 	pid = fork();
 	if (!pid) {
-		int vm_fd = create_vm(), vcpu_fd = create_vcpu(vm_fd, 0);
+		int vm_fd = create_bare_vm(), vcpu_fd = create_vcpu(vm_fd, 0);
 		struct rows rows;
 
 		rows_open(&rows, vm_fd);
@@ -367,7 +354,7 @@ static void test_pid_namespace(void)
 /* Any part of the table, in one read */
 static void test_every_offset(void)
 {
-	int vm_fd = create_vm(), i;
+	int vm_fd = create_bare_vm(), i;
 	size_t size, offset, want, reads = 0;
 	char *reference, *buf;
 	struct rows rows;
@@ -416,7 +403,7 @@ static void test_every_offset(void)
 static void test_faults(void)
 {
 	const long page = sysconf(_SC_PAGESIZE);
-	int vm_fd = create_vm(), i;
+	int vm_fd = create_bare_vm(), i;
 	size_t start, size, room, len;
 	char *reference, *map, *end;
 	struct rows rows;
@@ -432,11 +419,10 @@ static void test_faults(void)
 	reference = malloc(size);
 	TEST_ASSERT(reference, "No memory");
 	pread(rows.stats.fd, reference, size, start);
-	map = mmap(NULL, len + page, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	TEST_ASSERT(map != MAP_FAILED, "mmap, errno: %i", errno);
+	map = must_succeed(mmap(NULL, len + page, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 	end = map + len;
-	TEST_ASSERT(!mprotect(end, page, PROT_NONE), "mprotect, errno: %i", errno);
+	must_succeed(mprotect(end, page, PROT_NONE));
 
 	for (room = 1; good && room < size; room++) {
 		memset(end - room, POISON, room);
@@ -461,7 +447,7 @@ static void test_faults(void)
 static void test_maximum(void)
 {
 	unsigned int max = kvm_check_cap(KVM_CAP_MAX_VCPUS), i;
-	int vm_fd = create_vm(), status, vcpu_fd;
+	int vm_fd = create_bare_vm(), status, vcpu_fd;
 	struct rows rows;
 	bool good = true;
 	size_t size;
@@ -495,8 +481,7 @@ static void test_maximum(void)
 	ok(good, "each row has its vCPU's id");
 
 	fflush(stdout);
-	pid = fork();
-	TEST_ASSERT(pid >= 0, "fork, errno: %i", errno);
+	pid = must_succeed(fork());
 	while (!pid) {
 		if (pread(rows.stats.fd, buf, size, 0) != (ssize_t)size)
 			_exit(1);

@@ -5,15 +5,18 @@
 #ifndef SELFTEST_KVM_STATS_TEST_H
 #define SELFTEST_KVM_STATS_TEST_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "kselftest.h"
 #include "kvm_stats.h"
 #include "kvm_util.h"
+#include "test_util.h"
 
 /* One line of TAP: what is promised, and with which figures it came back */
 #define ok(condition, fmt, ...) \
@@ -42,6 +45,22 @@ bool others_use_kvm(void);
 
 /* Of a name in the files, and of an id at least */
 #define STATS_NAME_SIZE	48
+
+/*
+ * The result of a system call that has to succeed, or the test fails. Unlike the
+ * wrappers of the library it may be any call that returns -1 and sets errno.
+ */
+#define must_succeed(call)						\
+({										\
+	__auto_type _result = (call);						\
+										\
+	TEST_ASSERT((long)_result != -1, "%s failed, errno: %i (%s)", #call,	\
+		    errno, strerror(errno));					\
+	_result;								\
+})
+
+/* A VM without memory and without vCPUs; returns its fd. */
+int create_bare_vm(void);
 
 /* A user without capabilities */
 #define NOBODY		65534

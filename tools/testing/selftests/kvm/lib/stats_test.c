@@ -45,6 +45,15 @@ const struct stats_abi abi_stats_fd = {
 	.id_size = STATS_NAME_SIZE,
 };
 
+int create_bare_vm(void)
+{
+	int kvm_fd = must_succeed(open("/dev/kvm", O_RDWR));
+	int vm_fd = must_succeed(ioctl(kvm_fd, KVM_CREATE_VM, 0));
+
+	close(kvm_fd);
+	return vm_fd;
+}
+
 bool poisoned(const char *p, size_t len)
 {
 	while (len--) {
@@ -220,11 +229,10 @@ bool child_says(bool (*promise)(void *arg), void *arg)
 	int status;
 
 	fflush(stdout);
-	pid = fork();
-	TEST_ASSERT(pid >= 0, "fork, errno: %i", errno);
+	pid = must_succeed(fork());
 	if (!pid)
 		_exit(!promise(arg));
-	TEST_ASSERT(waitpid(pid, &status, 0) == pid, "waitpid, errno: %i", errno);
+	must_succeed(waitpid(pid, &status, 0));
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
@@ -293,7 +301,7 @@ void send_fd(int sock, int fd)
 	cmsg->cmsg_type = SCM_RIGHTS;
 	cmsg->cmsg_len = CMSG_LEN(sizeof(fd));
 	memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
-	TEST_ASSERT(sendmsg(sock, &msg, 0) == 1, "sendmsg, errno: %i", errno);
+	must_succeed(sendmsg(sock, &msg, 0));
 }
 
 int receive_fd(int sock)
@@ -317,9 +325,8 @@ int receive_fd(int sock)
 
 int next_fd(void)
 {
-	int fd = dup(STDOUT_FILENO);
+	int fd = must_succeed(dup(STDOUT_FILENO));
 
-	TEST_ASSERT(fd >= 0, "dup, errno: %i", errno);
 	close(fd);
 	return fd;
 }
@@ -425,8 +432,7 @@ ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset, bool fixed)
 	ssize_t res;
 	int ring;
 
-	ring = syscall(__NR_io_uring_setup, 1, &params);
-	TEST_ASSERT(ring >= 0, "io_uring_setup, errno: %i", errno);
+	ring = must_succeed(syscall(__NR_io_uring_setup, 1, &params));
 	sq_size = params.sq_off.array + sizeof(__u32);
 	cq_size = params.cq_off.cqes +
 		  params.cq_entries * sizeof(struct io_uring_cqe);
@@ -446,9 +452,7 @@ ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset, bool fixed)
 	sqe->addr = (uintptr_t)&iov;
 	sqe->len = 1;
 	if (fixed) {
-		TEST_ASSERT(!syscall(__NR_io_uring_register, ring,
-				     IORING_REGISTER_BUFFERS, &iov, 1),
-			    "io_uring_register, errno: %i", errno);
+		must_succeed(syscall(__NR_io_uring_register, ring, IORING_REGISTER_BUFFERS, &iov, 1));
 		sqe->opcode = IORING_OP_READ_FIXED;
 		sqe->addr = (uintptr_t)data;
 		sqe->len = len;
