@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/compiler.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,68 +273,218 @@ static void on_alarm(int sig)
 {
 }
 
+/* A vCPU that halts in each KVM_RUN, until a timer's signal ends it */
+struct halting {
+	struct kvm_vm *vm;
+	struct kvm_stats stats;
+	timer_t timer;
+	struct itimerspec spec;
+};
+
+static void halting_start(struct halting *halting, uint64_t max_poll_ns, long halt_ns)
+{
+	struct kvm_enable_cap max_poll = {
+		.cap = KVM_CAP_HALT_POLL,
+		.args[0] = max_poll_ns,
+	};
+	struct sigaction action = { .sa_handler = on_alarm };
+	struct sigevent event = {
+		.sigev_notify = SIGEV_SIGNAL,
+		.sigev_signo = SIGUSR2,
+	};
+
+	*halting = (struct halting) {
+		.vm = vm_create_guest(VCPU_ID, guest_halts),
+		.spec = {
+			.it_value.tv_nsec = halt_ns,
+			/* Should it come before KVM_RUN, it comes again. */
+			.it_interval.tv_nsec = 10 * NSEC_PER_MSEC,
+		},
+	};
+	vm_enable_cap(halting->vm, &max_poll);
+	kvm_stats_open_getfd(&halting->stats, vcpu_get_fd(halting->vm, VCPU_ID), 0);
+	sigaction(SIGUSR2, &action, NULL);
+	must_succeed(timer_create(CLOCK_MONOTONIC, &event, &halting->timer));
+}
+
+static void halting_stop(struct halting *halting)
+{
+	timer_delete(halting->timer);
+	kvm_stats_close(&halting->stats);
+	kvm_vm_free(halting->vm);
+}
+
+/* One KVM_RUN; returns how many ns it took. */
+static uint64_t halt_once(struct halting *halting)
+{
+	const struct itimerspec never = { };
+	struct timespec start, end;
+
+	timer_settime(halting->timer, 0, &halting->spec, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	TEST_ASSERT(ioctl(vcpu_get_fd(halting->vm, VCPU_ID), KVM_RUN, NULL) == -1 &&
+		    errno == EINTR, "KVM_RUN, errno: %i", errno);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	timer_settime(halting->timer, 0, &never, NULL);
+	return (end.tv_sec - start.tv_sec) * 1000000000ull + end.tv_nsec - start.tv_nsec;
+}
+
 /*
  * Halts that end so soon that the host polls for longer and longer: the first
  * ones end after the polling, later ones while it polls.
  */
 static void test_polling(void)
 {
-	struct kvm_enable_cap max_poll = {
-		.cap = KVM_CAP_HALT_POLL,
-		.args[0] = 10 * NSEC_PER_MSEC,
-	};
-	/* Should it come before KVM_RUN, it comes again. */
-	const struct itimerspec soon = {
-		.it_value.tv_nsec = 50000,
-		.it_interval.tv_nsec = 10 * NSEC_PER_MSEC,
-	}, never = { };
-	struct sigaction action = { .sa_handler = on_alarm };
-	struct sigevent event = {
-		.sigev_notify = SIGEV_SIGNAL,
-		.sigev_signo = SIGUSR2,
-	};
-	struct kvm_vm *vm = vm_create_guest(VCPU_ID, guest_halts);
 	uint64_t attempted = 0, successful = 0, success_ns, fail_ns;
 	struct histogram success, fail;
-	struct kvm_stats stats;
+	struct halting halting;
 	unsigned int halts;
-	timer_t timer;
 
-	vm_enable_cap(vm, &max_poll);
-	kvm_stats_open_getfd(&stats, vcpu_get_fd(vm, VCPU_ID), 0);
-	sigaction(SIGUSR2, &action, NULL);
-	must_succeed(timer_create(CLOCK_MONOTONIC, &event, &timer));
+	halting_start(&halting, 10 * NSEC_PER_MSEC, 50000);
 	for (halts = 0; halts < 20 || (halts < 2000 &&
 				       (!successful || successful == attempted)); halts++) {
-		timer_settime(timer, 0, &soon, NULL);
-		TEST_ASSERT(ioctl(vcpu_get_fd(vm, VCPU_ID), KVM_RUN, NULL) == -1 &&
-			    errno == EINTR, "KVM_RUN, errno: %i", errno);
-		timer_settime(timer, 0, &never, NULL);
-		attempted = kvm_stats_value(&stats, "halt_attempted_poll");
-		successful = kvm_stats_value(&stats, "halt_successful_poll");
+		halt_once(&halting);
+		attempted = kvm_stats_value(&halting.stats, "halt_attempted_poll");
+		successful = kvm_stats_value(&halting.stats, "halt_successful_poll");
 	}
-	timer_delete(timer);
 	ok(successful && successful < attempted,
 	   "%u short halts: polled in %llu, with success in %llu", halts,
 	   (unsigned long long)attempted, (unsigned long long)successful);
 
-	read_histogram(&stats, "halt_poll_success_hist", &success);
-	read_histogram(&stats, "halt_poll_fail_hist", &fail);
+	read_histogram(&halting.stats, "halt_poll_success_hist", &success);
+	read_histogram(&halting.stats, "halt_poll_fail_hist", &fail);
 	ok(success.count + fail.count == attempted && success.count >= successful,
 	   "the histograms have %llu polls with success and %llu without",
 	   (unsigned long long)success.count, (unsigned long long)fail.count);
-	success_ns = kvm_stats_value(&stats, "halt_poll_success_ns");
+	success_ns = kvm_stats_value(&halting.stats, "halt_poll_success_ns");
 	ok(histogram_fits(&success, success_ns),
 	   "those with success took %llu ns, the histogram says %llu to %llu",
 	   (unsigned long long)success_ns, (unsigned long long)success.least_ns,
 	   (unsigned long long)success.most_ns);
-	fail_ns = kvm_stats_value(&stats, "halt_poll_fail_ns");
+	fail_ns = kvm_stats_value(&halting.stats, "halt_poll_fail_ns");
 	ok(histogram_fits(&fail, fail_ns),
 	   "those without took %llu ns, the histogram says %llu to %llu",
 	   (unsigned long long)fail_ns, (unsigned long long)fail.least_ns,
 	   (unsigned long long)fail.most_ns);
-	kvm_stats_close(&stats);
-	kvm_vm_free(vm);
+	halting_stop(&halting);
+}
+
+/* Halts for which the host must not poll */
+static void test_not_polling(void)
+{
+	static const char * const none[] = {
+		"halt_attempted_poll", "halt_successful_poll",
+		"halt_poll_success_ns", "halt_poll_fail_ns",
+	};
+	const unsigned int n = 10;
+	struct histogram success, fail, waits;
+	uint64_t polls = 0, wall = 0, wait;
+	struct halting halting;
+	unsigned int i;
+
+	halting_start(&halting, 0, 5 * NSEC_PER_MSEC);
+	for (i = 0; i < n; i++)
+		wall += halt_once(&halting);
+	for (i = 0; i < ARRAY_SIZE(none); i++)
+		polls += kvm_stats_value(&halting.stats, none[i]);
+	read_histogram(&halting.stats, "halt_poll_success_hist", &success);
+	read_histogram(&halting.stats, "halt_poll_fail_hist", &fail);
+	ok(!polls && !success.count && !fail.count, "without polling no poll is counted");
+	read_histogram(&halting.stats, "halt_wait_hist", &waits);
+	wait = kvm_stats_value(&halting.stats, "halt_wait_ns");
+	/* On a very busy host a signal may come before the vCPU has halted. */
+	ok(waits.count && waits.count <= n && wait <= wall && histogram_fits(&waits, wait),
+	   "%u halts of %llu ns waited %llu times, for %llu ns", n,
+	   (unsigned long long)wall, (unsigned long long)waits.count,
+	   (unsigned long long)wait);
+	halting_stop(&halting);
+}
+
+/* Who looks all the time whether a vCPU blocks, and the last halt in which it did */
+struct watcher {
+	const struct kvm_stats *stats;
+	unsigned int halt;
+	unsigned int blocked;
+	bool end;
+};
+
+static void *watch(void *arg)
+{
+	struct watcher *watcher = arg;
+
+	while (!READ_ONCE(watcher->end)) {
+		unsigned int halt = READ_ONCE(watcher->halt);
+
+		/* It was this halt if that is still so when it has been read. */
+		if (kvm_stats_value(watcher->stats, "blocking") &&
+		    READ_ONCE(watcher->halt) == halt)
+			WRITE_ONCE(watcher->blocked, halt);
+	}
+	return NULL;
+}
+
+/*
+ * Longer halts: the times spent polling and waiting have to find room in each, and
+ * a vCPU does not block while the host polls. The host polls only while the CPU has
+ * nothing else to do: where it never does, nothing can be said.
+ */
+static void test_poll_and_wait(void)
+{
+	unsigned int halts, both = 0, polled = 0, too_long = 0, blocked = 0;
+	struct halting halting;
+	struct watcher watcher;
+	pthread_t thread;
+	bool watching = false;
+
+	halting_start(&halting, 500 * NSEC_PER_MSEC, 6 * NSEC_PER_MSEC);
+	watcher = (struct watcher) { .stats = &halting.stats };
+	for (halts = 0; halts < 400 && (both < 2 || polled < 10); halts++) {
+		const uint64_t before[] = {
+			kvm_stats_value(&halting.stats, "halt_successful_poll"),
+			kvm_stats_value(&halting.stats, "halt_poll_success_ns"),
+			kvm_stats_value(&halting.stats, "halt_poll_fail_ns"),
+			kvm_stats_value(&halting.stats, "halt_wait_ns"),
+		};
+		uint64_t successful, success_ns, fail_ns, wait_ns, wall;
+
+		/* The watcher takes a CPU: not while times are compared. */
+		if (!watching && (both == 2 || halts == 200)) {
+			TEST_ASSERT(!pthread_create(&thread, NULL, watch, &watcher),
+				    "pthread_create");
+			watching = true;
+		}
+		WRITE_ONCE(watcher.halt, halts + 1);
+		wall = halt_once(&halting);
+		successful = kvm_stats_value(&halting.stats, "halt_successful_poll") - before[0];
+		success_ns = kvm_stats_value(&halting.stats, "halt_poll_success_ns") - before[1];
+		fail_ns = kvm_stats_value(&halting.stats, "halt_poll_fail_ns") - before[2];
+		wait_ns = kvm_stats_value(&halting.stats, "halt_wait_ns") - before[3];
+		if (success_ns + fail_ns + wait_ns > wall)
+			too_long++;
+		if (fail_ns > NSEC_PER_MSEC && wait_ns)
+			both++;
+		/* Not those whose wakeup came just after the polling. */
+		if (watching && successful && !fail_ns && !wait_ns) {
+			polled++;
+			if (READ_ONCE(watcher.blocked) == halts + 1)
+				blocked++;
+		}
+	}
+	if (watching) {
+		WRITE_ONCE(watcher.end, true);
+		pthread_join(thread, NULL);
+	}
+	if (both)
+		ok(!too_long,
+		   "of %u halts %u were polled and then waited in, no time is counted twice",
+		   halts, both);
+	else
+		ksft_test_result_skip("none of %u halts was polled and then waited in\n", halts);
+	if (polled)
+		ok(!blocked, "the vCPU blocked in none of %u that ended in polling", polled);
+	else
+		ksft_test_result_skip("none of %u halts ended in polling\n", halts);
+	halting_stop(&halting);
 }
 
 int main(int argc, char *argv[])
@@ -372,6 +523,8 @@ int main(int argc, char *argv[])
 		/* More than 2^31 ns, which has no bucket of its own */
 		test_halt(2200);
 		test_polling();
+		test_not_polling();
+		test_poll_and_wait();
 	} else {
 		ksft_test_result_skip("no guest can run here\n");
 	}

@@ -452,7 +452,8 @@ ssize_t io_uring_pread(int fd, void *data, size_t len, off_t offset, bool fixed)
 	sqe->addr = (uintptr_t)&iov;
 	sqe->len = 1;
 	if (fixed) {
-		must_succeed(syscall(__NR_io_uring_register, ring, IORING_REGISTER_BUFFERS, &iov, 1));
+		must_succeed(syscall(__NR_io_uring_register, ring,
+				     IORING_REGISTER_BUFFERS, &iov, 1));
 		sqe->opcode = IORING_OP_READ_FIXED;
 		sqe->addr = (uintptr_t)data;
 		sqe->len = len;

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Test the statistics of page faults, mappings, TLB flushes and directed yields
+ *
+ * A guest causes each of them a known number of times, and the counters have to
+ * move by just that.
+ */
+#define _GNU_SOURCE
+#include <linux/bitmap.h>
+#include <linux/compiler.h>
+#include <linux/kvm_para.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "kvm_stats.h"
+#include "kvm_util.h"
+#include "processor.h"
+#include "stats_test.h"
+#include "test_util.h"
+
+#define VCPU_ID		0
+#define SPINNING_VCPU_ID 1
+#define NO_VCPU_ID	77
+
+#define PAGE		4096ull
+#define SLOT		10
+#define MEMORY		0x40000000ull	/* guest physical and virtual address */
+#define PAGES		64
+/* The last one is touched first, so that the guest's own page tables are mapped. */
+#define WARM		(PAGES - 1)
+#define MMIO		0x60000000ull
+#define EFER_NXE	0x800ull
+
+#ifndef KVM_HC_SCHED_YIELD
+#define KVM_HC_SCHED_YIELD	11
+#endif
+
+enum operation { WRITE, SWITCH_WP, SWITCH_NX, YIELD };
+
+/* What the guest does next; both are synchronized with the guest before it runs. */
+static enum operation operation;
+static uint64_t address, count;
+/* Written by the vCPU that spins */
+static uint64_t spins;
+
+static void guest_operates(void)
+{
+	uint64_t i;
+
+	for (;;) {
+		switch (READ_ONCE(operation)) {
+		case WRITE:
+			for (i = 0; i < READ_ONCE(count); i++)
+				WRITE_ONCE(*(uint64_t *)(READ_ONCE(address) + i * PAGE), i);
+			break;
+		case SWITCH_WP:
+			asm volatile("mov %0, %%cr0" : : "r" (get_cr0() ^ X86_CR0_WP));
+			break;
+		case SWITCH_NX:
+			wrmsr(MSR_EFER, rdmsr(MSR_EFER) ^ EFER_NXE);
+			break;
+		case YIELD:
+			for (i = 0; i < READ_ONCE(count); i++) {
+				long nr = KVM_HC_SCHED_YIELD;
+
+				/* KVM replaces it by VMMCALL on AMD, the first time. */
+				asm volatile("vmcall"
+					     : "+a" (nr)
+					     : "b" (READ_ONCE(address))
+					     : "memory");
+			}
+			break;
+		}
+		GUEST_SYNC(0);
+	}
+}
+
+static void guest_counts(void)
+{
+	for (;;)
+		WRITE_ONCE(spins, spins + 1);
+}
+
+static const char * const names[] = {
+	"pf_taken", "pf_fixed", "pf_fast", "pf_emulate", "pf_spurious",
+	"pf_mmio_spte_created", "mmio_exits", "directed_yield_attempted",
+	"directed_yield_successful",
+	/* Of the VM */
+	"pages_4k", "pages_2m", "pages_1g", "lpages", "max_mmu_rmap_size",
+	"remote_tlb_flush_requests", "remote_tlb_flush",
+};
+
+#define FIRST_OF_VM	9
+
+static struct kvm_vm *vm;
+static struct kvm_stats of_vm, of_vcpu;
+
+struct moves {
+	uint64_t value[ARRAY_SIZE(names)];
+};
+
+static struct moves read_all(void)
+{
+	struct moves now;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		now.value[i] = kvm_stats_value(i < FIRST_OF_VM ? &of_vcpu : &of_vm,
+					       names[i]);
+	return now;
+}
+
+/*
+ * Whether since @before what is in @want, "name by how much ...", has moved by
+ * just that, and nothing else.
+ */
+static void expect(const struct moves *before, const char *want, const char *when)
+{
+	const struct moves now = read_all();
+	bool right = true;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *at = want;
+		long long by = 0;
+		long long moved = now.value[i] - before->value[i];
+		size_t len = strlen(names[i]);
+
+		while ((at = strstr(at, names[i])) &&
+		       (at[len] != ' ' || (at > want && at[-1] != ' ')))
+			at++;
+		if (at)
+			by = atoll(at + len);
+		if (moved == by)
+			continue;
+		ksft_print_msg("%s moved by %lld instead of %lld\n", names[i], moved, by);
+		right = false;
+	}
+	ok(right, "%s: %s", when, *want ? want : "nothing moves");
+}
+
+/* Have the guest do something once; @mmio is how many exits it makes on the way. */
+static void guest_does(enum operation what, uint64_t where, uint64_t times,
+		       unsigned int mmio)
+{
+	struct kvm_run *run = vcpu_state(vm, VCPU_ID);
+
+	operation = what;
+	address = where;
+	count = times;
+	sync_global_to_guest(vm, operation);
+	sync_global_to_guest(vm, address);
+	sync_global_to_guest(vm, count);
+	for (;;) {
+		vcpu_run(vm, VCPU_ID);
+		if (run->exit_reason == KVM_EXIT_IO)
+			break;
+		TEST_ASSERT(run->exit_reason == KVM_EXIT_MMIO && mmio--,
+			    "Unexpected exit: %s", exit_reason_str(run->exit_reason));
+	}
+	TEST_ASSERT(!mmio, "%u exits for MMIO were not made", mmio);
+}
+
+static void add_memory(void)
+{
+	vm_userspace_mem_region_add(vm, VM_MEM_SRC_ANONYMOUS, MEMORY, SLOT, PAGES, 0);
+	/* What the host has to fault in itself is faulted in now. */
+	memset(addr_gpa2hva(vm, MEMORY), 1, PAGES * PAGE);
+}
+
+static void test_faults(void)
+{
+	struct moves before;
+
+	guest_does(WRITE, MEMORY + WARM * PAGE, 1, 0);
+	before = read_all();
+	guest_does(WRITE, MEMORY, 32, 0);
+	expect(&before, "pf_taken 32 pf_fixed 32 pages_4k 32", "32 pages are touched");
+
+	before = read_all();
+	guest_does(WRITE, MEMORY, 32, 0);
+	expect(&before, "", "they are touched again");
+
+	guest_does(WRITE, MMIO + WARM * PAGE, 1, 1);
+	before = read_all();
+	guest_does(WRITE, MMIO, 5, 5);
+	expect(&before,
+	       "pf_taken 5 pf_fixed 5 pf_emulate 5 pf_mmio_spte_created 5 mmio_exits 5",
+	       "MMIO in 5 pages");
+	before = read_all();
+	guest_does(WRITE, MMIO, 5, 5);
+	expect(&before, "mmio_exits 5", "MMIO in the same pages");
+}
+
+static void test_dirty_log(void)
+{
+	unsigned long *bitmap = bitmap_alloc(PAGES);
+	struct moves before = read_all();
+	int i;
+
+	vm_mem_region_set_flags(vm, SLOT, KVM_MEM_LOG_DIRTY_PAGES);
+	expect(&before, "remote_tlb_flush_requests 1", "dirty logging begins");
+
+	before = read_all();
+	guest_does(WRITE, MEMORY, 32, 0);
+	expect(&before, "pf_taken 32 pf_fast 32", "32 pages become dirty");
+
+	for (i = 0; i < 5; i++) {
+		before = read_all();
+		kvm_vm_get_dirty_log(vm, SLOT, bitmap);
+		expect(&before, "remote_tlb_flush_requests 1", "their log is read");
+		guest_does(WRITE, MEMORY, 1 + i, 0);
+	}
+	kvm_vm_get_dirty_log(vm, SLOT, bitmap);
+	before = read_all();
+	kvm_vm_get_dirty_log(vm, SLOT, bitmap);
+	expect(&before, "", "an empty log is read");
+
+	vm_mem_region_set_flags(vm, SLOT, 0);
+	free(bitmap);
+}
+
+/* What a root is made for: each state of the CPU has page tables of its own. */
+static void test_aliases(void)
+{
+	struct moves before;
+
+	ok(!kvm_stats_value(&of_vm, "max_mmu_rmap_size"), "no page had a second mapping");
+
+	guest_does(SWITCH_WP, 0, 0, 0);
+	guest_does(WRITE, MEMORY + WARM * PAGE, 1, 0);
+	ok(kvm_stats_value(&of_vm, "max_mmu_rmap_size") == 1,
+	   "max_mmu_rmap_size is %llu when pages had one and got a second",
+	   (unsigned long long)kvm_stats_value(&of_vm, "max_mmu_rmap_size"));
+	before = read_all();
+	guest_does(WRITE, MEMORY, 32, 0);
+	expect(&before, "pf_taken 32 pf_fixed 32 pages_4k 32",
+	       "32 pages get a second mapping");
+
+	guest_does(SWITCH_NX, 0, 0, 0);
+	ok(kvm_stats_value(&of_vm, "max_mmu_rmap_size") == 2,
+	   "max_mmu_rmap_size is %llu when pages had two and got a third",
+	   (unsigned long long)kvm_stats_value(&of_vm, "max_mmu_rmap_size"));
+
+	guest_does(SWITCH_NX, 0, 0, 0);
+	guest_does(SWITCH_WP, 0, 0, 0);
+	guest_does(WRITE, MEMORY, 32, 0);
+	before = read_all();
+	guest_does(WRITE, MEMORY, 32, 0);
+	expect(&before, "", "the first mappings are used again");
+}
+
+static void test_removal(void)
+{
+	vm_mem_region_delete(vm, SLOT);
+	ok(!kvm_stats_value(&of_vm, "pages_4k") && !kvm_stats_value(&of_vm, "lpages"),
+	   "no page is mapped when a slot was removed: pages_4k is %llu",
+	   (unsigned long long)kvm_stats_value(&of_vm, "pages_4k"));
+	ok(kvm_stats_value(&of_vm, "max_mmu_rmap_size") == 2,
+	   "and max_mmu_rmap_size remains");
+}
+
+/* Two vCPUs share a CPU, so that one is ready whenever the other one runs. */
+static void test_yields(void)
+{
+	struct kvm_run *run = vcpu_state(vm, SPINNING_VCPU_ID);
+	int vcpu_fd = vcpu_get_fd(vm, SPINNING_VCPU_ID), i;
+	struct kvm_lapic_state lapic;
+	struct vcpu_thread thread;
+	struct moves before;
+	cpu_set_t one, all;
+
+	/* Have the hypercall patched, and pages mapped. */
+	guest_does(YIELD, NO_VCPU_ID, 1, 0);
+	before = read_all();
+	guest_does(YIELD, NO_VCPU_ID, 20, 0);
+	expect(&before, "directed_yield_attempted 20", "yields to a vCPU that is not there");
+
+	/* KVM looks for vCPUs by their APIC ids when something of an APIC is set. */
+	must_succeed(ioctl(vcpu_fd, KVM_GET_LAPIC, &lapic));
+	must_succeed(ioctl(vcpu_fd, KVM_SET_LAPIC, &lapic));
+
+	must_succeed(sched_getaffinity(0, sizeof(all), &all));
+	CPU_ZERO(&one);
+	for (i = 0; !CPU_ISSET(i, &all); i++)
+		;
+	CPU_SET(i, &one);
+	must_succeed(sched_setaffinity(0, sizeof(one), &one));
+	vcpu_thread_start(&thread, vcpu_fd);
+	for (i = 0; i < 1000 && !spins; i++) {
+		usleep(10000);
+		sync_global_from_guest(vm, spins);
+	}
+	ok(spins && run->exit_reason == KVM_EXIT_UNKNOWN, "the other vCPU runs");
+
+	before = read_all();
+	guest_does(YIELD, SPINNING_VCPU_ID, 20, 0);
+	expect(&before, "directed_yield_attempted 20 directed_yield_successful 20",
+	       "yields to a vCPU that waits for the CPU");
+	vcpu_thread_stop(&thread);
+	must_succeed(sched_setaffinity(0, sizeof(all), &all));
+}
+
+/* Shadow paging faults more often, and VMX logs dirty pages without faults. */
+static bool has_nested_paging_of_amd(void)
+{
+	FILE *f = fopen("/sys/module/kvm_amd/parameters/npt", "r");
+	int npt = f ? fgetc(f) : 0;
+
+	if (f)
+		fclose(f);
+	return npt == '1' || npt == 'Y';
+}
+
+int main(int argc, char *argv[])
+{
+	setbuf(stdout, NULL);
+	ksft_print_header();
+	if (kvm_check_cap(KVM_CAP_STATS_BINARY_FD) == 0) {
+		print_skip("KVM_CAP_STATS_BINARY_FD is not available");
+		exit(KSFT_SKIP);
+	}
+	if (!has_nested_paging_of_amd()) {
+		print_skip("this is not nested paging of AMD");
+		exit(KSFT_SKIP);
+	}
+
+	vm = vm_create_default(VCPU_ID, 0, guest_operates);
+	vcpu_set_cpuid(vm, VCPU_ID, kvm_get_supported_cpuid());
+	vm_vcpu_add_default(vm, SPINNING_VCPU_ID, guest_counts);
+	kvm_stats_open_getfd(&of_vm, vm_get_fd(vm), 0);
+	kvm_stats_open_getfd(&of_vcpu, vcpu_get_fd(vm, VCPU_ID), 0);
+
+	add_memory();
+	virt_map(vm, MEMORY, MEMORY, PAGES, 0);
+	virt_map(vm, MMIO, MMIO, PAGES, 0);
+	test_faults();
+	test_dirty_log();
+	test_aliases();
+	test_removal();
+	test_yields();
+
+	kvm_stats_close(&of_vm);
+	kvm_stats_close(&of_vcpu);
+	kvm_vm_free(vm);
+	ksft_set_plan(ksft_test_num());
+	ksft_exit(!ksft_get_fail_cnt());
+}
