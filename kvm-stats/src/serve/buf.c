@@ -79,19 +79,19 @@ size_t utf8_length(const char *text)
 static void put_escaped(struct buf *b, const char *text,
 			const char *(*escape)(unsigned char c))
 {
-	const char *instead;
+	const char *instead, *as_is = text;
 	size_t n;
 
 	for (; *text; text += n ? n : 1) {
 		n = utf8_length(text);
-		instead = n == 1 ? escape(*text) : NULL;
-		if (instead)
-			buf_str(b, instead);
-		else if (n)
-			buf_put(b, text, n);
-		else
-			buf_char(b, '?');
+		instead = !n ? "?" : n == 1 ? escape(*text) : NULL;
+		if (!instead)
+			continue;
+		buf_put(b, as_is, text - as_is);
+		buf_str(b, instead);
+		as_is = text + 1;
 	}
+	buf_put(b, as_is, text - as_is);
 }
 
 static const char *escape_label(unsigned char c)

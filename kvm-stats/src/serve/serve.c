@@ -77,7 +77,7 @@ enum state {
 };
 
 struct connection {
-	struct connection *next, **back;	/* what came to its state first is first */
+	struct connection *next, **back;	/* who began, or asked, first is first */
 	struct MHD_Connection *c;
 	int fd;
 	enum state state;
@@ -365,6 +365,13 @@ static struct MHD_Response *answer(struct server *s, enum text text, bool gzip,
 
 /* Connections */
 
+static void set_state(struct connection *c, enum state state)
+{
+	c->state = state;
+	c->since = app_now();
+}
+
+/* Behind all others */
 static void enqueue(struct server *s, struct connection *c, enum state state)
 {
 	if (c->back) {
@@ -374,8 +381,7 @@ static void enqueue(struct server *s, struct connection *c, enum state state)
 		else
 			s->end = c->back;
 	}
-	c->state = state;
-	c->since = app_now();
+	set_state(c, state);
 	c->next = NULL;
 	c->back = s->end;
 	*s->end = c;
@@ -406,15 +412,21 @@ static uint64_t address_of(struct MHD_Connection *connection)
 	return hash;
 }
 
-/* It counts no more; libmicrohttpd sees the end and cleans up. */
-static void drop(struct server *s, struct connection *c)
+static void count_no_more(struct server *s, struct connection *c)
 {
 	if (c->dropped)
 		return;
 	c->dropped = true;
 	s->connections--;
 	s->of_address[c->address]--;
-	shutdown(c->fd, SHUT_RDWR);
+}
+
+/* libmicrohttpd sees the end and cleans up. */
+static void drop(struct server *s, struct connection *c)
+{
+	if (!c->dropped)
+		shutdown(c->fd, SHUT_RDWR);
+	count_no_more(s, c);
 }
 
 static void connection_notice(void *cls, struct MHD_Connection *connection, void **of,
@@ -437,7 +449,7 @@ static void connection_notice(void *cls, struct MHD_Connection *connection, void
 		s->of_address[c->address]++;
 		enqueue(s, c, STATE_READING);
 	} else if (c) {
-		drop(s, c);
+		count_no_more(s, c);
 		*c->back = c->next;
 		if (c->next)
 			c->next->back = c->back;
@@ -657,7 +669,7 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
 	if (!c->waited && !s->stop &&
 	    (text < TEXT_JSON || (!s->sampled && text != TEXT_HEALTH)) && wants_sample(s)) {
 		c->waited = true;
-		enqueue(s, c, STATE_WAITING);
+		set_state(c, STATE_WAITING);
 		MHD_suspend_connection(connection);
 		return MHD_YES;
 	}
@@ -677,20 +689,20 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
 static void resume(struct server *s, bool at_once)
 {
 	const uint64_t now = app_now();
-	struct connection *c, *next;
+	struct connection *c;
 	/* the first one is worth more */
 	const uint64_t time = s->sampled ? FRESH_TIME : 40 * (uint64_t)FRESH_TIME;
 
-	for (c = s->first; c; c = next) {
-		next = c->next;
-		if (c->state == STATE_WAITING && (at_once || now - c->since > time)) {
-			enqueue(s, c, STATE_ANSWERING);
+	for (c = s->first; c; c = c->next) {
+		if (c->state == STATE_WAITING &&
+		    (at_once || c->dropped || now - c->since > time)) {
+			set_state(c, STATE_ANSWERING);
 			MHD_resume_connection(c->c);
 		}
 	}
 }
 
-/* The one that has been as it is for longest, of the address with most connections */
+/* The first, of the address with most connections */
 static struct connection *find_in_the_way(const struct server *s)
 {
 	unsigned int most = 0, i;
@@ -701,7 +713,7 @@ static struct connection *find_in_the_way(const struct server *s)
 			most = i;
 	}
 	for (c = s->first; c; c = c->next) {
-		if (c->address == most && !c->dropped && c->state != STATE_WAITING)
+		if (c->address == most && !c->dropped)
 			break;
 	}
 	return c;

@@ -158,8 +158,9 @@ class Serve:
         return answer.status, answer.headers, body
 
     def series(self):
-        """All series there are."""
-        status, headers, body = self.get()
+        """All series there are; the first sample may take its time."""
+        status, headers, body = wait_for(
+            lambda: (lambda got: got if got[0] != 503 else None)(self.get()), "a sample")
         assert status == 200, (status, body)
         assert headers["Content-Type"].startswith("application/openmetrics-text"), headers
         return series(body.decode())

@@ -23,7 +23,8 @@ from serving import BUILD, OPENMETRICS, Case, one, vms, wait_for
 
 QUICK = 0.1	# seconds
 ATTEMPTS = 15
-# Attackers have an address of their own, so that their ports are not those of other tests.
+# Attackers have an address of their own: when there are too many connections, those of the
+# address with most of them go. And so their ports are not those of other tests.
 ATTACKER = "127.0.0.2"
 
 
@@ -101,6 +102,7 @@ class Hostile(Case):
         self.sockets.append(s)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.settimeout(20)
+        s.bind((ATTACKER, 0))
         s.connect(("127.0.0.1", self.serving.port))
         try:
             s.sendall(data)
@@ -170,7 +172,7 @@ class Hostile(Case):
         self.assertLess(self.memory() - before, 40000)
 
     def test_more_that_do_not_read_than_there_is_room(self):
-        """Those that have not read for longest go, and none of the others has to wait."""
+        """Those that have not read for longest go, and no other has to wait."""
         before = self.memory()
         for _ in range(600):
             self.connect(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
