@@ -135,6 +135,22 @@ class Machine(unittest.TestCase):
         self.assertEqual((self.top / "depmod").read_text(), f"-b {self.root} {KERNEL}\n" * 2)
         self.assertIn("nothing is installed", self.run_it("remove")[1])
 
+    def test_each_kernel_has_its_series(self):
+        """6.12 takes that of its own base, and its own source."""
+        other = "6.12.117+deb13-amd64"
+        (self.root / f"lib/modules/{other}/build").mkdir(parents=True)
+        self.write("patches/6.12/series", "fixes\n")
+        self.write("patches/6.12/fixes/0001-x.patch", PATCH.replace("+after", "+of 6.12"))
+        subprocess.run(["cp", "-r", self.top / "linux-source-7.3",
+                        self.top / "linux-source-6.12"], check=True)
+        subprocess.run(["tar", "-C", self.top, "-cJf",
+                        self.root / "usr/src/linux-source-6.12.tar.xz",
+                        "linux-source-6.12"], check=True)
+        self.packages({f"linux-headers-{other}": "6.12.117-1", "linux-source-6.12": "6.12.117-1"})
+        status, said = self.run_it("build", other)
+        self.assertEqual(status, 0, said)
+        self.assertEqual((self.top / "tree/virt/kvm/kvm_main.c").read_text(), "of 6.12\n")
+
     def test_builds_once(self):
         """Again only when the kernel or a patch is another one."""
         self.run_it("build")
@@ -201,7 +217,7 @@ class Machine(unittest.TestCase):
     def test_refuses_other_kernels(self):
         """Those it was not tried on, and those that are not there."""
         for kernel in ("7.3.4+deb13-cloud-amd64", "7.3.4+deb13-rt-amd64", "7.4.1+deb13-amd64",
-                       "6.12.117+deb13-amd64", "7.3.4", "7.3.4+deb13-arm64"):
+                       "6.12.117+deb13-cloud-amd64", "7.3.4", "7.3.4+deb13-arm64"):
             (self.root / "lib/modules" / kernel).mkdir()
             self.assertIn(f"not tried on the kernel {kernel}", self.refused("build", kernel))
         self.assertIn("no kernel '9.9' is installed", self.refused("build", "9.9"))
