@@ -47,27 +47,23 @@ static uint64_t take_booked(uint64_t *left, uint64_t booked, uint64_t *told, uin
 }
 
 /*
- * How long a wait that is not booked is taken to last, after others that are: as long as
- * those on average, or as it takes for that not more is lost than the thread ran. One is
- * booked, too, when another CPU takes over the thread, which goes on waiting.
+ * How long a wait that is not booked is taken to last: after others that are, as long as
+ * those on average. One is booked, too, when another CPU takes over the thread, which
+ * goes on waiting.
  */
 static void limit_wait(struct account *a, const struct thread_times *t, uint64_t elapsed)
 {
 	uint64_t run = grown(t->run, a->thread.run);
 	uint64_t ready = grown(t->ready, a->thread.ready);
 	uint64_t turns = grown(t->turns, a->thread.turns);
-	uint64_t most = grown(elapsed, run);
 
 	if (!run && !turns && (!ready || t->turns)) {
 		a->wait_max = grown(a->wait_max + elapsed, ready);
 		return;
 	}
-	a->wait_max = most;
-	if (ready && (turns || !t->turns)) {
-		a->wait_max = at_most(most, turns ? ready / turns : ready);
-		if (most > ready + run + a->wait_max)
-			a->wait_max = most - ready - run;
-	}
+	a->wait_max = grown(elapsed, run);
+	if (ready && (turns || !t->turns))
+		a->wait_max = at_most(a->wait_max, turns ? ready / turns : ready);
 }
 
 /* What lasts: of what is left as much as can be booked later, with what was told ahead */
@@ -131,8 +127,9 @@ static void spend_halt(const struct role *role, struct core_vcpu *vcpu, uint64_t
 
 /*
  * What lasts, of a thread whose times have only in them what the kernel has booked. What
- * is left then of one that does not sleep was lost while it ran, see below; or it waits
- * for longer than was thought, which is seen when it is booked.
+ * is left then of one that does not sleep was lost while it ran, see below, if that is
+ * not more than it ran; or it waits for longer than others, which is seen when it is
+ * booked.
  */
 static void spend_lasting(struct core_vcpu *vcpu, uint64_t *left,
 			  struct kvmstats_times *spent)
@@ -143,6 +140,7 @@ static void spend_lasting(struct core_vcpu *vcpu, uint64_t *left,
 	bool runs = state == THREAD_RUNS ||
 		    (state == THREAD_RUNNABLE && spent->mode[KVMSTATS_RUN] &&
 		     !spent->mode[KVMSTATS_READY] && *left <= TICK_MAX);
+	uint64_t lost;
 
 	if (t->up_to_date || state == THREAD_SLEEPS || state == THREAD_UNKNOWN)
 		return;
@@ -151,8 +149,10 @@ static void spend_lasting(struct core_vcpu *vcpu, uint64_t *left,
 	else
 		spent->mode[KVMSTATS_READY] +=
 			take_ahead(left, t->ready, &a->ready, a->wait_max);
-	a->guessed += *left;
-	spent->mode[KVMSTATS_RUN] += take(left, *left);
+	lost = take(left, grown(t->run, a->thread.run));
+	a->guessed += lost;
+	spent->mode[KVMSTATS_RUN] += lost;
+	spent->mode[KVMSTATS_READY] += take_ahead(left, t->ready, &a->ready, UINT64_MAX);
 }
 
 static bool never_slept(const struct thread_times *t, const struct thread_times *before)
