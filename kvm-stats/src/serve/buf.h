@@ -31,7 +31,8 @@ static inline bool buf_fits(struct buf *b, size_t n)
 
 static inline void buf_put(struct buf *b, const char *text, size_t len)
 {
-	if (!buf_fits(b, len))
+	/* Without a byte there may be no text to write to, either. */
+	if (!len || !buf_fits(b, len))
 		return;
 	memcpy(b->text + b->len, text, len);
 	b->len += len;
