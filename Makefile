@@ -26,7 +26,7 @@ help:
 	@echo '  make tree             make the kernel tree build/$(BASE)/linux: a commit per patch, a branch per series'
 	@echo '  make import           bring the commits of build/$(BASE)/linux back into the repository'
 	@echo '  make series           export each series for git am into build/$(BASE)/series'
-	@echo '  make bench            count the instructions of opening and reading'
+	@echo '  make bench            count the instructions of opening and reading, and what serve costs'
 	@echo '  make check-bisect     build every patch on every kernel'
 	@echo '  make check-warnings   compile KVM with W=1 and sparse on every kernel'
 	@echo '  make check-races      run all tests on a kernel that watches for data races'
@@ -55,7 +55,8 @@ check:
 check-%: needed
 	@checks/all $*
 
-bench: check-bench
+bench: needed
+	@checks/all bench kvm-stats-serve-cost
 
 soak: check-soak
 
