@@ -93,6 +93,20 @@ class Host:
         self.lines[number] = f"vm {number} {pid} {vcpus} {rates}\n"
         return self
 
+    def busy(self, vms, vcpus=4, name="instance", pids=1000):
+        """So many VMs, of which none has the values of another one."""
+        for n in range(1, vms + 1):
+            self.vm(n, f"{name}-{n:05}", vcpus=vcpus, pid=pids + n, run=100 + n * 3 % 500,
+                    ready=n % 50, halt=300, poll=n % 30, throttled=n % 7, exits=1000 + n * 37,
+                    emulated=n, io=n * 3)
+        self.write()
+        return self
+
+    def slow(self, ms):
+        """Each sample from now on takes so long; 0: no longer than before."""
+        self.extra = [f"sleep {ms}\n"] if ms else []
+        self.write()
+
     def process(self, pid, name, start):
         """What /proc knows of it; start: hundredths of a second after boot."""
         folder = self.path / "proc" / str(pid)

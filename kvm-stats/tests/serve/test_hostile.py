@@ -318,12 +318,10 @@ class Limits(Case):
         host.vm(1, "one", run=500)
         serving = self.serve(host)
         serving.next_sample()
-        host.extra = ["sleep 5000\n"]
-        host.write()
+        host.slow(5000)
         wait_for(lambda: age(serving) > 0.5, "the sample that takes long")
         self.assertLess(serving_takes(serving), QUICK)
-        host.extra = []
-        host.write()
+        host.slow(0)
 
     def test_told_to_stop_while_some_wait(self):
         """For the next sample, which takes long: they get an answer, and it ends."""
@@ -331,8 +329,7 @@ class Limits(Case):
         host.vm(1, "one", run=500)
         serving = self.serve(host)
         serving.next_sample()
-        host.extra = ["sleep 1000\n"]
-        host.write()
+        host.slow(1000)
         wait_for(lambda: age(serving) > 0.2, "a sample that takes long")
         waiting = [socket.create_connection(("127.0.0.1", serving.port)) for _ in range(20)]
         for i, client in enumerate(waiting):
@@ -369,16 +366,6 @@ class Limits(Case):
         self.assertEqual(len(texts), 1)
 
 
-def busy_host(case):
-    """200 VMs with 4 vCPUs each, of which none has the values of another one."""
-    host = case.host()
-    for n in range(1, 201):
-        host.vm(n, f"instance-{n:05}", vcpus=4, run=100 + n * 3 % 500, ready=n % 50,
-                halt=300, poll=n % 30, throttled=n % 7, exits=1000 + n * 37, emulated=n,
-                io=n * 3)
-    return host
-
-
 def cpu_of(serving):
     """Seconds of CPU that all of its threads had."""
     return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in
@@ -392,7 +379,7 @@ class Cost(Case):
         """They cost at most 1.2 of one: CPU time, and of the kernel's too, of two programs
         that serve the same at the same time, so that a busy machine slows both down. As
         Prometheus does it: compressed, each in a connection that stays, once a sample."""
-        host = busy_host(self)
+        host = self.host().busy(200)
         one_scraper, ten = (self.serve(host, "-d", "1") for _ in range(2))
         connections = [(serving, http.client.HTTPConnection("127.0.0.1", serving.port, timeout=60))
                        for serving in [one_scraper] + 10 * [ten]]
@@ -419,8 +406,7 @@ class Cost(Case):
 
     def test_size_and_allocations(self):
         """700 kB at most, 100 kB packed, and nothing is allocated after the first."""
-        host = busy_host(self)
-        host.write()
+        host = self.host().busy(200)
         done = subprocess.run([BUILD / "tests/serve/cost", "20"], text=True, check=True,
                               env={**os.environ, "KVM_STATS_HOST": str(host.path)},
                               capture_output=True)

@@ -78,8 +78,7 @@ class Service(Case):
         self.assertEqual(self.notices.recv(100), b"READY=1")
         for _ in range(5):
             self.assertEqual(self.notices.recv(100), b"WATCHDOG=1")
-        host.extra = ["sleep 100000\n"]
-        host.write()
+        host.slow(100000)
 
         def silent():
             self.notices.settimeout(3)
