@@ -6,9 +6,11 @@ import contextlib
 import io
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import unittest.mock
 from pathlib import Path
@@ -131,6 +133,38 @@ class All(unittest.TestCase):
         # Both at once.
         self.assertGreaterEqual(int(both[3]), max(int(one[3]), int(two[3])))
         self.assertLessEqual(int(both[3]), int(one[3]) + int(two[3]) + 1)
+
+    def test_stopped(self):
+        """Says where the time went until then, and leaves nothing that runs."""
+        self.add("one", "echo booting 70 >>$COSTS; echo PASS one; echo 1 passed, 0 failed")
+        # One that heeds the signal, and one that does not.
+        for name, trap in ("two", ":"), ("three", "trap '' TERM"):
+            self.add(name, f"{trap}; echo FAIL {name} bad; echo '    again: lab/{name}'\n"
+                           f"sleep 1000 & echo $! >{self.top}/{name}.pid; wait")
+        for number in signal.SIGINT, signal.SIGTERM:
+            with self.subTest(number=number), subprocess.Popen(
+                    [self.top / "checks/all"], stdout=subprocess.PIPE, text=True,
+                    stderr=subprocess.DEVNULL) as run:
+                pids = [self.top / f"{name}.pid" for name in ("two", "three")]
+                lines = [run.stdout.readline()]
+                while not all(pid.exists() and pid.read_text() for pid in pids):
+                    time.sleep(0.1)
+                run.send_signal(number)
+                lines += run.stdout.readlines()
+                self.assertEqual(run.wait(), 1)
+                lines = [line.rstrip("\n") for line in lines]
+                self.assertIn("    CPU  building  booting  seconds", lines)
+                self.assertIn(["0", "70"], [line.split()[1:3] for line in lines])
+                self.assertIn("      again: lab/two", lines)
+                self.assertEqual(lines[-2:], [
+                    f"  stopped by {number.name}: 1 of 3 checks had ended, not three, two",
+                    "1 passed, 2 failed"])
+                for pid in pids:
+                    # Whom nobody waits for stays as a zombie where init waits for none.
+                    stat = Path(f"/proc/{pid.read_text().strip()}/stat")
+                    self.assertTrue(not stat.exists()
+                                    or stat.read_text().rpartition(")")[2].split()[0] == "Z")
+                    pid.unlink()
 
     def test_longest_first(self):
         """Of the last time; first of all what never ran. What fails is not remembered."""
