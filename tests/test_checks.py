@@ -217,6 +217,13 @@ class All(unittest.TestCase):
                     self.assertIn("    again: checks/one", lines)
                 self.assertNotIn(", 0 failed", lines[-1])
 
+    def test_again_names_the_base(self):
+        """Of another base than the default, which the command has to choose."""
+        self.add("one", "exit 1")
+        shutil.copytree(self.top / "patches/1.0", self.top / "patches/2.0")
+        with mock.patch.dict(os.environ, BASE="2.0"):
+            self.assertIn("    again: BASE=2.0 checks/one", self.run_all()[1])
+
     def complaint(self, *names):
         status, lines, stderr = self.run_all(*names)
         self.assertEqual((status, lines, stderr.count("\n")), (2, [], 1), stderr)

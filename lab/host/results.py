@@ -27,6 +27,12 @@ def this_command():
     return shlex.join([str(program), *sys.argv[1:]])
 
 
+def again_line(command):
+    """The line that says what to type to see a failure again, of the base that was chosen."""
+    base = "" if base_file.NAME == base_file.DEFAULT else f"BASE={base_file.NAME} "
+    return f"again: {base}{command}"
+
+
 class Results:
     """What a check found so far."""
 
@@ -39,8 +45,7 @@ class Results:
         failure again, unless it is the check. width: of the name's column."""
         first, *more = text or ("",)
         if not passed:
-            base = "" if base_file.NAME == base_file.DEFAULT else f"BASE={base_file.NAME} "
-            more.append(f"again: {base}{again or this_command()}")
+            more.append(again_line(again or this_command()))
         with self._lock:
             self.passed += bool(passed)
             self.failed += not passed
