@@ -21,6 +21,19 @@ struct kvm_vcpu_stat {
 \t/* last cacheline: 16 bytes */
 };
 """
+NESTED = """\
+struct kvm_vcpu_stat {
+\tu64                        ahead;                /*     0     8 */
+\tstruct generic_stat        generic;              /*     8   272 */
+\tunion {
+\t\tstruct {
+\t\t\tatomic64_t small;                   /*   280     8 */
+\t\t\tatomic64_t large;                   /*   288     8 */
+\t\t};                                       /*   280    16 */
+\t\tatomic64_t         pages[2];             /*   280    16 */
+\t};                                               /*   280    16 */
+};
+"""
 VM = {"remote_tlb_flush": (0, 8)}
 LIST = """\
 vm remote_tlb_flush cumulative none pow10 0 0 1 0
@@ -41,10 +54,16 @@ class Pahole(unittest.TestCase):
     def test_nothing(self):
         self.assertEqual(completeness.parse_pahole(""), {})
 
+    def test_what_is_in_it(self):
+        """A struct of its own, and what has no name."""
+        self.assertEqual(completeness.parse_pahole(NESTED, {"generic_stat": PAHOLE}.get), {
+            "exits": (8, 8), "halt_wakeup": (16, 8), "wait_hist": (24, 256),
+            "ahead": (0, 8), "small": (280, 8), "large": (288, 8), "pages": (280, 16)})
+
     def test_what_is_no_plain_member(self):
-        for line in ("\tstruct {", "\tu64 a:3; /*     0: 0  8 */",
-                     "\t\tu64 inner; /*     0     8 */",
-                     "\t} generic; /*     0     8 */"):
+        for line in ("\tu64 a:3; /*     0: 0  8 */",
+                     "\tstruct other x; /*     0     8 */",
+                     "\tstruct named {", "\t} generic; /*     0     8 */"):
             with self.subTest(line=line), self.assertRaises(ValueError):
                 completeness.parse_pahole(PAHOLE.replace("};", line + "\n};"))
 
@@ -86,6 +105,17 @@ class Check(unittest.TestCase):
 
     def test_four_byte_member(self):
         self.assertFalse(self.verdict(LIST, {"remote_tlb_flush": (0, 4)})[0])
+
+    def test_union(self):
+        """Its bytes have to be described, under whichever of its names."""
+        union = {**VM, "small": (8, 8), "large": (16, 8), "pages": (8, 16)}
+        small, large = (f"vm {name} instant none pow10 0 {at} 1 0\n"
+                        for name, at in (("small", 8), ("large", 16)))
+        self.assertEqual(self.verdict(LIST + small + large, union), (True, "6 members"))
+        self.assertTrue(self.verdict(LIST + "vm pages instant none pow10 0 8 2 0", union)[0])
+        passed, text = self.verdict(LIST + small, union)
+        self.assertFalse(passed)
+        self.assertIn("large has no descriptor", text)
 
     def test_no_debug_information(self):
         self.assertIn("no debug information", self.verdict(LIST, {})[1])
