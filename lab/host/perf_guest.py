@@ -13,7 +13,7 @@ import suite
 
 PERF = Path("/usr/bin/perf")
 PROGRAMS = records.INSIDE / "consumers"
-GUEST_PROGRAMS = ("perf-work", "guest-hotplug")
+GUEST_PROGRAMS = ("perf-work", "guest-kexec", "guest-hotplug")
 
 
 def libraries(program):
@@ -45,9 +45,30 @@ def pack(record, root, plan, initrd):
     shutil.rmtree(root)
 
 
-def files(record, folder, plan):
+def give(root, kernel, initrd):
+    """What guest-kexec starts, where there is something."""
+    if initrd:
+        (root / "lab").mkdir(parents=True, exist_ok=True)
+        shutil.copy(kernel, root / "lab/kernel")
+        shutil.move(initrd, root / "lab/initrd")
+
+
+def next_initramfs(record, folder, plan, kernel, following):
+    """That of a kernel that another one starts, and which may start one itself."""
+    root, initrd = folder / "next", folder / "next.cpio"
+    shutil.rmtree(root, ignore_errors=True)
+    give(root, kernel, following)
+    pack(record, root, plan, initrd)
+    return initrd
+
+
+def files(record, folder, plan, *later):
     """What the machine needs of it: kernel and initramfs, which are made in a folder,
-    and the programs that run QEMU. plan: argv of each test by its name."""
+    and the programs that run QEMU.
+
+    plan: argv of each test by its name; later: those of kernels that are started with
+    kexec, each by the one before, which has kernel and initramfs in /lab.
+    """
     root, kernel, initrd = folder / "root", folder / "bzImage", folder / "guest.cpio"
     shutil.rmtree(root, ignore_errors=True)
     for file in (PERF, *libraries(PERF)):
@@ -57,6 +78,10 @@ def files(record, folder, plan):
     shutil.copy(record.kernel / record.image, kernel)
     (root / "lab/bin").mkdir(parents=True)
     (root / "lab/bin/perf").symlink_to(PERF)
+    following = None
+    for another in reversed(later):
+        following = next_initramfs(record, folder, another, kernel, following)
+    give(root, kernel, following)
     pack(record, root, plan, initrd)
     return [kernel, initrd, records.LAB / "host/judge.py", *PROGRAMS.glob("*.py")]
 

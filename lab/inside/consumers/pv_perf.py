@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """In the lab's machine: does perf in a Linux guest count and sample on the host?
 
+usage: pv_perf.py [kexec]
+
 QEMU runs a guest whose PID 1 is the lab's own, with the tests of PLAN; what they
-said is judged here.
+said is judged here. With kexec it goes on with the kernels of LATER.
 """
 
 import re
@@ -41,6 +43,7 @@ def stat(*options, events="kvm_pv/exits/", program=("perf-work", CPUIDS)):
     return ["perf", "stat", "-x,", *options, "-e", events, "--", *program]
 
 
+KEXEC = ["guest-kexec", "/lab/kernel", "/lab/initrd"]
 # What runs in the guest, in this order.
 PLAN = {
     "list": ["perf", "list", "--no-desc", "pmu"],
@@ -61,7 +64,15 @@ PLAN = {
     "record": ["perf", "record", "-q", "-o", "/tmp/data", "-e",
                "kvm_pv/task-clock/", "--", "perf-work", 100],
     "report": ["perf", "report", "-i", "/tmp/data", "--stdio", "--sort", "symbol"],
+    # It counts, and samples the task that has the kernel go.
+    "kexec": stat("-a", program=(
+        "perf", "record", "-q", "-o", "/tmp/data", "-c", "1000000", "-e",
+        "kvm_pv/cpu-clock/", "--", *KEXEC)),
 }
+# What the kernels run that are started with kexec: after that, and after a kernel
+# that had no event.
+LATER = ({"kexeced": ["perf-work", 100], "kexec-without-events": KEXEC},
+         {"kexeced-again": ["perf-work", 100]})
 
 
 def counts(text):
@@ -265,6 +276,28 @@ def ended(name):
     return lambda channel: name in channel.status
 
 
+def check_kexec(results, guest):
+    """A kernel that another one starts while perf counts and samples lives; so does
+    one that is started where there is no event, which is the control."""
+    for plan, when in zip(LATER, ("perf counts and samples", "nothing is open")):
+        sampling = host("nmi_injections")
+        alive = guest.another(next(iter(plan)))
+        nmis = host("nmi_injections")
+        alive = alive and guest.until(
+            next(iter(plan)), lambda channel: next(iter(plan)) in channel.status)
+        problems = [] if alive else guest.close().splitlines()[-8:]
+        if alive and host("nmi_injections") != nmis:
+            problems.append(f"{host('nmi_injections') - nmis} NMIs in the new kernel")
+        if alive and when != "nothing is open" and nmis - sampling < 10:
+            problems.append(f"{nmis - sampling} NMIs before, that is no sampling")
+        results.add(f"another kernel starts while {when}", problems)
+        if not alive:
+            return
+        if len(plan) > 1:
+            last = list(plan)[-1]
+            guest.until(last, lambda channel: channel.running == last)
+
+
 def check_allowed(results):
     """Perf counts and samples, and goes on after a reset while it samples."""
     PARAMETER.write_text("2")
@@ -277,12 +310,15 @@ def check_allowed(results):
         pass
     sampled = sampled and guest.channel.running == "sampling"
     guest.reset()
-    guest.until("the end", lambda channel: channel.ended)
+    guest.until("kexec", lambda channel: channel.running == "kexec")
     results.add("the guest is reset while it samples", [] if sampled else [
         "it did not sample at that time"])
-    results.add("the guest comes to its end", [] if guest.channel.ended else [
-        f"it hangs in {guest.channel.running}", *guest.close().splitlines()[-8:]])
+    results.add("the guest comes to its last test", [] if (
+        guest.channel.running == "kexec") else [
+            f"it hangs in {guest.channel.running}", *guest.close().splitlines()[-8:]])
     for name in PLAN:
+        if name == "kexec":
+            continue
         text = guest.channel.output.get(name, b"").decode(errors="replace")
         status = guest.channel.status.get(name)
         problems = JUDGES.get(name, lambda text: [])(text)
@@ -293,11 +329,14 @@ def check_allowed(results):
         results.add(f"perf in the guest: {name}", problems)
         for line in text.splitlines()[:40]:
             print(f"#   {line}")
+    later = LATER if sys.argv[1:] == ["kexec"] else ()
+    if later:
+        check_kexec(results, guest)
     console = guest.close()
-    results.add("the guest's kernel has nothing to complain of",
+    results.add("the guest's kernels have nothing to complain of",
                 complaints(console))
-    results.add("the guest's kernel says what it found",
-                [] if len(re.findall("kvm_pv: .* statistics", console)) == 2
+    results.add("the guest's kernels say what they found",
+                [] if len(re.findall("kvm_pv: .* statistics", console)) == 2 + len(later)
                 else console.splitlines()[-8:])
 
 
