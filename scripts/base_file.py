@@ -14,6 +14,7 @@ patches/BASE has
                       which checks/modules loads KVM of the series; empty if there is none
     series        the names of the series, see series_file.py; a folder each
     checkpatch-exceptions
+    upstream.toml what the messages of the series fixes say of later kernels, for checks/fixes
     kernels/      NAME.debugfs, what the unpatched kernel has in debugfs; NAME.config,
                   options after those of lab/kernels/NAME.config, where it needs others
     mutants/      what checks/long/mutants breaks
