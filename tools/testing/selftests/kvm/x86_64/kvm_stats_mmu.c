@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Test the statistics of page faults, mappings, TLB flushes and directed yields
+ * Test the statistics of page faults, mappings, TLB flushes, directed yields and
+ * exits for MSRs
  *
  * A guest causes each of them a known number of times, and the counters have to
  * move by just that.
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "kselftest.h"
@@ -34,6 +36,12 @@
 /* The last one is touched first, so that the guest's own page tables are mapped. */
 #define WARM		(PAGES - 1)
 #define MMIO		0x60000000ull
+/* Mapped behind the memory for the guest, a page of each large page */
+#define LARGE		(MEMORY + PAGES * PAGE)
+#define LARGE_SLOT	11
+#define LARGE_MEMORY	0x100000000ull	/* guest physical address */
+#define SIZE_2M		0x200000ull
+#define SIZE_1G		0x40000000ull
 #define EFER_NXE	0x800ull
 
 #ifndef KVM_HC_SCHED_YIELD
@@ -255,6 +263,75 @@ static void test_aliases(void)
 	expect(&before, "", "the first mappings are used again");
 }
 
+static void test_2m(void)
+{
+	struct moves before;
+
+	vm_userspace_mem_region_add(vm, VM_MEM_SRC_ANONYMOUS_THP, LARGE_MEMORY, LARGE_SLOT,
+				    2 * SIZE_2M / PAGE, 0);
+	memset(addr_gpa2hva(vm, LARGE_MEMORY), 1, 2 * SIZE_2M);
+	virt_map(vm, LARGE, LARGE_MEMORY, 1, 0);
+	virt_map(vm, LARGE + PAGE, LARGE_MEMORY + SIZE_2M, 1, 0);
+
+	before = read_all();
+	guest_does(WRITE, LARGE, 2, 0);
+	expect(&before, "pf_taken 2 pf_fixed 2 pages_2m 2 lpages 2",
+	       "2 pages of 2 MB are touched");
+
+	before = read_all();
+	must_succeed(madvise(addr_gpa2hva(vm, LARGE_MEMORY), SIZE_2M, MADV_DONTNEED));
+	expect(&before, "pages_2m -1 lpages -1 remote_tlb_flush_requests 1",
+	       "the host takes one away");
+	before = read_all();
+	guest_does(WRITE, LARGE, 2, 0);
+	expect(&before, "pf_taken 1 pf_fixed 1 pages_2m 1 lpages 1",
+	       "they are touched again");
+
+	before = read_all();
+	vm_mem_region_set_flags(vm, LARGE_SLOT, KVM_MEM_LOG_DIRTY_PAGES);
+	expect(&before, "remote_tlb_flush_requests 1", "dirty logging of them begins");
+	before = read_all();
+	guest_does(WRITE, LARGE, 2, 0);
+	expect(&before,
+	       "pf_taken 2 pf_fixed 2 pages_4k 2 pages_2m -2 lpages -2 remote_tlb_flush_requests 2",
+	       "4 kB of each become dirty");
+	vm_mem_region_delete(vm, LARGE_SLOT);
+}
+
+/* The library has no memory of such pages. */
+static void test_1g(void)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = LARGE_SLOT,
+		.guest_phys_addr = LARGE_MEMORY,
+		.memory_size = SIZE_1G,
+	};
+	void *memory = mmap(NULL, SIZE_1G, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | 30 << MAP_HUGE_SHIFT,
+			    -1, 0);
+	struct moves before;
+
+	if (memory == MAP_FAILED) {
+		ksft_test_result_skip("the host has no page of 1 GB\n");
+		return;
+	}
+	region.userspace_addr = (uintptr_t)memory;
+	must_succeed(ioctl(vm_get_fd(vm), KVM_SET_USER_MEMORY_REGION, &region));
+
+	/* When a slot goes, so does all that is mapped. */
+	guest_does(WRITE, MEMORY + WARM * PAGE, 1, 0);
+	before = read_all();
+	guest_does(WRITE, LARGE, 1, 0);
+	expect(&before, "pf_taken 1 pf_fixed 1 pages_1g 1 lpages 1",
+	       "a page of 1 GB is touched");
+	before = read_all();
+	must_succeed(munmap(memory, SIZE_1G));
+	expect(&before, "pages_1g -1 lpages -1 remote_tlb_flush_requests 1",
+	       "the host takes it away");
+	region.memory_size = 0;
+	must_succeed(ioctl(vm_get_fd(vm), KVM_SET_USER_MEMORY_REGION, &region));
+}
+
 static void test_removal(void)
 {
 	vm_mem_region_delete(vm, SLOT);
@@ -306,6 +383,44 @@ static void test_yields(void)
 	must_succeed(sched_setaffinity(0, sizeof(all), &all));
 }
 
+/* How many exits the same accesses to MSRs are; the host's interrupts are some, too. */
+static uint64_t exits_for_msrs(void)
+{
+	uint64_t least = UINT64_MAX, exits;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		exits = kvm_stats_value(&of_vcpu, "exits");
+		guest_does(SWITCH_NX, 0, 0, 0);
+		guest_does(SWITCH_NX, 0, 0, 0);
+		exits = kvm_stats_value(&of_vcpu, "exits") - exits;
+		if (exits < least)
+			least = exits;
+	}
+	return least;
+}
+
+/* An exit is one, through however many ranges of a filter KVM looks for its MSR. */
+static void test_msr_filter(void)
+{
+	static uint8_t bitmap[8];
+	struct kvm_msr_filter filter = { .flags = KVM_MSR_FILTER_DEFAULT_ALLOW };
+	uint64_t without = exits_for_msrs(), with;
+	int i;
+
+	for (i = 0; i < 5; i++)
+		filter.ranges[i] = (struct kvm_msr_filter_range) {
+			.flags = KVM_MSR_FILTER_READ | KVM_MSR_FILTER_WRITE,
+			.nmsrs = 8,
+			.base = 0x40000000 + 8 * i,
+			.bitmap = bitmap,
+		};
+	must_succeed(ioctl(vm_get_fd(vm), KVM_X86_SET_MSR_FILTER, &filter));
+	with = exits_for_msrs();
+	ok(with == without, "%llu exits for MSRs, %llu with a filter of 5 ranges",
+	   (unsigned long long)without, (unsigned long long)with);
+}
+
 /* Shadow paging faults more often, and VMX logs dirty pages without faults. */
 static bool has_nested_paging_of_amd(void)
 {
@@ -342,8 +457,11 @@ int main(int argc, char *argv[])
 	test_faults();
 	test_dirty_log();
 	test_aliases();
+	test_2m();
+	test_1g();
 	test_removal();
 	test_yields();
+	test_msr_filter();
 
 	kvm_stats_close(&of_vm);
 	kvm_stats_close(&of_vcpu);
