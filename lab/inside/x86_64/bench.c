@@ -25,6 +25,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include <linux/stddef.h>	/* before io_uring.h, which takes it for granted */
 #include <linux/io_uring.h>
 
 #include "kvm_stats.h"
@@ -234,7 +235,7 @@ static void debugfs_once(void)
 
 	for (i = 0; i < debugfs_files; i++) {
 		fd = no_less(open(debugfs_path[i], O_RDONLY), 0, debugfs_path[i]);
-		no_less(read(fd, buf, sizeof(buf)), 1, debugfs_path[i]);
+		no_less(read(fd, buf, sizeof(buf)), 0, debugfs_path[i]);
 		close(fd);
 	}
 }
@@ -313,6 +314,17 @@ static void measure_open(const char *name, int fd, unsigned long request)
 	measure(name, open_once);
 }
 
+/* Whether the kernel has KVM_STATS_GETFD, or KVM_GET_STATS_FD alone */
+static bool have_getfd;
+
+static void open_stats(struct kvm_stats *stats, int fd)
+{
+	if (have_getfd)
+		kvm_stats_open_getfd(stats, fd, 0);
+	else
+		kvm_stats_open_stats_fd(stats, fd);
+}
+
 /* Both ABIs, a VM's and a vCPU's file. */
 static void measure_files(void)
 {
@@ -322,7 +334,7 @@ static void measure_files(void)
 	int vm, abi;
 
 	for (vm = 0; vm < 2; vm++)
-		for (abi = 0; abi < 2; abi++) {
+		for (abi = !have_getfd; abi < 2; abi++) {
 			const char *kind = vm ? "vm" : "vcpu";
 			const char *by = abi ? "stats_fd" : "getfd";
 			int fd = vm ? one.fd : one.vcpus[0];
@@ -347,7 +359,7 @@ static void measure_calls(void)
 {
 	struct kvm_stats stats;
 
-	kvm_stats_open_getfd(&stats, one.vcpus[0], 0);
+	open_stats(&stats, one.vcpus[0]);
 	prepare_read(stats.fd, kvm_stats_data_size(&stats), stats.data_offset);
 	measure("preadv", preadv_once);
 	open_ring();
@@ -365,7 +377,7 @@ static void measure_parts(void)
 	struct kvm_stats stats;
 	size_t size;
 
-	kvm_stats_open_getfd(&stats, one.vcpus[0], 0);
+	open_stats(&stats, one.vcpus[0]);
 	size = kvm_stats_data_size(&stats);
 	printf("data_bytes %zu\nfile_bytes %zu\n", size, stats.data_offset + size);
 	measure_read("8_bytes", stats.fd, 8, stats.data_offset);
@@ -387,7 +399,7 @@ static void measure_threads(void)
 	struct kvm_stats stats;
 	pthread_t thread;
 
-	kvm_stats_open_getfd(&stats, one.vcpus[0], 0);
+	open_stats(&stats, one.vcpus[0]);
 	if (pthread_create(&thread, NULL, wait_forever, NULL))
 		errx(1, "pthread_create");
 	measure("getppid_2_threads", getppid_once);
@@ -408,7 +420,7 @@ static void measure_several(int count)
 
 	create(&vm, count);
 	for (i = 0; i < count; i++) {
-		kvm_stats_open_getfd(&stats[i], vm.vcpus[i], 0);
+		open_stats(&stats[i], vm.vcpus[i]);
 		reading.fds[i] = stats[i].fd;
 	}
 	reading.count = count;
@@ -504,12 +516,17 @@ static void find_debugfs(void)
 	printf("debugfs_files %d\n", debugfs_files);
 }
 
-/* Can a file of debugfs that is kept open be read a second time? */
+/* Can a file of debugfs that is kept open be read a second time? Some are empty. */
 static void print_debugfs_again(void)
 {
-	int fd = no_less(open(debugfs_path[0], O_RDONLY), 0, debugfs_path[0]);
+	int i = 0, fd = no_less(open(debugfs_path[0], O_RDONLY), 0, debugfs_path[0]);
 
-	no_less(read(fd, buf, sizeof(buf)), 1, debugfs_path[0]);
+	while (read(fd, buf, sizeof(buf)) < 1) {
+		close(fd);
+		if (++i == debugfs_files)
+			errx(1, "debugfs: all files are empty");
+		fd = no_less(open(debugfs_path[i], O_RDONLY), 0, debugfs_path[i]);
+	}
 	printf("debugfs_again %d\n", pread(fd, buf, sizeof(buf), 0) > 0 ||
 	       (!lseek(fd, 0, SEEK_SET) && read(fd, buf, sizeof(buf)) > 0));
 	close(fd);
@@ -522,7 +539,7 @@ static void measure_memfd(void)
 	struct kvm_stats stats;
 	size_t size;
 
-	kvm_stats_open_getfd(&stats, one.vcpus[0], 0);
+	open_stats(&stats, one.vcpus[0]);
 	size = kvm_stats_data_size(&stats);
 	kvm_stats_close(&stats);
 	no_less(write(fd, buf, size), size, "write memfd");
@@ -588,7 +605,8 @@ static void print_memory(void)
 	if (setrlimit(RLIMIT_NOFILE, &limit))
 		err(1, "RLIMIT_NOFILE");
 	no_less(dup2(STDOUT_FILENO, limit.rlim_cur - 1), 0, "dup2");
-	measure_memory("memory_getfd", KVM_STATS_GETFD);
+	if (have_getfd)
+		measure_memory("memory_getfd", KVM_STATS_GETFD);
 	measure_memory("memory_stats_fd", KVM_GET_STATS_FD);
 }
 
@@ -614,7 +632,9 @@ int main(void)
 	find_debugfs();
 	measure("debugfs", debugfs_once);
 	print_debugfs_again();
-	if (ioctl(kvm_fd, KVM_CHECK_EXTENSION, KVM_CAP_STATS_BINARY_FD) <= 0)
+	have_getfd = ioctl(kvm_fd, KVM_CHECK_EXTENSION, KVM_CAP_STATS_BINARY_FD) > 0;
+	if (!have_getfd &&
+	    ioctl(kvm_fd, KVM_CHECK_EXTENSION, KVM_CAP_BINARY_STATS_FD) <= 0)
 		return 0;
 
 	measure_memfd();
@@ -623,12 +643,15 @@ int main(void)
 	measure_several(1);
 	measure_several(16);
 	measure_several(64);
-	measure_vcpus(1);
-	measure_vcpus(16);
-	measure_vcpus(64);
-	measure_vcpus(128);
+	if (have_getfd) {
+		measure_vcpus(1);
+		measure_vcpus(16);
+		measure_vcpus(64);
+		measure_vcpus(128);
+	}
 	print_memory();
-	measure_next();
+	if (have_getfd)
+		measure_next();
 	/* From here on the process has several threads, of the kernel's, too. */
 	measure_calls();
 	measure_threads();
