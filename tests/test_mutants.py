@@ -121,6 +121,26 @@ class Agreed(unittest.TestCase):
             self.assertIn("a", str(caught.exception))
 
 
+class Boot(unittest.TestCase):
+    """What one boot says; how long tests take is known from those without a mutant."""
+
+    def boot(self, control, passed=True):
+        workshop = object.__new__(mutants.Workshop)
+        workshop.record = types.SimpleNamespace(name="kernel")
+        boot = types.SimpleNamespace(
+            run=lambda limit: [("exit", "test", None)], times={"test": 1.5}, problem=None,
+            channel=types.SimpleNamespace(output={"test": b"1 of 2"}, status={"test": 0}))
+        tests = {"test": types.SimpleNamespace(judge=lambda output, _: (passed, output))}
+        with mock.patch.object(mutants.machine, "Boot", return_value=boot), \
+                mock.patch.object(mutants.durations, "keep") as keep:
+            return workshop.boot(None, None, tests, control), keep.call_args
+
+    def test_boot(self):
+        self.assertEqual(self.boot(True), (None, mock.call(1.5, "tests", "kernel", "test")))
+        self.assertEqual(self.boot(False), (None, None))
+        self.assertEqual(self.boot(False, passed=False), ("kernel/test: 1 of 2", None))
+
+
 class Verdict(unittest.TestCase):
     """What kernels see of a mutant, and the result that comes of it."""
 
