@@ -39,6 +39,16 @@ class Limits(unittest.TestCase):
                 found = bench.limit_of(name, self.RUNS, self.BASE)
                 self.assertAlmostEqual(found or 0, limit or 0)
 
+    def test_limits_by_a_base_with_files(self):
+        """Where the base has statistics files, they are the measure."""
+        base = {"64_files": 1000.0, "run": 990.0, "8_bytes": 500.0, "data_vcpu_stats_fd": 600.0}
+        for name, limit in (("vcpus_64", 280), ("run", 999.9), ("8_bytes", 500),
+                            ("data_vcpu_stats_fd", 600), ("64_files", 1010),
+                            ("data_vcpu_getfd", None), ("vcpus_1", None)):
+            with self.subTest(name=name):
+                found = bench.limit_of(name, self.RUNS, base)
+                self.assertAlmostEqual(found or 0, limit or 0)
+
     def test_all_have_a_label(self):
         for name in (*bench.LIMITS, *bench.OVER_BASE, *bench.TIMES_BASE,
                      *bench.MAINLINE):
