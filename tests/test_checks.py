@@ -56,8 +56,8 @@ class Results(unittest.TestCase):
         self.assertEqual(self.say(), (1, "0 passed, 0 failed\n"))
 
 
-class All(unittest.TestCase):
-    """checks/all."""
+class Repository(unittest.TestCase):
+    """One with our own scripts and lab, and nothing else."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -65,6 +65,13 @@ class All(unittest.TestCase):
         self.top = Path(folder.name)
         for room in "lab", "scripts":
             shutil.copytree(TOP / room, self.top / room)
+
+
+class All(Repository):
+    """checks/all."""
+
+    def setUp(self):
+        super().setUp()
         (self.top / "patches/1.0").mkdir(parents=True)
         (self.top / "patches/default").write_text("1.0\n")
         self.base()
@@ -325,15 +332,11 @@ class KvmStats(unittest.TestCase):
         self.assertIn("was not built", self.why("x.c:1: error: y"))
 
 
-class UnitTests(unittest.TestCase):
+class UnitTests(Repository):
     """checks/unit-tests, of a repository with tests of our own."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.top = Path(folder.name)
-        for room in "lab", "scripts":
-            shutil.copytree(TOP / room, self.top / room)
+        super().setUp()
         for base in (TOP / "patches").glob("*"):
             if not base.is_dir():
                 (self.top / "patches").mkdir(exist_ok=True)

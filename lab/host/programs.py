@@ -117,7 +117,7 @@ def make(record):
     Kernels that are like another one run its programs: they are built once.
     """
     record = records.Record(record.like or record.name, record.tree)
-    files = [Path(__file__), *sum(own(record), []),
+    files = [Path(__file__), *sum(own(record), []), *sorted(records.INSIDE.glob("*.h")),
              *sorted(path for path in READER.rglob("*") if path.is_file())]
     steps.unless_made(record.userland, record, files,
                       ("Documentation", "drivers"), lambda: build(record))

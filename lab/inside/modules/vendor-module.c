@@ -12,20 +12,12 @@
 #include <fcntl.h>
 #include <linux/kvm.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int no_less(int value, const char *what)
-{
-	if (value < 0) {
-		perror(what);
-		exit(1);
-	}
-	return value;
-}
+#include "../must-succeed.h"
 
 int main(int argc, char **argv)
 {
@@ -36,15 +28,15 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: vendor-module MODULE vm|vcpu|debugfs\n");
 		return 2;
 	}
-	kvm = no_less(open("/dev/kvm", O_RDWR), "/dev/kvm");
-	vm = no_less(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
-	vcpu = no_less(ioctl(vm, KVM_CREATE_VCPU, 0), "KVM_CREATE_VCPU");
+	kvm = must_succeed(open("/dev/kvm", O_RDWR), "/dev/kvm");
+	vm = must_succeed(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
+	vcpu = must_succeed(ioctl(vm, KVM_CREATE_VCPU, 0), "KVM_CREATE_VCPU");
 	if (!strcmp(argv[2], "debugfs")) {
 		snprintf(path, sizeof(path), "/sys/kernel/debug/kvm/%d-%d/remote_tlb_flush",
 			 getpid(), vm);
-		stats = no_less(open(path, O_RDONLY), path);
+		stats = must_succeed(open(path, O_RDONLY), path);
 	} else {
-		stats = no_less(ioctl(strcmp(argv[2], "vm") ? vcpu : vm, KVM_GET_STATS_FD,
+		stats = must_succeed(ioctl(strcmp(argv[2], "vm") ? vcpu : vm, KVM_GET_STATS_FD,
 				      0), "KVM_GET_STATS_FD");
 	}
 	close(vcpu);
@@ -58,7 +50,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	/* What was written is on its way out before the host may die. */
 	sleep(1);
-	no_less(read(stats, &byte, 1), "read");
+	must_succeed(read(stats, &byte, 1), "read");
 	close(stats);
 	return unloaded;
 }
