@@ -20,6 +20,7 @@ TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "lab/host"))
 
 import results  # noqa: E402
+import steps  # noqa: E402
 
 
 class Results(unittest.TestCase):
@@ -392,7 +393,7 @@ class UnitTests(Repository):
 
 
 class Arguments(unittest.TestCase):
-    """Checks take none: one line and exit status 2."""
+    """Checks take none, or the names of what there is: one line and exit status 2."""
 
     def test_arguments(self):
         for check in sorted((TOP / "checks").iterdir()):
@@ -403,6 +404,19 @@ class Arguments(unittest.TestCase):
                                       text=True, check=False)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertLessEqual(done.stderr.count("\n"), 2)
+
+    def test_names(self):
+        for check in "consumers", "pv-perf", "debian-kernels":
+            done = subprocess.run([TOP / "checks" / check, "trixie", "nonsense"],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, rf"^checks/{check}: no release 'nonsense', "
+                                          r"there are: bookworm trixie\b.*\n$")
+
+    def test_chosen(self):
+        for typed, taken in ([], ["a", "b"]), (["b"], ["b"]), (["b", "a"], ["a", "b"]):
+            with mock.patch.object(sys, "argv", ["x", *typed]):
+                self.assertEqual(steps.Arguments().names("thing", ("a", "b")), taken)
 
 
 if __name__ == "__main__":

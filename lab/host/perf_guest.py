@@ -86,10 +86,12 @@ def files(record, folder, plan, *later):
     return [kernel, initrd, records.LAB / "host/judge.py", *PROGRAMS.glob("*.py")]
 
 
-def boot(found, prefix, record, release, test, guest_files):
-    """Boot a machine with QEMU of a release of Debian, and run a test in it."""
+def boot(found, prefix, record, release, test, guest_files, again=None):
+    """Boot a machine with QEMU of a release of Debian, and run a test in it.
+
+    again: what to type to see it again, if it is not the whole check."""
     record = records.Record(f"{record.name}-long", record.tree)
     # With a periodic tick: a CPU whose one timer got lost did not wake up any more.
     record = record.but(cmdline=f"{record.cmdline} highres=off")
     suite.boot(found, prefix, record, [test], files=guest_files, memory="3G",
-               overlay=records.BUILD / "consumers" / release / "root")
+               overlay=records.BUILD / "consumers" / release / "root", again=lambda *_: again)

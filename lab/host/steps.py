@@ -32,6 +32,15 @@ class Arguments(argparse.ArgumentParser):
     def error(self, message):
         raise records.Invalid(message)
 
+    def names(self, what, there):
+        """Those that are typed, of those that there are; all if none is."""
+        self.add_argument(what, nargs="*")
+        named = vars(self.parse_args())[what]
+        for name in named:
+            if name not in there:
+                raise records.Invalid(f"no {what} '{name}', there are: {' '.join(there)}")
+        return [name for name in there if name in named or not named]
+
 
 def main(function):
     """Run a command of the lab; wrong input is exit 2, a failure exit 1."""
