@@ -4,7 +4,7 @@
 # What the series are for: a folder of patches/.
 override BASE := $(or $(BASE),$(file <patches/default))
 BASES := $(notdir $(patsubst %/base,%,$(wildcard patches/*/base)))
-$(if $(filter-out $(BASES),$(BASE)),$(error no base '$(BASE)', there are: $(BASES)))
+$(if $(filter-out $(BASES),$(BASE)),$(error no base '$(BASE)', choose from: $(BASES)))
 # Its source: a tree you already have, or Debian's package.
 LINUX_SRC ?=
 # The kernels of the lab to check, of those that the base names.
@@ -12,7 +12,7 @@ OF_BASE = $(shell sed -n 's/^$(1) *= *//p' patches/$(BASE)/base)
 ALL_KERNELS := $(call OF_BASE,kernels)
 KERNELS ?= $(ALL_KERNELS)
 UNKNOWN := $(filter-out $(ALL_KERNELS),$(KERNELS))
-$(if $(UNKNOWN),$(error no kernel '$(UNKNOWN)', there are: $(ALL_KERNELS)))
+$(if $(UNKNOWN),$(error no kernel '$(UNKNOWN)', choose from: $(ALL_KERNELS)))
 export BASE LINUX_SRC KERNELS
 # What the scripts themselves need; the lab installs what its kernels need.
 NEEDED := git python3 xz-utils
@@ -39,7 +39,7 @@ help:
 	@echo
 	@echo '  lab/run KERNEL -- PROGRAM ARG...   run a static program on a kernel of the lab'
 	@echo
-	@echo 'BASE      = $(BASE) (there are: $(BASES))'
+	@echo 'BASE      = $(BASE) (choose from: $(BASES))'
 	@echo 'LINUX_SRC = $(or $(LINUX_SRC),(none: the package $(call OF_BASE,package)))'
 	@echo 'KERNELS   = $(KERNELS)'
 

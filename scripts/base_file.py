@@ -77,7 +77,7 @@ def lines(file, keys, name=None):
 def values(name=NAME):
     """What the file of a base says."""
     if name not in names():
-        raise Invalid(f"no base '{name}', there are: {' '.join(names())}")
+        raise Invalid(f"no base '{name}', choose from: {' '.join(names())}")
     file = TOP / "patches" / name / "base"
     where = str(file.relative_to(TOP))
     found = lines(file, KEYS, where)

@@ -170,7 +170,7 @@ class Patch:
         diff = rest[len(lines):]
         if not rule or not message.strip() or (diff and
                                                not diff.startswith("diff --git ")):
-            raise Invalid(f"{path.relative_to(TOP)}: not a message, ---, "
+            raise Invalid(f"{path.relative_to(TOP)}: must be a message, ---, "
                           "New-file lines and a diff")
         return cls(path.name, message, re.findall(r"New-file: (.+)\n", lines), diff)
 
@@ -197,7 +197,7 @@ class Series:
         if not self.cover_letter.is_file():
             raise Invalid(f"{self.folder.relative_to(TOP)} has no cover-letter")
         if not re.match(r".+\n\n.*\S", self.cover_letter.read_text(), re.S):
-            raise Invalid(f"{self.cover_letter.relative_to(TOP)}: not a subject, an empty "
+            raise Invalid(f"{self.cover_letter.relative_to(TOP)}: must be a subject, an empty "
                           "line and a text")
         self.patches = [Patch.read(path)
                         for path in sorted(self.folder.glob("*.patch"))]
@@ -205,7 +205,7 @@ class Series:
             raise Invalid(f"{self.folder.relative_to(TOP)} has no patches")
         for number, patch in enumerate(self.patches, 1):
             if not patch.name.startswith(f"{number:04}-"):
-                raise Invalid(f"{name}/{patch.name}: its number is not {number:04}")
+                raise Invalid(f"{name}/{patch.name}: should have the number {number:04}")
 
 
 def names():
@@ -269,7 +269,7 @@ def introduced(patches, index, tree=TREE):
                    check=False).returncode:
             raise Invalid(f"a patch introduces {name}, which the base has")
         if not (TOP / name).is_file():
-            raise Invalid(f"there is no {name}, which a patch introduces")
+            raise Invalid(f"{name} is missing, which a patch introduces")
         mode = "100755" if (TOP / name).stat().st_mode & 0o100 else "100644"
         blob = git("hash-object", "-w", TOP / name, tree=tree).decode().strip()
         git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}",

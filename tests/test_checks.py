@@ -253,7 +253,7 @@ class All(Repository):
 
     def test_unknown(self):
         self.add("one", "")
-        self.assertIn("no check 'two', there are: one", self.complaint("two"))
+        self.assertIn("no check 'two', choose from: one", self.complaint("two"))
 
 
 class ResultSh(unittest.TestCase):
@@ -411,7 +411,7 @@ class Arguments(unittest.TestCase):
                                   capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertRegex(done.stderr, rf"^checks/{check}: no release 'nonsense', "
-                                          r"there are: bookworm trixie\b.*\n$")
+                                          r"choose from: bookworm trixie\b.*\n$")
 
     def test_chosen(self):
         for typed, taken in ([], ["a", "b"]), (["b"], ["b"]), (["b", "a"], ["a", "b"]):

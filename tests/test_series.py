@@ -261,7 +261,7 @@ class Series(Repository):
             other.write_text("mine\n")
             status, said = self.run_script("series", str(out))
             self.assertEqual((status, len(said.splitlines())), (2, 1), said)
-            self.assertIn("has something else than patches in it", said)
+            self.assertIn("contains files that are not patches", said)
             self.assertTrue(other.exists())
             other.unlink()
 
@@ -330,7 +330,7 @@ class Series(Repository):
         shutil.copytree(self.base, other)
         status, said = self.run_script("tree", LINUX_SRC=str(other))
         self.assertEqual((status, len(said.splitlines())), (2, 1), said)
-        self.assertIn(f"build/5.10/linux is not of {other} but of {self.base}", said)
+        self.assertIn(f"build/5.10/linux was made from {self.base}, not from {other}", said)
         self.assertFalse((self.repo / "build/5.10/base").exists())
 
     def test_folder_of_another_repository(self):
@@ -626,8 +626,8 @@ class Series(Repository):
         """An unknown base, and one whose file is wrong: one line, nothing is made."""
         file = self.patches / "base"
         for text, name, words in (
-                (BASE, "9.9", "no base '9.9', there are: 5.10"),
-                (BASE, "../patches/5.10", "no base '../patches/5.10', there are: 5.10"),
+                (BASE, "9.9", "no base '9.9', choose from: 5.10"),
+                (BASE, "../patches/5.10", "no base '../patches/5.10', choose from: 5.10"),
                 (BASE + "colour = red\n", "", "5.10/base:8: unknown key 'colour'"),
                 (BASE + "package = a\n", "", "5.10/base:8: key 'package' is there twice"),
                 (BASE + "package\n", "", "5.10/base:8: not 'key = value': package"),
@@ -742,7 +742,7 @@ class TwoBases(Repository):
 
     def test_unknown_is_named(self):
         """With those that there are."""
-        self.assertIn("no base '1', there are: 5.10 9.1", self.run_script("tree", BASE="1")[1])
+        self.assertIn("no base '1', choose from: 5.10 9.1", self.run_script("tree", BASE="1")[1])
 
 
 if __name__ == "__main__":

@@ -200,11 +200,11 @@ class Typed(unittest.TestCase):
 
     def test_unknown(self):
         text = self.complaint("x86_64", "debugfs", "nonsense")
-        self.assertIn("no test 'nonsense' on x86_64, there are: kvm_", text)
+        self.assertIn("no test 'nonsense' on x86_64, choose from: kvm_", text)
         self.assertIn(" debugfs ", text)
         self.assertNotIn("kmemleak", text)
         self.assertIn("kmemleak", self.complaint("x86_64-kasan", "nonsense"))
-        self.assertIn("no kernel 'nonsense', there are: arm64", self.complaint("nonsense"))
+        self.assertIn("no kernel 'nonsense', choose from: arm64", self.complaint("nonsense"))
 
     def test_not_booted(self):
         for words in ("debugfs",), ("--", "/bin/true"):
@@ -212,8 +212,8 @@ class Typed(unittest.TestCase):
 
     def test_program(self):
         self.assertIn("no program after --", self.complaint("x86_64", "--"))
-        self.assertIn("one of them", self.complaint("x86_64", "debugfs", "--", "/bin/true"))
-        self.assertIn("no program ./none", self.complaint("x86_64", "--", "./none"))
+        self.assertIn("not both", self.complaint("x86_64", "debugfs", "--", "/bin/true"))
+        self.assertIn("no such program: ./none", self.complaint("x86_64", "--", "./none"))
 
     def test_nothing(self):
         self.assertIn("required: kernel", self.complaint())

@@ -32,7 +32,7 @@ def write_plan(root, plan):
     """What init is to do, a list of words each, into what becomes an initramfs."""
     for line in plan:
         if any("\t" in word or "\n" in word for word in line):
-            raise records.Invalid("no tab or newline in an argument, please")
+            raise records.Invalid("an argument must not contain a tab or a newline")
     (root / "lab" / "plan").write_text(
         "".join("\t".join(line) + "\n" for line in plan))
 

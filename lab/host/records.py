@@ -78,14 +78,14 @@ def chosen(user, arguments=()):
     found = [name for name in named
              if user in parse(path(name))["used_by"].split() or arguments]
     if not found:
-        raise Invalid(f"none of {' '.join(named)} is for {user}")
+        raise Invalid(f"none of {' '.join(named)} is used by {user}")
     return found
 
 
 def path(name, folder=KERNELS):
     """Where its record is."""
     if name not in names(folder):
-        raise Invalid(f"no kernel '{name}', there are: "
+        raise Invalid(f"no kernel '{name}', choose from: "
                       + " ".join(names(folder)))
     return folder / f"{name}.record"
 
@@ -97,35 +97,35 @@ def parse(file):
     if own.get("like"):
         if (own["like"] == file.stem
                 or not (file.parent / f"{own['like']}.record").is_file()):
-            raise Invalid(f"{file.name}: like '{own['like']}', which is no "
-                          "other record")
+            raise Invalid(f"{file.name}: like = '{own['like']}': no other record "
+                          "has that name")
         like = lines(file.parent / f"{own['like']}.record", DEFAULTS)
         if like.get("like"):
-            raise Invalid(f"{file.name}: {own['like']} is like another itself")
+            raise Invalid(f"{file.name}: {own['like']} has a 'like' of its own")
         like.setdefault("config", own["like"])
     values = {"config": file.stem, **like, **own}
     for key in [key for key in own if key.endswith("+")]:
         more = values.pop(key)
         if key[:-1] in own or not like:
-            raise Invalid(f"{file.name}: '{key[:-1]} += ...' is for what the record that it "
-                          "is like says")
+            raise Invalid(f"{file.name}: '{key[:-1]} += ...' adds to what the 'like' record "
+                          "says, and needs one")
         before = like.get(key[:-1], DEFAULTS[key[:-1]] or "")
         values[key[:-1]] = f"{before} {more}".strip()
     for key, default in DEFAULTS.items():
         if values.setdefault(key, default) is None:
             raise Invalid(f"{file.name}: key '{key}' is missing")
     if values["level"] not in LEVELS:
-        raise Invalid(f"{file.name}: level '{values['level']}' is none of "
+        raise Invalid(f"{file.name}: unknown level '{values['level']}', choose from: "
                       + " ".join(LEVELS))
     if values["level"] == "own-tests" and values["kselftest"]:
-        raise Invalid(f"{file.name}: level own-tests, but a kselftest")
+        raise Invalid(f"{file.name}: level own-tests goes without kselftest")
     if values["level"] in ("guest", "vcpu") and not values["kselftest"]:
-        raise Invalid(f"{file.name}: level {values['level']}, but no kselftest")
+        raise Invalid(f"{file.name}: level {values['level']} needs kselftest")
     if values["level"] != "build" and not values["qemu"]:
-        raise Invalid(f"{file.name}: no qemu to boot it, and level is not build")
+        raise Invalid(f"{file.name}: needs qemu, as its level is not build")
     if (values["level"] == "guest") == bool(values["reason"]):
-        raise Invalid(f"{file.name}: a level below guest has a reason, "
-                      "level guest has none")
+        raise Invalid(f"{file.name}: a level below guest needs a reason, "
+                      "level guest takes none")
     values["built_as"] = own["like"] if like and not BUILT & own.keys() else file.stem
     return values
 

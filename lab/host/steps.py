@@ -38,7 +38,7 @@ class Arguments(argparse.ArgumentParser):
         named = vars(self.parse_args())[what]
         for name in named:
             if name not in there:
-                raise records.Invalid(f"no {what} '{name}', there are: {' '.join(there)}")
+                raise records.Invalid(f"no {what} '{name}', choose from: {' '.join(there)}")
         return [name for name in there if name in named or not named]
 
 

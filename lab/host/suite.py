@@ -92,7 +92,7 @@ def chosen(record, named):
     found = tests(record)
     for name in named:
         if name not in (test.name for test in found):
-            raise records.Invalid(f"no test '{name}' on {record.name}, there are: "
+            raise records.Invalid(f"no test '{name}' on {record.name}, choose from: "
                                   + " ".join(test.name for test in found))
     return [test for test in found if test.name in named or not named]
 
