@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Fragments and a configuration in, options that were lost out."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,43 @@ class Lost(unittest.TestCase):
         for known in "KVM", "NET":
             self.assertEqual(self.lost("", f"CONFIG_{known}=y\n",
                                        tree="linux-base"), [f"CONFIG_{known}"])
+
+
+class Sanitized(unittest.TestCase):
+    """Where a kernel has its sanitizers."""
+
+    MAKEFILE = "%.o: ; @echo '$(KASAN_SANITIZE)$(UBSAN_SANITIZE)'\n"
+
+    def asked(self, name, makefile=""):
+        """What kbuild finds for an object."""
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(f"obj := {Path(name).parent}\n{makefile}{self.MAKEFILE}")
+            file.flush()
+            env = {**os.environ, **kernel.sanitized(types.SimpleNamespace(srcarch="x86"))}
+            return subprocess.run(["make", "-s", "-f", file.name, name], env=env, check=True,
+                                  capture_output=True, text=True).stdout.strip()
+
+    def test_folders(self):
+        for name in ("virt/kvm/eventfd.o", "arch/x86/kvm/kvm_main.o", "arch/x86/kvm/mmu/mmu.o",
+                     "fs/eventpoll.o", "fs/proc/fd.o", "kernel/events/core.o", "mm/slub.o",
+                     "arch/x86/kernel/kvm_pv_perf.o", "drivers/vfio/vfio.o"):
+            self.assertEqual(self.asked(name), "", name)
+        for name in ("net/core/sock.o", "drivers/tty/tty_io.o", "fsx/a.o", "virtual/a.o",
+                     "arch/x86/kernel/setup.o", "arch/arm64/kvm/arm.o"):
+            self.assertEqual(self.asked(name), "nn", name)
+
+    def test_a_makefile_holds(self):
+        self.assertEqual(self.asked("mm/kasan/common.o", "KASAN_SANITIZE := n\n"), "n")
+
+    def test_seen_in_an_object(self):
+        """A kernel whose KVM is compiled without is none of these."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "a.c"
+            source.write_text("int f(int *p) { return *p; }\n")
+            for options, seen in ([], False), (["-fsanitize=kernel-address"], True):
+                subprocess.run(["gcc", *options, "-c", source, "-o", f"{folder}/a.o"],
+                               check=True)
+                self.assertEqual(kernel.is_sanitized(f"{folder}/a.o"), seen)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,28 @@ def configure(record):
                               f"take {' '.join(names)} (log: {log})")
 
 
+def sanitized(record):
+    """What tells kbuild where a kernel with sanitizers has them: where what KVM has is
+    made, used and freed, and in KVM's guest. In all else they find nothing of it, and cost
+    time to compile and to run.
+
+    make expands a variable of the environment when it is used, here for each object, and
+    what the Makefile of a folder says holds.
+    """
+    folders = ("virt", f"arch/{record.srcarch}/kvm", "fs", "io_uring", "kernel", "lib", "mm",
+               "drivers/vfio", "samples")
+    watched = " ".join([*(f"{folder} {folder}/%" for folder in folders),
+                        f"arch/{record.srcarch}/kernel/kvm%"])
+    return {name: f"$(if $(filter {watched},$(obj) $@),,n)"
+            for name in ("KASAN_SANITIZE", "UBSAN_SANITIZE")}
+
+
+def is_sanitized(object_file):
+    """Whether KASAN looks at what this object file does."""
+    return "__asan_" in subprocess.run(["nm", "-u", object_file], check=True,
+                                       capture_output=True, text=True).stdout
+
+
 def build(record):
     """Image, modules and the lab's own module where there is one.
 
@@ -85,12 +107,16 @@ def build(record):
     log = Path(f"{record.log}-kernel.log")
     # The compiler has all CPUs; two builds at once are no faster.
     with steps.alone(records.OF_BASE / "kernels"):
-        steps.run(f"{record.title}: build the kernel", log, *commands)
+        steps.run(f"{record.title}: build the kernel", log, *commands,
+                  env=sanitized(record))
     for made in (*([record.image] if record.image else [records.WITH_TYPES]),
                  *record.modules):
         if not (record.kernel / made).exists():
             raise records.Invalid(f"{record.path.name}: the build made no "
                                   f"{made} (log: {log})")
+    if (options(record.kernel / ".config").get("CONFIG_KASAN") == "y"
+            and not is_sanitized(record.kernel / records.WITH_TYPES)):
+        raise records.Invalid(f"{record.path.name}: KVM is compiled without KASAN")
 
 
 def make(record):
