@@ -350,6 +350,10 @@ static void test_polling(void)
 	ok(successful && successful < attempted,
 	   "%u short halts: polled in %llu, with success in %llu", halts,
 	   (unsigned long long)attempted, (unsigned long long)successful);
+	/* What KVM itself wants of a vCPU, to update its clock, may wake it up. */
+	ok(kvm_stats_value(&halting.stats, "halt_wakeup") < halts / 2,
+	   "signals ended them: halt_wakeup is %llu",
+	   (unsigned long long)kvm_stats_value(&halting.stats, "halt_wakeup"));
 
 	read_histogram(&halting.stats, "halt_poll_success_hist", &success);
 	read_histogram(&halting.stats, "halt_poll_fail_hist", &fail);

@@ -420,6 +420,8 @@ static void test_killed(void)
 	poll_fd.fd = all.vcpus.stats.fd;
 	ok(poll(&poll_fd, 1, TIMEOUT) == 1 && poll_fd.revents == POLLHUP,
 	   "the file of a killed process says that the VM has gone");
+	ok(lseek(all.vcpus.stats.fd, 0, SEEK_END) == all.vcpus.size,
+	   "the table ends where it ended before");
 	snprintf(want_vm, sizeof(want_vm), "kvm-%d", pid);
 	snprintf(want_vcpu, sizeof(want_vcpu), "kvm-%d/vcpu-%d", pid, VCPU_ID);
 	for_each_file(file, &all) {
@@ -697,6 +699,29 @@ again:
 	close(sock[1]);
 }
 
+/*
+ * A VM of which only a vCPU is left has the name in debugfs that the next one of the
+ * thread should have.
+ */
+static void test_debugfs_of_two(void)
+{
+	int vm_fd = create_bare_vm(), next_fd, next_vcpu_fd;
+	int low_fd = must_succeed(ioctl(vm_fd, KVM_CREATE_VCPU, 0ul));
+	/* So that the same fds are free as before. */
+	int vcpu_fd = must_succeed(fcntl(low_fd, F_DUPFD, 100));
+
+	close(low_fd);
+	close(vm_fd);
+	next_fd = create_bare_vm();
+	TEST_ASSERT(next_fd == vm_fd, "The VM has fd %d, not %d", next_fd, vm_fd);
+	next_vcpu_fd = must_succeed(ioctl(next_fd, KVM_CREATE_VCPU, 0ul));
+	ok(access("/sys/kernel/debug/vcpu0", F_OK) == -1,
+	   "the vCPU of a VM without a directory in debugfs has none in its root");
+	close(next_vcpu_fd);
+	close(next_fd);
+	close(vcpu_fd);
+}
+
 int main(int argc, char *argv[])
 {
 	setbuf(stdout, NULL);
@@ -709,6 +734,8 @@ int main(int argc, char *argv[])
 	test_vfio();
 	test_memory_slot();
 	test_address_space();
+	if (debugfs_has_kvm())
+		test_debugfs_of_two();
 
 	ksft_set_plan(ksft_test_num());
 	ksft_exit(!ksft_get_fail_cnt());

@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/compiler.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,7 +17,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +117,31 @@ static void test_empty(void)
 	ok(pread(rows.stats.fd, &byte, 1, row_start(&rows, 0)) == 0,
 	   "and reading it gives no bytes");
 	kvm_stats_close(&rows.stats);
+	close(vm_fd);
+}
+
+/* A vCPU that could not be created to the end has no row. */
+static void test_refused(void)
+{
+	int vm_fd = create_bare_vm(), vcpu_fd;
+	struct rlimit old, none;
+	struct rows rows;
+	bool refused;
+
+	rows_open(&rows, vm_fd);
+	must_succeed(getrlimit(RLIMIT_NOFILE, &old));
+	none = old;
+	none.rlim_cur = 0;
+	must_succeed(setrlimit(RLIMIT_NOFILE, &none));
+	refused = ioctl(vm_fd, KVM_CREATE_VCPU, 0ul) == -1 && errno == EMFILE;
+	must_succeed(setrlimit(RLIMIT_NOFILE, &old));
+	ok(refused && !rows_now(&rows), "a vCPU for which there is no fd has no row");
+	vcpu_fd = create_vcpu(vm_fd, 0);
+	ok(ioctl(vm_fd, KVM_CREATE_VCPU, 0ul) == -1 && errno == EEXIST &&
+	   rows_now(&rows) == 1 && row_value(&rows, 0, rows.id_offset) == 0,
+	   "nor has a second one with the same id");
+	kvm_stats_close(&rows.stats);
+	close(vcpu_fd);
 	close(vm_fd);
 }
 
@@ -444,6 +472,34 @@ static void test_faults(void)
 }
 
 /* A VM with as many vCPUs as it can have, and a reader that is killed */
+static unsigned int alarms;
+
+static void count_alarm(int sig)
+{
+	WRITE_ONCE(alarms, alarms + 1);
+}
+
+/* Only a signal that ends the process ends a read. */
+static void test_signals(const struct rows *rows, char *buf, size_t size)
+{
+	const struct itimerval often = { { .tv_usec = 1000 }, { .tv_usec = 1000 } };
+	const struct itimerval never = { };
+	struct sigaction action = { .sa_handler = count_alarm }, old;
+	unsigned int whole = 0, cut = 0;
+
+	must_succeed(sigaction(SIGALRM, &action, &old));
+	must_succeed(setitimer(ITIMER_REAL, &often, NULL));
+	while (READ_ONCE(alarms) < 200) {
+		if (pread(rows->stats.fd, buf, size, 0) == (ssize_t)size)
+			whole++;
+		else
+			cut++;
+	}
+	must_succeed(setitimer(ITIMER_REAL, &never, NULL));
+	must_succeed(sigaction(SIGALRM, &old, NULL));
+	ok(whole && !cut, "signals cut no read: %u of %u", cut, cut + whole);
+}
+
 static void test_maximum(void)
 {
 	unsigned int max = kvm_check_cap(KVM_CAP_MAX_VCPUS), i;
@@ -479,6 +535,7 @@ static void test_maximum(void)
 		good &= id == i;
 	}
 	ok(good, "each row has its vCPU's id");
+	test_signals(&rows, buf, size);
 
 	fflush(stdout);
 	pid = must_succeed(fork());
@@ -505,6 +562,7 @@ int main(int argc, char *argv[])
 	}
 
 	test_empty();
+	test_refused();
 	test_descriptors();
 	test_growth();
 	if (guest_exit_stats())
