@@ -3,11 +3,13 @@
 """modules/kvm-stats-modules, on a machine that is made up in a folder."""
 
 import os
+import re
 import stat
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 PROGRAM = Path(__file__).resolve().parent.parent / "modules/kvm-stats-modules"
 KERNEL = "7.3.4+deb13-amd64"
@@ -80,23 +82,25 @@ class Machine(unittest.TestCase):
         path = self.write(f"bin/{name}", f"#!/bin/bash\n{text}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
-    def packages(self, versions):
+    def packages(self, versions, state="installed"):
         """What dpkg says is installed."""
         versions = {"make": "1", "patch": "1", "xz-utils": "1", **versions}
         self.write("root/var/lib/dpkg/status", "".join(
-            f"Package: {name}\nStatus: install ok installed\nVersion: {version}\n"
+            f"Package: {name}\nStatus: install ok {state}\nVersion: {version}\n"
             "Architecture: amd64\nMaintainer: x\nDescription: x\n\n"
             for name, version in versions.items() if version))
 
-    def run_it(self, *args, running=KERNEL):
+    def run_it(self, *args, running=KERNEL, program=PROGRAM):
         """Status and both outputs together."""
         done = subprocess.run(
-            [PROGRAM, *args], check=False, text=True, stdout=subprocess.PIPE,
+            [program, *args], check=False, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, env={
                 **os.environ, "PATH": f"{self.top}/bin:{os.environ['PATH']}",
                 "LOG": str(self.top), "KVM_STATS_MODULES_ROOT": str(self.root),
-                "KVM_STATS_MODULES_PATCHES": str(self.top / "patches"),
-                "KVM_STATS_MODULES_RUNNING": running})
+                "KVM_STATS_MODULES_RUNNING": running,
+                # For DKMS they are beside it.
+                **({"KVM_STATS_MODULES_PATCHES": str(self.top / "patches")}
+                   if program == PROGRAM else {})})
         return done.returncode, done.stdout
 
     def refused(self, *args, **options):
@@ -203,6 +207,54 @@ class Machine(unittest.TestCase):
         self.write("root/sys/kernel/security/lockdown", "[none] integrity confidentiality\n")
         self.assertEqual(self.run_it("install")[0], 0)
 
+    def pre_build(self):
+        """What DKMS calls in its copy of the folder that it was given."""
+        folder = self.top / "dkms"
+        if not folder.is_dir():
+            folder.mkdir()
+            for name in ("kvm-stats-modules", "dkms/dkms.conf", "dkms/pre-build"):
+                subprocess.run(["cp", PROGRAM.parent / name, folder], check=True)
+            subprocess.run(["cp", "-r", self.top / "patches", folder], check=True)
+        return self.run_it(KERNEL, program=folder / "pre-build")
+
+    def test_dkms_has_the_modules(self):
+        """They lie where DKMS looks for them, all that its file names."""
+        status, said = self.pre_build()
+        self.assertEqual(status, 0, said)
+        wanted = re.findall(r'BUILT_MODULE_NAME\[\d\]="(.*)"',
+                            (PROGRAM.parent / "dkms/dkms.conf").read_text())
+        self.assertEqual(sorted(wanted), ["kvm", "kvm-amd", "kvm-intel"])
+        self.assertEqual({path.name for path in (self.top / "dkms").glob("*.ko")},
+                         {f"{name}.ko" for name in wanted})
+        self.assertEqual(self.updates(), {})
+
+    def test_dkms_while_packages_are_configured(self):
+        """The headers have it built in the middle of that; what was removed is not there."""
+        versions = {HEADERS: "7.3.4-1", "linux-source-7.3": "7.3.4-1"}
+        self.packages(versions, "half-configured")
+        self.assertEqual(self.pre_build(), (0, mock.ANY))
+        self.packages(versions, "config-files")
+        self.assertIn("missing: ", self.pre_build()[1])
+
+    def test_dkms_skips_what_cannot_be_built(self):
+        """Not 1 or 2: the update of the kernel would end with that."""
+        self.write("broken", "")
+        self.assertEqual(self.pre_build()[0], 77)
+        (self.top / "broken").unlink()
+        self.packages({HEADERS: "7.3.4-1"})
+        status, said = self.pre_build()
+        self.assertEqual(status, 77)
+        self.assertIn("apt-get install linux-source-7.3", said)
+        self.packages({HEADERS: "7.3.4-1", "linux-source-7.3": "7.3.4-1"})
+        self.write("root/sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
+        status, said = self.pre_build()
+        self.assertEqual(status, 77)
+        self.assertIn("signed modules only", said)
+        self.write("root/sys/kernel/security/lockdown", "[none] integrity confidentiality\n")
+        self.assertEqual(self.pre_build()[0], 0)
+        (self.top / "dkms/kvm-stats-modules").unlink()
+        self.assertEqual(self.pre_build()[0], 77)
+
     def test_refuses_without_packages(self):
         """And says what to type."""
         self.packages({"linux-source-7.3": "7.3.4-1", "patch": ""})
@@ -225,7 +277,8 @@ class Machine(unittest.TestCase):
 
     def test_refuses_other_words(self):
         """One line of usage."""
-        for args in ((), ("load",), ("build", KERNEL, "more"), ("--help",)):
+        for args in ((), ("load",), ("build", KERNEL, "more"), ("--help",), ("copy", KERNEL),
+                     ("copy", KERNEL, "/no/such/folder")):
             self.assertIn("usage: kvm-stats-modules build|", self.refused(*args))
 
     def test_says_when_it_takes_effect(self):
