@@ -153,10 +153,13 @@ static void add_values(size_t words, struct core_vm *vm, struct core_vcpu *vcpu)
 	size_t i;
 
 	for (i = 0; i < words; i++) {
+		vm->sum[i] += vcpu->now[i];
 		grew = grown(vcpu->now[i], vcpu->before[i]);
+		/* Most have not, and the memory of totals is not touched then. */
+		if (!grew)
+			continue;
 		vcpu->total[i] += grew;
 		vm->vcpu_total[i] += grew;
-		vm->sum[i] += vcpu->now[i];
 		vm->growth[i] += vcpu->pub.fresh ? 0 : grew;
 	}
 }

@@ -18,6 +18,19 @@
 #include "file.h"
 #include "own_vm.h"
 #include "source.h"
+#include "uevent.h"
+
+/* So often are all processes looked at, whatever KVM tells; nanoseconds */
+#define LOOK_AGAIN	(60 * 1000000000ULL)
+
+struct bpf_state {
+	struct bpf_iterator *iterator;
+	int events;		/* -1: KVM does not tell us when VMs come and go */
+	bool told;		/* it did at the last sample */
+	uint64_t looked;	/* when all processes were, with this result */
+	int found;
+	uint64_t cost_all, cost_known;	/* CPU time of the last time; 0: not known */
+};
 
 #define say(text, ...) snprintf(text, sizeof(text), __VA_ARGS__)
 
@@ -133,40 +146,56 @@ static int set_tables(struct kvmstats *k, struct bpf_kvm_types *types,
 
 static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 {
-	struct bpf_iterator *iterator = NULL;
+	struct bpf_state *s = calloc(1, sizeof(*s));
 	struct bpf_kvm_types types;
 	struct own_vm own;
 	int error;
 
+	if (!s) {
+		say(p->why, "%s", strerror(ENOMEM));
+		return -ENOMEM;
+	}
 	error = bpf_types_find(&types, p->why, sizeof(p->why));
 	if (error) {
 		say(p->help, "use a kernel with CONFIG_DEBUG_INFO_BTF, with KVM loaded");
-		return error;
+		goto no_types;
 	}
+	s->events = uevent_open();
 	error = own_vm_open(&own, OWN_VCPU_ID, p->why, sizeof(p->why));
 	if (error) {
 		explain_own_vm(error, p);
 		goto no_vm;
 	}
+	/* not in network namespaces of other users */
+	if (s->events >= 0 && !uevent_of_kvm(s->events)) {
+		close(s->events);
+		s->events = -1;
+	}
 	own_vm_run(&own);
-	error = bpf_iterator_open_checked(&iterator, &types, &own, p->why, sizeof(p->why));
+	error = bpf_iterator_open_checked(&s->iterator, &types, &own, p->why, sizeof(p->why));
 	if (error) {
 		explain_load(error, p);
 		goto no_iterator;
 	}
 	error = set_tables(k, &types, &own, p);
 	if (error) {
-		bpf_iterator_close(iterator);
+		bpf_iterator_close(s->iterator);
 		goto no_iterator;
 	}
 	if (!facts_first_pid_namespace())
 		say(p->why, "sees the VMs of its PID namespace only");
 	facts_names(k, p);
-	*state = iterator;
+	core_raise_files();
+	*state = s;
 no_iterator:
 	own_vm_close(&own);
 no_vm:
+	if (error && s->events >= 0)
+		close(s->events);
 	bpf_types_free(&types);
+no_types:
+	if (error)
+		free(s);
 	return error;
 }
 
@@ -234,6 +263,42 @@ static void report_thread(struct core_vcpu *vcpu, const struct bpf_record **reco
 	core_vcpu_times(vcpu, &t);
 }
 
+static int read_all(struct bpf_state *s, const struct bpf_record ***records)
+{
+	uint64_t start = core_clock(CLOCK_THREAD_CPUTIME_ID);
+	int n = bpf_iterator_read(s->iterator, records);
+
+	s->cost_all = core_clock(CLOCK_THREAD_CPUTIME_ID) - start;
+	s->found = n;
+	return n;
+}
+
+/*
+ * To go through the files of all processes costs more than all the rest where they have
+ * many. KVM tells when VMs come and go: of a new one before its process has its file, so
+ * that it may be there at the next sample only. A file that is missing may be in another
+ * process now.
+ */
+static int read_records(struct bpf_state *s, const struct bpf_record ***records)
+{
+	bool told = uevent_of_kvm(s->events), told_before = s->told;
+	uint64_t start = core_clock(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t now = core_clock(CLOCK_MONOTONIC);
+	int n;
+
+	s->told = told;
+	if (told || told_before || !s->looked || now - s->looked >= LOOK_AGAIN) {
+		s->looked = now;
+		s->cost_known = 0;
+		return read_all(s, records);
+	}
+	if (s->cost_known >= s->cost_all)
+		return read_all(s, records);
+	n = bpf_iterator_read_known(s->iterator, records);
+	s->cost_known = n < 0 ? UINT64_MAX : core_clock(CLOCK_THREAD_CPUTIME_ID) - start;
+	return n >= 0 && n == s->found ? n : read_all(s, records);
+}
+
 static int bpf_sample(struct kvmstats *k, void *state)
 {
 	const struct bpf_record **records;
@@ -241,7 +306,7 @@ static int bpf_sample(struct kvmstats *k, void *state)
 	__u64 of = 0;
 	int i, n;
 
-	n = bpf_iterator_read(state, &records);
+	n = read_records(state, &records);
 	if (n < 0)
 		return core_problem(k, n, "BPF iterator: %s", strerror(-n));
 	for (i = 0; i < n; i++) {
@@ -273,7 +338,12 @@ static int bpf_sample(struct kvmstats *k, void *state)
 
 static void bpf_close(struct kvmstats *k, void *state)
 {
-	bpf_iterator_close(state);
+	struct bpf_state *s = state;
+
+	bpf_iterator_close(s->iterator);
+	if (s->events >= 0)
+		close(s->events);
+	free(s);
 }
 
 const struct source_ops source_bpf = {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +17,31 @@
 /* What the kernel's side collects for one read(). */
 #define CHUNK (32 * 1024)
 
+/* A process that has VMs or vCPUs, and what goes through its files alone */
+struct known {
+	__s32 pid;
+	struct bpf_link *link;	/* NULL: not needed yet */
+};
+
+/* One file that was found */
+struct place {
+	__u64 object;
+	__s32 pid, fd;
+	__u32 owner;
+	__u32 at;
+	bool repeated;		/* another file of the object counts */
+};
+
 struct bpf_iterator {
 	struct iterator *program;
 	struct bpf_link *link;
+	struct known *known;
+	size_t knows, known_room;
 	char *data;
-	size_t room;
+	size_t data_room;
 	const struct bpf_record **records;
-	size_t records_room;
+	struct place *places;	/* of the last read: mostly they are the same again */
+	size_t found, room;
 };
 
 /*
@@ -101,31 +120,41 @@ fail:
 	return error;
 }
 
+static void forget_known(struct bpf_iterator *iterator, size_t from)
+{
+	while (iterator->knows > from)
+		bpf_link__destroy(iterator->known[--iterator->knows].link);
+}
+
 void bpf_iterator_close(struct bpf_iterator *iterator)
 {
 	if (!iterator)
 		return;
+	forget_known(iterator, 0);
 	bpf_link__destroy(iterator->link);
 	iterator__destroy(iterator->program);
+	free(iterator->known);
 	free(iterator->records);
+	free(iterator->places);
 	free(iterator->data);
 	free(iterator);
 }
 
-/* Returns the number of bytes, or a negative errno. */
-static ssize_t read_all(struct bpf_iterator *iterator)
+/* Returns the number of bytes after what was read, or a negative errno. */
+static ssize_t read_link(struct bpf_iterator *iterator, const struct bpf_link *link,
+			 ssize_t total)
 {
-	int fd = bpf_iter_create(bpf_link__fd(iterator->link));
-	ssize_t len, total = 0;
+	int fd = bpf_iter_create(bpf_link__fd(link));
 	struct timespec t;
+	ssize_t len;
 
 	if (fd < 0)
 		return -errno;
 	/* This CPU notes the time of the scheduler's clock, see clock_offset. */
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	do {
-		if (iterator->room < (size_t)total + CHUNK) {
-			size_t room = 2 * iterator->room + CHUNK;
+		if (iterator->data_room < (size_t)total + CHUNK) {
+			size_t room = 2 * iterator->data_room + CHUNK;
 			char *more = realloc(iterator->data, room);
 
 			if (!more) {
@@ -133,9 +162,9 @@ static ssize_t read_all(struct bpf_iterator *iterator)
 				break;
 			}
 			iterator->data = more;
-			iterator->room = room;
+			iterator->data_room = room;
 		}
-		len = read(fd, iterator->data + total, iterator->room - total);
+		len = read(fd, iterator->data + total, iterator->data_room - total);
 		if (len > 0)
 			total += len;
 		else if (len < 0 && errno != EAGAIN && errno != EINTR)
@@ -145,75 +174,159 @@ static ssize_t read_all(struct bpf_iterator *iterator)
 	return total;
 }
 
-static int compare(__s64 a, __s64 b)
+static int compare(__u64 a, __u64 b)
 {
 	return (a > b) - (a < b);
 }
 
-/* By VM; of the same object the owner's file, the lowest one, first. */
-static int compare_records(const struct bpf_record *a, const struct bpf_record *b)
+/* Of the same object the owner's file, the lowest one, first */
+static int compare_files(const void *x, const void *y)
 {
-	return compare(a->vm, b->vm) ?: compare(a->vcpu_id, b->vcpu_id) ?:
-	       compare(a->object, b->object) ?: compare(b->owner, a->owner) ?:
+	const struct place *a = x, *b = y;
+
+	return compare(a->object, b->object) ?: compare(b->owner, a->owner) ?:
 	       compare(a->pid, b->pid) ?: compare(a->fd, b->fd);
 }
 
-/* As the kernel wrote them: by process, then descriptor */
-static int compare_places(const struct bpf_record *a, const struct bpf_record *b)
+static int compare_places(const void *x, const void *y)
 {
-	return (a > b) - (a < b);
+	const struct place *a = x, *b = y;
+
+	return compare(a->at, b->at);
 }
 
-/* Heap sort: qsort() would allocate memory for every sample. */
-static void sort(const struct bpf_record **records, size_t n,
-		 int (*order)(const struct bpf_record *a, const struct bpf_record *b))
+static void mark_repeated(struct place *places, size_t n)
 {
-	const struct bpf_record *down;
-	size_t i = n / 2, at, child;
+	size_t i;
 
-	while (n > 1) {
-		if (i) {
-			down = records[--i];
-		} else {
-			down = records[--n];
-			records[n] = records[0];
-		}
-		for (at = i; (child = 2 * at + 1) < n; at = child) {
-			if (child + 1 < n && order(records[child], records[child + 1]) < 0)
-				child++;
-			if (order(down, records[child]) >= 0)
-				break;
-			records[at] = records[child];
-		}
-		records[at] = down;
-	}
-}
-
-int bpf_iterator_read(struct bpf_iterator *iterator,
-		      const struct bpf_record ***records)
-{
-	ssize_t at, len = read_all(iterator);
-	size_t i, n = 0, kept = 0;
-
-	if (len < 0)
-		return len;
-	for (at = 0; at < len; at += sizeof(**iterator->records) + iterator->records[n++]->size) {
-		if (n == iterator->records_room) {
-			size_t room = 2 * n + 64;
-			void *more = realloc(iterator->records, room * sizeof(*iterator->records));
-
-			if (!more)
-				return -ENOMEM;
-			iterator->records = more;
-			iterator->records_room = room;
-		}
-		iterator->records[n] = (void *)(iterator->data + at);
-	}
-	sort(iterator->records, n, compare_records);
+	qsort(places, n, sizeof(*places), compare_files);
 	for (i = 0; i < n; i++)
-		if (!kept || iterator->records[kept - 1]->object != iterator->records[i]->object)
+		places[i].repeated = i && places[i].object == places[i - 1].object;
+	qsort(places, n, sizeof(*places), compare_places);
+}
+
+static bool make_room(struct bpf_iterator *iterator)
+{
+	size_t room = 2 * iterator->room + 64;
+	const struct bpf_record **records;
+	struct place *places;
+
+	records = realloc(iterator->records, room * sizeof(*records));
+	if (records)
+		iterator->records = records;
+	places = realloc(iterator->places, room * sizeof(*places));
+	if (places)
+		iterator->places = places;
+	if (records && places)
+		iterator->room = room;
+	return records && places;
+}
+
+/* The records of what was read: each object once; how many, or a negative errno */
+static int find_records(struct bpf_iterator *iterator, ssize_t len)
+{
+	const struct bpf_record *record;
+	size_t i, n = 0, kept = 0;
+	struct place *place;
+	bool same = true;
+	ssize_t at;
+
+	for (at = 0; at < len; at += sizeof(*record) + record->size) {
+		if (n == iterator->room && !make_room(iterator))
+			return -ENOMEM;
+		record = (void *)(iterator->data + at);
+		place = &iterator->places[n];
+		same = same && n < iterator->found && place->object == record->object &&
+		       place->pid == record->pid && place->fd == record->fd &&
+		       place->owner == record->owner;
+		if (!same)
+			*place = (struct place){ record->object, record->pid, record->fd,
+						 record->owner, n, false };
+		iterator->records[n++] = record;
+	}
+	/* It allocates memory, and takes longer than all else here. */
+	if (!same || n != iterator->found)
+		mark_repeated(iterator->places, n);
+	iterator->found = n;
+	for (i = 0; i < n; i++)
+		if (!iterator->places[i].repeated)
 			iterator->records[kept++] = iterator->records[i];
-	sort(iterator->records, kept, compare_places);
-	*records = iterator->records;
 	return kept;
+}
+
+/* Remember whose files these are; as long as it is the same processes, with their links. */
+static int learn(struct bpf_iterator *iterator, int n)
+{
+	size_t knows = 0;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		__s32 pid = iterator->records[i]->pid;
+
+		/* one without a number here cannot be asked for */
+		if (!pid || (knows && iterator->known[knows - 1].pid == pid))
+			continue;
+		if (knows == iterator->knows || iterator->known[knows].pid != pid) {
+			forget_known(iterator, knows);
+			if (knows == iterator->known_room) {
+				size_t room = 2 * knows + 16;
+				void *more = realloc(iterator->known,
+						     room * sizeof(*iterator->known));
+
+				if (!more)
+					return -ENOMEM;
+				iterator->known = more;
+				iterator->known_room = room;
+			}
+			iterator->known[knows] = (struct known){ .pid = pid };
+			iterator->knows++;
+		}
+		knows++;
+	}
+	forget_known(iterator, knows);
+	return 0;
+}
+
+int bpf_iterator_read(struct bpf_iterator *iterator, const struct bpf_record ***records)
+{
+	ssize_t len = read_link(iterator, iterator->link, 0);
+	int n = len < 0 ? len : find_records(iterator, len);
+
+	if (n >= 0)
+		n = learn(iterator, n) ?: n;
+	*records = iterator->records;
+	return n;
+}
+
+/* Before Linux 6.1 an iterator does not go through one process alone: -E2BIG. */
+static int link_known(struct bpf_iterator *iterator, struct known *known)
+{
+	union bpf_iter_link_info one = { .task.pid = known->pid };
+	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &one,
+		    .link_info_len = sizeof(one));
+	char said[COMPLAINT_SIZE];
+	int error = 0;
+
+	bpf_complaints(said);
+	known->link = bpf_program__attach_iter(iterator->program->progs.kvm_files, &options);
+	if (!known->link)
+		error = -errno;
+	bpf_complaints(NULL);
+	return error;
+}
+
+int bpf_iterator_read_known(struct bpf_iterator *iterator, const struct bpf_record ***records)
+{
+	ssize_t len = 0;
+	size_t i;
+	int error;
+
+	for (i = 0; i < iterator->knows && len >= 0; i++) {
+		error = iterator->known[i].link ? 0 : link_known(iterator, &iterator->known[i]);
+		len = error ?: read_link(iterator, iterator->known[i].link, len);
+	}
+	if (len >= 0)
+		len = find_records(iterator, len);
+	*records = iterator->records;
+	return len;
 }

@@ -38,6 +38,13 @@ void bpf_iterator_close(struct bpf_iterator *iterator);
 int bpf_iterator_read(struct bpf_iterator *iterator,
 		      const struct bpf_record ***records);
 
+/*
+ * The same, of those processes alone that had any when all were looked at. Fails, too, where the
+ * kernel cannot: before Linux 6.1.
+ */
+int bpf_iterator_read_known(struct bpf_iterator *iterator,
+			    const struct bpf_record ***records);
+
 /* The values of a record. */
 static inline const __u64 *bpf_values(const struct bpf_record *record)
 {

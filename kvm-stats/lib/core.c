@@ -14,7 +14,7 @@
 #include "proc.h"
 #include "who.h"
 
-static uint64_t now_of(clockid_t clock)
+uint64_t core_clock(clockid_t clock)
 {
 	struct timespec t;
 
@@ -24,7 +24,7 @@ static uint64_t now_of(clockid_t clock)
 
 uint64_t core_now(const struct kvmstats *k)
 {
-	return k->time ? k->time : now_of(CLOCK_MONOTONIC);
+	return k->time ? k->time : core_clock(CLOCK_MONOTONIC);
 }
 
 static void free_vcpu(struct core_vcpu *vcpu)
@@ -507,14 +507,14 @@ static void count_in_process(struct kvmstats *k)
 /* When it began, as far as can be known */
 static void date(struct kvmstats *k, struct core_vm *vm)
 {
-	uint64_t age = now_of(CLOCK_BOOTTIME) - vm->process_started;
+	uint64_t age = core_clock(CLOCK_BOOTTIME) - vm->process_started;
 
 	if (!vm->process_started)
 		return;
 	/* Its process was there at the sample before, without it. */
 	if (k->sampled_before && age > k->sampled - k->sampled_before)
 		age = 0;
-	vm->pub.who.started = now_of(CLOCK_REALTIME) - age;
+	vm->pub.who.started = core_clock(CLOCK_REALTIME) - age;
 }
 
 /* It has no news: ended, or the source could not say anything. */

@@ -61,6 +61,7 @@ struct process {
 };
 
 struct files_state {
+	struct kvmstats *k;
 	struct reader reader;
 	pid_t self;
 	struct process *first;
@@ -90,6 +91,7 @@ static int files_open(struct kvmstats *k, void **state, struct kvmstats_probe *p
 		snprintf(p->why, sizeof(p->why), "%s", strerror(-ret));
 		return ret;
 	}
+	s->k = k;
 	s->self = getpid();
 	s->kvm = -1;
 	/* Number 0xf0 may be anything to a kernel that does not have it. */
@@ -526,8 +528,8 @@ static bool should_look(struct kvmstats *k, struct files_state *s, struct proces
 
 static int on_process(void *arg, int dirfd, int pid)
 {
-	struct kvmstats *k = ((void **)arg)[0];
-	struct files_state *s = ((void **)arg)[1];
+	struct files_state *s = arg;
+	struct kvmstats *k = s->k;
 	struct process **at, *p;
 
 	/* /proc is in ascending order, and so is our list */
@@ -618,14 +620,11 @@ static void hold_module(struct files_state *s)
 static int files_sample(struct kvmstats *k, void *state)
 {
 	struct files_state *s = state;
-	void *arg[] = { k, s };
 	struct process **at, *p;
 	unsigned int denied = 0;
-	struct timespec now;
 	int ret, proc;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	s->now = now.tv_sec + 1;	/* never 0 */
+	s->now = core_clock(CLOCK_MONOTONIC) / 1000000000 + 1;	/* never 0 */
 	reader_poll(&s->reader);
 	for (p = s->first; p; p = p->next)
 		p->seen = false;
@@ -633,7 +632,7 @@ static int files_sample(struct kvmstats *k, void *state)
 	proc = openat(core_proc(k), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (proc < 0)
 		return core_problem(k, -errno, "/proc: %s", strerror(errno));
-	ret = proc_numbers(proc, on_process, arg);
+	ret = proc_numbers(proc, on_process, s);
 	close(proc);
 	if (ret)
 		return core_problem(k, ret, "/proc: %s", strerror(-ret));

@@ -6,6 +6,8 @@
 #ifndef KVMSTATS_SOURCE_H
 #define KVMSTATS_SOURCE_H
 
+#include <time.h>
+
 #include "kvmstats.h"
 
 struct core_vm;
@@ -127,6 +129,9 @@ void core_vcpu_idle(struct core_vcpu *vcpu, uint64_t time);
 void core_vm_process(struct core_vm *vm, uint64_t started, const char *comm);
 
 pid_t core_vm_pid(const struct core_vm *vm);
+
+/* Nanoseconds */
+uint64_t core_clock(clockid_t clock);
 
 /* The clock of this sample; only for recordings. */
 void core_set_time(struct kvmstats *k, uint64_t nanoseconds);

@@ -2,19 +2,22 @@
 /*
  * The BPF source sees every VM once, whoever has its files; and it refuses to copy
  * what the kernel's descriptors do not describe: each number that it has from the
- * kernel's type information is made wrong in turn. Needs /dev/kvm and CAP_BPF,
- * CAP_PERFMON; prints TAP.
+ * kernel's type information is made wrong in turn. Needs root and /dev/kvm; prints TAP.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "bpf_check.h"
 #include "file.h"
 #include "tap.h"
+#include "uevent.h"
 
 static char why[256];
 
@@ -111,11 +114,11 @@ static void test_table(const char *kind, int fd, const struct kvmstats_table *me
 }
 
 /* How many records there are of this process, or -1; a vCPU's, if any, in *vcpu. */
-static int count_records(struct bpf_iterator *iterator, pid_t pid,
-			 const struct bpf_record **vcpu)
+static int count_by(int (*reader)(struct bpf_iterator *, const struct bpf_record ***),
+		    struct bpf_iterator *iterator, pid_t pid, const struct bpf_record **vcpu)
 {
 	const struct bpf_record **records;
-	int i, n = bpf_iterator_read(iterator, &records), count = 0;
+	int i, n = reader(iterator, &records), count = 0;
 
 	*vcpu = NULL;
 	if (n < 0)
@@ -130,11 +133,24 @@ static int count_records(struct bpf_iterator *iterator, pid_t pid,
 	return count;
 }
 
+static int count_records(struct bpf_iterator *iterator, pid_t pid,
+			 const struct bpf_record **vcpu)
+{
+	return count_by(bpf_iterator_read, iterator, pid, vcpu);
+}
+
+static int count_known(struct bpf_iterator *iterator, pid_t pid)
+{
+	const struct bpf_record *vcpu;
+
+	return count_by(bpf_iterator_read_known, iterator, pid, &vcpu);
+}
+
 /* Until it is killed. */
 static void *make_vm(void *pipe)
 {
 	struct own_vm own;
-	char ready = !own_vm_open(&own, OWN_VCPU_ID, why, sizeof(why));
+	char ready = !own_vm_open(&own, 1, why, sizeof(why));
 
 	own_vm_run(&own);
 	if (write(*(int *)pipe, &ready, 1) == 1)
@@ -142,8 +158,11 @@ static void *make_vm(void *pipe)
 	return NULL;
 }
 
-/* A process that has a VM, but in another thread than the first one, which ends. */
-static pid_t fork_headless(void)
+/*
+ * A process that has a VM; headless: its first thread has ended, another one made it. That
+ * may be there a little longer.
+ */
+static pid_t fork_vm(bool headless)
 {
 	char ready = 0;
 	pthread_t thread;
@@ -154,6 +173,8 @@ static pid_t fork_headless(void)
 		return -1;
 	pid = fork();
 	if (!pid) {
+		if (!headless)
+			make_vm(&pipes[1]);
 		pthread_create(&thread, NULL, make_vm, &pipes[1]);
 		pthread_exit(NULL);
 	}
@@ -161,6 +182,8 @@ static pid_t fork_headless(void)
 		return -1;
 	close(pipes[0]);
 	close(pipes[1]);
+	if (headless)
+		usleep(100000);
 	return pid;
 }
 
@@ -194,11 +217,9 @@ static void test_who(const struct bpf_layout *layout, const struct own_vm *own)
 	end(pid);
 	close(copy);
 
-	pid = fork_headless();
+	pid = fork_vm(true);
 	tap_result(pid > 0, "a process whose first thread has ended");
 	if (pid > 0) {
-		/* The thread may be there a little longer. */
-		usleep(100000);
 		count = count_records(iterator, pid, &vcpu);
 		tap_result(count == 2, "its VM and vCPU, each once: %d", count);
 		tap_result(count == 2 && vcpu && vcpu->tid != pid &&
@@ -211,11 +232,235 @@ static void test_who(const struct bpf_layout *layout, const struct own_vm *own)
 	bpf_iterator_close(iterator);
 }
 
+/* From Linux 6.1 on it goes through the files of the processes that are known alone. */
+static void test_known(const struct bpf_layout *layout)
+{
+	const struct bpf_record *vcpu;
+	struct bpf_iterator *iterator;
+	unsigned int major, minor;
+	struct utsname kernel;
+	pid_t pid;
+	int n;
+
+	if (bpf_iterator_open(&iterator, layout, why, sizeof(why))) {
+		tap_result(false, "what is known: %s", why);
+		return;
+	}
+	count_records(iterator, getpid(), &vcpu);
+	n = count_known(iterator, getpid());
+	uname(&kernel);
+	sscanf(kernel.release, "%u.%u", &major, &minor);
+	if (major < 6 || (major == 6 && !minor)) {
+		tap_result(n < 0, "this kernel does not go through one process alone: %d", n);
+		bpf_iterator_close(iterator);
+		return;
+	}
+	tap_result(n == 2, "what is known is there again: %d", n);
+	pid = fork_vm(false);
+	n = count_known(iterator, pid);
+	tap_result(!n, "another process is not looked at: %d", n);
+	n = count_records(iterator, pid, &vcpu);
+	tap_result(n == 2, "until all are: %d", n);
+	n = count_known(iterator, pid);
+	tap_result(n == 2, "then it is known, too: %d", n);
+	n = count_known(iterator, getpid());
+	tap_result(n == 2, "and the first one still is: %d", n);
+	end(pid);
+	n = count_known(iterator, pid);
+	tap_result(!n, "nothing of it when it has ended: %d", n);
+	n = count_known(iterator, getpid());
+	tap_result(n == 2, "but of the first one: %d", n);
+	pid = fork_vm(true);
+	n = count_records(iterator, pid, &vcpu);
+	tap_result(n == 2, "a process whose first thread has ended: %d", n);
+	/* Linux 6.1 does not go through those, but among all. */
+	n = count_known(iterator, pid);
+	tap_result(n == 2 || (major == 6 && minor == 1 && !n), "known as well: %d", n);
+	end(pid);
+	bpf_iterator_close(iterator);
+}
+
+static struct kvmstats_vm *find_vm(const struct kvmstats *k, pid_t pid)
+{
+	struct kvmstats_vm *vm;
+
+	for (vm = kvmstats_first(k); vm && vm->pid != pid; vm = vm->next)
+		;
+	return vm;
+}
+
+/* A process that has the VM of another one, in *maker */
+static pid_t inherit(pid_t *maker)
+{
+	pid_t heir = -1;
+	int pipes[2];
+
+	if (pipe(pipes))
+		return -1;
+	*maker = fork();
+	if (!*maker) {
+		struct own_vm own;
+
+		if (own_vm_open(&own, 1, why, sizeof(why)))
+			_exit(1);
+		heir = fork();
+		if (heir && write(pipes[1], &heir, sizeof(heir)) != sizeof(heir))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(pipes[1]);
+	if (read(pipes[0], &heir, sizeof(heir)) != sizeof(heir))
+		heir = -1;
+	close(pipes[0]);
+	return heir;
+}
+
+/* One with so many files that it costs to go through them */
+static pid_t fork_neighbour(void)
+{
+	pid_t pid = fork();
+	int i;
+
+	if (pid)
+		return pid;
+	for (i = 0; i < 1000; i++)
+		dup(STDERR_FILENO);
+	for (;;)
+		pause();
+}
+
+/* KVM says nothing of a VM that changes hands: its file is missed. */
+static void test_heir(void)
+{
+	const struct kvmstats_options options = { .source = "bpf" };
+	pid_t maker, heir, neighbour = fork_neighbour();
+	struct kvmstats *k;
+	int i;
+
+	if (kvmstats_open(&k, &options)) {
+		tap_result(false, "the source bpf");
+		return;
+	}
+	heir = inherit(&maker);
+	/* the first ones look at all processes */
+	for (i = 0; i < 5; i++)
+		kvmstats_sample(k);
+	tap_result(find_vm(k, maker) && !find_vm(k, heir), "a VM is of the one that made it");
+	end(maker);
+	tap_result(!kvmstats_sample(k) && find_vm(k, heir) && !find_vm(k, heir)->ended,
+		   "it is there at once when another process has it");
+	kill(heir, SIGKILL);
+	end(neighbour);
+	kvmstats_close(k);
+}
+
+static bool is_told(void)
+{
+	int events = uevent_open();
+	struct own_vm own;
+	bool told = false;
+
+	if (events < 0)
+		return false;
+	if (!own_vm_open(&own, OWN_VCPU_ID, why, sizeof(why))) {
+		told = uevent_of_kvm(events);
+		own_vm_close(&own);
+		told = told && uevent_of_kvm(events);
+	}
+	close(events);
+	return told;
+}
+
+/* To the network namespace of a new user namespace, as containers have it */
+static bool enter_other_network(void)
+{
+	int ready[2], pidfd;
+	bool entered;
+	pid_t pid;
+	char c;
+
+	if (pipe(ready))
+		return false;
+	pid = fork();
+	if (!pid) {
+		if (unshare(CLONE_NEWUSER | CLONE_NEWNET) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	pidfd = syscall(SYS_pidfd_open, pid, 0);
+	entered = read(ready[0], &c, 1) == 1 && !setns(pidfd, CLONE_NEWNET);
+	close(ready[0]);
+	close(pidfd);
+	end(pid);
+	return entered;
+}
+
+/* A VM that comes is there at the next sample, whether KVM tells or not. */
+static void see_at_once(const char *where)
+{
+	const struct kvmstats_options options = { .source = "bpf" };
+	pid_t maker, heir;
+	struct kvmstats *k;
+	int i;
+
+	if (kvmstats_open(&k, &options)) {
+		tap_result(false, "%s: the source bpf", where);
+		return;
+	}
+	for (i = 0; i < 5; i++)
+		kvmstats_sample(k);
+	heir = inherit(&maker);
+	kvmstats_sample(k);
+	tap_result(find_vm(k, maker), "%s: a VM is seen at the next sample", where);
+	kill(heir, SIGKILL);
+	end(maker);
+	kvmstats_close(k);
+}
+
+/* Linux 6.1 goes through the files of such a process only among those of all. */
+static void test_headless(void)
+{
+	const struct kvmstats_options options = { .source = "bpf" };
+	pid_t pid = fork_vm(true), neighbour = fork_neighbour();
+	struct kvmstats *k;
+	int i, seen = 0;
+
+	if (!kvmstats_open(&k, &options)) {
+		for (i = 0; i < 5; i++) {
+			const struct kvmstats_vm *vm;
+
+			kvmstats_sample(k);
+			vm = find_vm(k, pid);
+			seen += vm && !vm->ended && vm->fresh == !i;
+		}
+		kvmstats_close(k);
+	}
+	tap_result(seen == 5, "the VM of a process whose first thread has ended: in %d of 5 samples",
+		   seen);
+	end(pid);
+	end(neighbour);
+}
+
+static void test_told(void)
+{
+	pid_t neighbour = fork_neighbour();
+
+	tap_result(is_told(), "KVM tells that a VM was made, and that it has ended");
+	see_at_once("told");
+	tap_result(!unshare(CLONE_NEWNET) && is_told(), "in another network namespace, too");
+	tap_result(enter_other_network() && !is_told(), "but not in one of other users");
+	see_at_once("not told");
+	end(neighbour);
+}
+
 /* The VM's own file is closed, the vCPU's is not. */
 static void test_without_file(void)
 {
 	const struct kvmstats_options options = { .source = "bpf" };
-	const struct kvmstats_vm *vm = NULL;
+	const struct kvmstats_vm *vm;
 	struct kvmstats *k;
 	struct own_vm vm_of;
 
@@ -228,8 +473,7 @@ static void test_without_file(void)
 	close(vm_of.vm);
 	vm_of.vm = vm_of.vm_stats = -1;
 	if (!kvmstats_open(&k, &options) && !kvmstats_sample(k)) {
-		for (vm = kvmstats_first(k); vm && vm->pid != getpid(); vm = vm->next)
-			;
+		vm = find_vm(k, getpid());
 		tap_result(vm && !vm->values && vm->vcpus == 1 &&
 			   vm->vcpu[0]->id == 1,
 			   "a VM without a file is there, with its vCPU");
@@ -240,7 +484,8 @@ static void test_without_file(void)
 	own_vm_close(&vm_of);
 }
 
-int main(void)
+/* Where no VMs of others come and go */
+static int in_pid_namespace(void)
 {
 	struct bpf_kvm_types types;
 	struct own_vm own;
@@ -259,8 +504,30 @@ int main(void)
 			   types.layout.vcpu_stat_size);
 	}
 	test_who(&types.layout, &own);
+	test_known(&types.layout);
 	test_without_file();
+	test_heir();
+	test_headless();
+	test_told();
 	own_vm_close(&own);
 	bpf_types_free(&types);
 	return tap_end();
+}
+
+int main(void)
+{
+	int status;
+	pid_t pid;
+
+	if (unshare(CLONE_NEWPID)) {
+		perror("Bail out! a PID namespace");
+		return 1;
+	}
+	pid = fork();
+	if (!pid) {
+		status = in_pid_namespace();
+		fflush(stdout);
+		_exit(status);
+	}
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
