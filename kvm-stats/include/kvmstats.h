@@ -112,7 +112,8 @@ struct kvmstats_who {
 	 * What the VM is called, for as long as it lives, and no other VM meanwhile:
 	 * its name. NAME#2, NAME#3... are VMs that their process made later. Of
 	 * several processes with VMs of one name the oldest one's is NAME, the others'
-	 * are NAME@PID.
+	 * are NAME@PID; also one that takes the place of another between two samples,
+	 * as the last values of that one are still there.
 	 */
 	char label[128];
 	char name[128];		/* of the VM; of the process if it has none */

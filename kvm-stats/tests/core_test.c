@@ -449,6 +449,8 @@ static const char *labels(struct kvmstats *k, const uint64_t *key, const pid_t *
 
 static void test_labels(struct kvmstats *k)
 {
+	uint64_t counted;
+
 	vcpu_id = OWN_VCPU_ID;
 	tap_result(LABELS("", k, LIST(99), LIST(100)), "a program like this one has no VM");
 	vcpu_id = 0;
@@ -473,6 +475,18 @@ static void test_labels(struct kvmstats *k)
 	/* the clock of the test moves after that is looked at */
 	labels(k, keys, pids);
 	tap_result(LABELS("web ", k, LIST(102), LIST(100)), "or as long as was said");
+	kvmstats_set_keep(k, 0);
+	counted = *(const uint64_t *)kvmstats_first(k)->vcpu_total;
+	tap_result(LABELS("web! web@300 ", k, LIST(103), LIST(300)),
+		   "one that is started again since the last sample meets the one before");
+	tap_result(*(const uint64_t *)kvmstats_first(k)->vcpu_total == counted,
+		   "whose totals are those that it had");
+	counted = *(const uint64_t *)kvmstats_first(k)->next->vcpu_total;
+	exits += 10;
+	tap_result(LABELS("web@300 ", k, LIST(103), LIST(300)), "it keeps its name");
+	tap_result(*(const uint64_t *)kvmstats_first(k)->vcpu_total == counted + 10,
+		   "and counts on from its own");
+	labels(k, (uint64_t[4]){ 102 }, (pid_t[4]){ 100 });
 }
 
 static bool uses(struct kvmstats *k, const char *source, unsigned int changes)

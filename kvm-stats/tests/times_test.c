@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A vCPU's second adds up, of VMs that run: times_test SOURCE VMM, where VMM is the
- * program of vmm.c. More spinning vCPUs than CPUs, a VMM that is stopped, a cgroup's
- * quota, vCPUs that halt. What is told of waiting is compared with the scheduler's own
- * account. Needs root and /dev/kvm; TAP.
+ * A vCPU's second adds up, of VMs that run: times_test [-l] SOURCE VMM, where VMM is the
+ * program of vmm.c. More spinning vCPUs than CPUs, a VMM that is stopped, vCPUs that get
+ * no CPU, a cgroup's quota, vCPUs that halt. What is told of waiting is compared with the
+ * scheduler's own account. -l: for a minute each, instead of some seconds. Needs root and
+ * /dev/kvm; TAP.
  */
 #include <err.h>
 #include <errno.h>
@@ -31,6 +32,7 @@
 
 static const char *source;
 static char *program;
+static bool take_long;
 static struct kvmstats *k;
 
 #define result(ok, text, ...)	tap_result(ok, "%s: " text, source, ##__VA_ARGS__)
@@ -43,34 +45,49 @@ static void wait_ms(unsigned int ms)
 		;
 }
 
+/* Where VMMs run */
+static void two_cpus(cpu_set_t *two)
+{
+	cpu_set_t all;
+	int i;
+
+	CPU_ZERO(two);
+	sched_getaffinity(0, sizeof(all), &all);
+	for (i = 0; i < CPU_SETSIZE && CPU_COUNT(two) < 2; i++) {
+		if (CPU_ISSET(i, &all))
+			CPU_SET(i, two);
+	}
+}
+
+/* The process becomes one of a cgroup, whose file this is. */
+static bool enter(const char *tasks)
+{
+	int fd = open(tasks, O_WRONLY | O_CLOEXEC);
+	char pid[16];
+	int n = snprintf(pid, sizeof(pid), "%d", getpid());
+	bool entered = fd >= 0 && write(fd, pid, n) == n;
+
+	close(fd);
+	return entered;
+}
+
 /* A VMM with as many vCPUs, on two CPUs at most; in a cgroup if there is a path */
 static pid_t start_vmm(char *vcpus, bool busy, const char *tasks)
 {
 	char *arguments[] = { program, "-k", busy ? "-b" : "-k", "1", vcpus, NULL };
-	cpu_set_t all, two;
-	int in[2], out[2], i;
-	char ready[6], pid_text[16];
+	int in[2], out[2];
+	char ready[6];
+	cpu_set_t two;
 	pid_t pid;
 
-	CPU_ZERO(&two);
-	sched_getaffinity(0, sizeof(all), &all);
-	for (i = 0; i < CPU_SETSIZE && CPU_COUNT(&two) < 2; i++) {
-		if (CPU_ISSET(i, &all))
-			CPU_SET(i, &two);
-	}
+	two_cpus(&two);
 	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
 		err(1, "pipe");
 	pid = fork();
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (tasks) {
-			int fd = open(tasks, O_WRONLY);
-			int n = snprintf(pid_text, sizeof(pid_text), "%d", getpid());
-
-			if (fd < 0 || write(fd, pid_text, n) != n)
-				_exit(126);
-			close(fd);
-		}
+		if (tasks && !enter(tasks))
+			_exit(126);
 		sched_setaffinity(0, sizeof(two), &two);
 		dup2(in[0], STDIN_FILENO);
 		dup2(out[1], STDOUT_FILENO);
@@ -245,17 +262,19 @@ static void test_busy(void)
 	real = booked(vm);
 	kill(pid, SIGCONT);
 	wait_ms(100);
-	part = least(pid, 5, 1000, busy);
+	part = least(pid, take_long ? 50 : 5, 1000, busy);
 	result(part >= 995, "8 busy vCPUs, 1 s: each ran or waited for %.1f %% of it", part / 10.0);
-	part = least(pid, 30, 100, busy);
+	part = least(pid, take_long ? 100 : 30, 100, busy);
 	result(part >= 980, "8 busy vCPUs, 0.1 s: each ran or waited for %.1f %% of it", part / 10.0);
 	vm = stop(pid);
 	told = sum_of(&vm->times, WAITS) - told;
 	real = booked(vm) - real;
-	result(told <= real + real / 500 && real <= told + told / 500 && real > 8000 * MS,
+	/* at least 6 of 8 wait at a time */
+	result(told <= real + real / 500 && real <= told + told / 500 &&
+	       real > (take_long ? 6 * 60000 : 8000) * MS,
 	       "they waited for %llu ms, the scheduler has %llu",
 	       (unsigned long long)(told / MS), (unsigned long long)(real / MS));
-	part = least(pid, 3, 300, MODE(OTHER));
+	part = least(pid, take_long ? 60 : 3, take_long ? 1000 : 300, MODE(OTHER));
 	result(part >= 995, "a VMM that is stopped: %.1f %% is other", part / 10.0);
 	end_vmm(pid);
 }
@@ -266,7 +285,7 @@ static void test_halting(void)
 	unsigned int part;
 
 	wait_ms(500);
-	part = least(pid, 3, 1000, ~(MODE(OTHER) | MODE(UNKNOWN)));
+	part = least(pid, take_long ? 60 : 3, 1000, ~(MODE(OTHER) | MODE(UNKNOWN)));
 	result(part >= 980, "halting vCPUs: %.1f %% is known", part / 10.0);
 	part = least_halted(pid);
 	result(part >= 500, "and %.1f %% of what they did not wait are halts", part / 10.0);
@@ -287,44 +306,135 @@ static bool put(const char *folder, const char *file, const char *text)
 	return n > 0;
 }
 
-/*
- * A cgroup that may have a twentieth of one CPU, in periods of a tenth of a second. It
- * weighs as much as one can, or a busy machine leaves it less than that.
- */
-static bool make_group(char *folder, size_t size, const char **tasks)
+/* What is asked of a cgroup, in words of the versions of cgroups */
+struct asked {
+	const char *quota, *max;	/* NULL: none */
+	const char *shares, *weight;
+};
+
+/* A cgroup, and the file that takes its processes */
+struct group {
+	char folder[64], tasks[80];
+};
+
+static bool make_group(struct group *group, const char *name, const struct asked *asked)
 {
-	snprintf(folder, size, "/sys/fs/cgroup/cpu/kvm-stats-%d", getpid());
-	*tasks = "tasks";
-	if (!mkdir(folder, 0755) && put(folder, "cpu.cfs_quota_us", "5000") &&
-	    put(folder, "cpu.shares", "262144"))
+	char *folder = group->folder;
+
+	snprintf(folder, sizeof(group->folder), "/sys/fs/cgroup/cpu/kvm-stats-%d-%s", getpid(),
+		 name);
+	snprintf(group->tasks, sizeof(group->tasks), "%s/tasks", folder);
+	if (!mkdir(folder, 0755) && put(folder, "cpu.shares", asked->shares) &&
+	    (!asked->quota || put(folder, "cpu.cfs_quota_us", asked->quota)))
 		return true;
 	rmdir(folder);
-	snprintf(folder, size, "/sys/fs/cgroup/kvm-stats-%d", getpid());
-	*tasks = "cgroup.procs";
+	snprintf(folder, sizeof(group->folder), "/sys/fs/cgroup/kvm-stats-%d-%s", getpid(), name);
+	snprintf(group->tasks, sizeof(group->tasks), "%s/cgroup.procs", folder);
 	put("/sys/fs/cgroup", "cgroup.subtree_control", "+cpu");
-	if (!mkdir(folder, 0755) && put(folder, "cpu.max", "5000 100000") &&
-	    put(folder, "cpu.weight", "10000"))
+	if (!mkdir(folder, 0755) && put(folder, "cpu.weight", asked->weight) &&
+	    (!asked->max || put(folder, "cpu.max", asked->max)))
 		return true;
 	rmdir(folder);
 	return false;
 }
 
+static void end_group(const struct group *group)
+{
+	/* it has to be empty */
+	while (rmdir(group->folder) && errno == EBUSY)
+		wait_ms(10);
+}
+
+/* What wants all of the CPUs that VMMs have; it ends as one */
+static pid_t start_hogs(const char *tasks)
+{
+	pid_t pid = fork();
+	cpu_set_t two, one;
+	int i;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	two_cpus(&two);
+	if (!enter(tasks))
+		_exit(126);
+	for (i = 0; i < CPU_SETSIZE; i++) {
+		if (!CPU_ISSET(i, &two) || fork())
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		CPU_ZERO(&one);
+		CPU_SET(i, &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		for (;;)
+			;
+	}
+	for (;;)
+		pause();
+}
+
+/* A thread that is worth next to nothing waits for as long as others want its CPUs. */
+static void test_starved(void)
+{
+	static const struct asked little = { .shares = "2", .weight = "1" };
+	static const struct asked much = { .shares = "262144", .weight = "10000" };
+	const int seconds = take_long ? 10 : 2;
+	struct group ours, theirs;
+	const struct kvmstats_vm *vm;
+	uint64_t told, real;
+	unsigned int part;
+	pid_t pid, hogs;
+
+	if (!make_group(&ours, "little", &little)) {
+		tap_result(true, "%s: no CPU # SKIP no cgroup of CPUs", source);
+		return;
+	}
+	if (!make_group(&theirs, "much", &much))
+		err(1, "%s", theirs.folder);
+	/* one: two could wait for each other, which have no CPU to let go of a lock */
+	pid = start_vmm("1", true, ours.tasks);
+	wait_ms(300);
+	vm = stop(pid);
+	told = sum_of(&vm->times, WAITS);
+	real = booked(vm);
+	kill(pid, SIGCONT);
+	wait_ms(300);
+	hogs = start_hogs(theirs.tasks);
+	wait_ms(1000);
+	part = least(pid, seconds, 1000, MODE(READY));
+	result(part >= 995, "a vCPU that gets no CPU for %d s: %.1f %% is ready", seconds,
+	       part / 10.0);
+	end_vmm(hogs);
+	vm = stop(pid);
+	told = sum_of(&vm->times, WAITS) - told;
+	real = booked(vm) - real;
+	result(told <= real + real / 500 && real <= told + told / 500 &&
+	       real >= seconds * 995 * MS,
+	       "it waited for %llu ms, the scheduler has %llu",
+	       (unsigned long long)(told / MS), (unsigned long long)(real / MS));
+	end_vmm(pid);
+	end_group(&ours);
+	end_group(&theirs);
+}
+
 static void test_quota(void)
 {
+	/* It weighs as much as one can, or a busy machine leaves it less than that. */
+	static const struct asked twentieth = {
+		.quota = "5000", .max = "5000 100000",
+		.shares = "262144", .weight = "10000",
+	};
 	const struct kvmstats_vm *vm;
-	char folder[64], path[128];
-	const char *tasks;
+	struct group group;
 	unsigned int part;
 	pid_t pid;
 
-	if (!make_group(folder, sizeof(folder), &tasks)) {
+	if (!make_group(&group, "quota", &twentieth)) {
 		tap_result(true, "%s: a quota # SKIP no cgroup with one", source);
 		return;
 	}
-	snprintf(path, sizeof(path), "%s/%s", folder, tasks);
-	pid = start_vmm("2", true, path);
+	pid = start_vmm("2", true, group.tasks);
 	wait_ms(300);
-	part = least(pid, 3, 1000, MODE(RUN) | WAITS);
+	part = least(pid, take_long ? 60 : 3, 1000, MODE(RUN) | WAITS);
 	result(part >= 995, "vCPUs with a quota: %.1f %% ran, waited or were throttled",
 	       part / 10.0);
 	vm = find_vm(pid);
@@ -341,17 +451,20 @@ static void test_quota(void)
 		result(strcmp(source, "bpf"), "what is throttled is not known");
 	}
 	end_vmm(pid);
-	/* it has to be empty */
-	while (rmdir(folder) && errno == EBUSY)
-		wait_ms(10);
+	end_group(&group);
 }
 
 int main(int argc, char **argv)
 {
 	struct kvmstats_options options = { 0 };
 
+	if (argc == 4 && !strcmp(argv[1], "-l")) {
+		take_long = true;
+		argv++;
+		argc--;
+	}
 	if (argc != 3) {
-		fprintf(stderr, "usage: times_test SOURCE VMM\n");
+		fprintf(stderr, "usage: times_test [-l] SOURCE VMM\n");
 		return 2;
 	}
 	source = argv[1];
@@ -360,6 +473,7 @@ int main(int argc, char **argv)
 	if (kvmstats_open(&k, &options))
 		errx(1, "%s does not work here", source);
 	test_busy();
+	test_starved();
 	test_halting();
 	test_quota();
 	kvmstats_close(k);

@@ -156,19 +156,32 @@ static __always_inline bool is(const char *name, const char *this, int len)
 	return true;
 }
 
-/* The number of a process or thread where the reader is; 0: it has none. */
-static __always_inline int number(const struct pid *pid)
+/* Where the reader is: its PID namespace */
+static unsigned int reader_level;
+static const void *reader_ns;
+
+static __always_inline const struct upid *number_at(const struct pid *pid, unsigned int level)
+{
+	return (const void *)pid + bpf_core_field_offset(struct pid, numbers) +
+	       level * bpf_core_type_size(struct upid);
+}
+
+static __always_inline void look_at_reader(void)
 {
 	const struct task_struct *reader = (void *)bpf_get_current_task();
 	const struct pid *own = BPF_CORE_READ(reader, thread_pid);
-	unsigned int level = BPF_CORE_READ(own, level);
-	unsigned long at = bpf_core_field_offset(struct pid, numbers) +
-			   level * bpf_core_type_size(struct upid);
-	const struct upid *mine = (const void *)own + at;
-	const struct upid *theirs = (const void *)pid + at;
 
-	if (!pid || BPF_CORE_READ(pid, level) < level ||
-	    BPF_CORE_READ(theirs, ns) != BPF_CORE_READ(mine, ns))
+	reader_level = BPF_CORE_READ(own, level);
+	reader_ns = BPF_CORE_READ(number_at(own, reader_level), ns);
+}
+
+/* The number of a process or thread there; 0: it has none. */
+static __always_inline int number(const struct pid *pid)
+{
+	const struct upid *theirs = number_at(pid, reader_level);
+
+	if (!pid || BPF_CORE_READ(pid, level) < reader_level ||
+	    BPF_CORE_READ(theirs, ns) != reader_ns)
 		return 0;
 	return BPF_CORE_READ(theirs, nr);
 }
@@ -274,16 +287,28 @@ static __always_inline const struct task_group *read_group(const struct task_gro
 	return BPF_CORE_READ(group, parent);
 }
 
+/* That of the last thread: the next one is mostly in the same group. */
+static struct {
+	const void *group;
+	__u64 first, throttled;
+} quota;
+
 /* Of eight groups, one in the other */
 static __always_inline void read_quota(const struct task_struct *task,
 				       struct bpf_thread *thread)
 {
-	const struct task_group *group = NULL;
+	const struct task_group *group = NULL, *own;
 
 	if (!bpf_core_field_exists(task->sched_task_group) ||
 	    !bpf_core_field_exists(group->cfs_bandwidth))
 		return;
-	group = BPF_CORE_READ(task, sched_task_group);
+	thread->flags |= BPF_QUOTA;
+	own = group = BPF_CORE_READ(task, sched_task_group);
+	if (own && own == quota.group) {
+		thread->group = quota.first;
+		thread->throttled = quota.throttled;
+		return;
+	}
 	group = read_group(group, thread);
 	group = read_group(group, thread);
 	group = read_group(group, thread);
@@ -292,7 +317,9 @@ static __always_inline void read_quota(const struct task_struct *task,
 	group = read_group(group, thread);
 	group = read_group(group, thread);
 	read_group(group, thread);
-	thread->flags |= BPF_QUOTA;
+	quota.group = own;
+	quota.first = thread->group;
+	quota.throttled = thread->throttled;
 }
 
 static __always_inline void read_thread(const struct pid *pid, struct bpf_thread *thread)
@@ -323,8 +350,11 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 	char name[16] = "";
 	__u32 size;
 
-	if (!ctx->meta->seq_num)
+	if (!ctx->meta->seq_num) {
+		look_at_reader();
 		look_at_clock(true);
+		quota.group = NULL;
+	}
 	if (!task || !file || file->f_inode->i_sb->s_magic != ANON_INODE_FS_MAGIC)
 		return 0;
 	bpf_probe_read_kernel_str(name, sizeof(name), file->f_path.dentry->d_name.name);
@@ -333,13 +363,13 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 	record->tid = 0;
 	if (is(name, "kvm-vm", sizeof("kvm-vm"))) {
 		record->vm = (__u64)object;
+		look_at_clock(false);
 		stat = object + layout.vm_stat;
 		size = layout.vm_stat_size;
 	} else if (is(name, "kvm-vcpu:", sizeof("kvm-vcpu:") - 1)) {
 		record->vm = (__u64)read_pointer(object + layout.vcpu_kvm);
 		pid = read_pointer(object + layout.vcpu_pid);
 		record->tid = number(pid);
-		look_at_clock(false);
 		read_thread(pid, &record->thread);
 		bpf_probe_read_kernel(&record->vcpu_id, sizeof(record->vcpu_id),
 				      object + layout.vcpu_id);
