@@ -170,12 +170,6 @@ struct kvmstats_times {
  */
 struct kvmstats_activity {
 	struct kvmstats_times times;
-	/*
-	 * The same times as they were here before; to go. has_run: run and ready are
-	 * known; has_halt: halt and poll.
-	 */
-	bool has_run, has_halt;
-	uint64_t run, ready, halt, poll;
 	/* Events, numbers */
 	bool has_exits, has_io, has_interrupts, has_tlb_flushes;
 	uint64_t exits;
@@ -206,8 +200,6 @@ struct kvmstats_vcpu {
  */
 struct kvmstats_vm {
 	struct kvmstats_vm *next;	/* by process, then number */
-	uint64_t number;	/* of the kernel, unique while it runs; 0: it has none */
-	pid_t pid;		/* thread group that created or holds it */
 	/*
 	 * 1, 2, ... of the VMs of a process; 0: it had one only. Those that come
 	 * later have larger ones. Of those that come together, in the order in which

@@ -95,18 +95,11 @@ static void vcpu_update(struct kvmstats *k, struct core_vcpu *vcpu)
 {
 	const struct role *role = k->role[KVMSTATS_VCPU];
 	struct kvmstats_activity *last = &vcpu->pub.last;
-	const struct kvmstats_times *times = &last->times;
 
 	memset(last, 0, sizeof(*last));
 	times_update(k, vcpu);
 	if (vcpu->pub.fresh)
 		return;
-	last->has_run = times->known & 1 << KVMSTATS_RUN;
-	last->run = times->mode[KVMSTATS_RUN];
-	last->ready = times->mode[KVMSTATS_READY];
-	last->has_halt = times->known & 1 << KVMSTATS_HALT;
-	last->halt = times->mode[KVMSTATS_HALT];
-	last->poll = times->mode[KVMSTATS_POLL];
 	last->has_exits = role[ROLE_EXITS].count;
 	last->exits = role_growth(&role[ROLE_EXITS], vcpu->now, vcpu->before);
 	last->has_io = role[ROLE_IO].count;
@@ -121,12 +114,6 @@ void kvmstats_add_activity(struct kvmstats_activity *sum,
 			   const struct kvmstats_activity *a)
 {
 	times_add(&sum->times, &a->times);
-	sum->has_run |= a->has_run;
-	sum->has_halt |= a->has_halt;
-	sum->run += a->run;
-	sum->ready += a->ready;
-	sum->halt += a->halt;
-	sum->poll += a->poll;
 	sum->has_exits |= a->has_exits;
 	sum->has_io |= a->has_io;
 	sum->has_interrupts |= a->has_interrupts;

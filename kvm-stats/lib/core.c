@@ -70,9 +70,9 @@ static void swap_values(uint64_t **a, uint64_t **b)
 /* By process, then number; those without one as they came. */
 static bool comes_before(const struct core_vm *a, const struct core_vm *b)
 {
-	if (a->pub.pid != b->pub.pid)
-		return a->pub.pid < b->pub.pid;
-	return a->pub.number < b->pub.number;
+	if (a->pub.who.pid != b->pub.who.pid)
+		return a->pub.who.pid < b->pub.who.pid;
+	return a->pub.who.number < b->pub.who.number;
 }
 
 /* There is room for it. */
@@ -147,7 +147,6 @@ static struct core_vm *new_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 	if (!vm)
 		return NULL;
 	vm->key = key;
-	vm->pub.pid = pid;
 	vm->pub.fresh = true;
 	vm->now = make_values(table);
 	vm->before = make_values(table);
@@ -337,12 +336,11 @@ void core_vm_number(struct kvmstats *k, struct core_vm *vm, uint64_t number)
 {
 	unsigned int i;
 
-	if (vm->pub.number == number)
+	if (vm->pub.who.number == number)
 		return;
 	for (i = 0; k->vm[i] != vm; i++)
 		;
 	remove_vm(k, i);
-	vm->pub.number = number;
 	vm->pub.who.number = number;
 	insert_vm(k, vm);
 }
@@ -359,7 +357,7 @@ void core_vm_ended(struct core_vm *vm)
 
 pid_t core_vm_pid(const struct core_vm *vm)
 {
-	return vm->pub.pid;
+	return vm->pub.who.pid;
 }
 
 void core_vm_process(struct core_vm *vm, uint64_t started, const char *comm)
@@ -489,7 +487,7 @@ static void count_in_process(struct kvmstats *k)
 
 	for (i = 0; i < k->vms; i++) {
 		vm = k->vm[i];
-		if (!first || first->pub.pid != vm->pub.pid) {
+		if (!first || first->pub.who.pid != vm->pub.who.pid) {
 			first = vm;
 			last = 0;
 		}
@@ -568,7 +566,7 @@ static void update_vm(struct kvmstats *k, struct core_vm *vm)
 
 	if (vm->hidden && !vm->pub.ended)
 		core_unread(k, KVMSTATS_HIDDEN, "process %d: /proc hides whose VM it is",
-			    vm->pub.pid);
+			    vm->pub.who.pid);
 	drop_vcpus(vm);
 	for (i = 0; i < vm->pub.vcpus; i++) {
 		if (!vm->vcpu[i]->thread_given)

@@ -39,7 +39,7 @@ static bool taken(struct kvmstats *k, const char *label)
 
 static bool same_process(const struct core_vm *a, const struct core_vm *b)
 {
-	return a->pub.pid == b->pub.pid && a->process_started == b->process_started;
+	return a->pub.who.pid == b->pub.who.pid && a->process_started == b->process_started;
 }
 
 static void label(struct kvmstats *k, struct core_vm *vm)
@@ -60,7 +60,7 @@ static void label(struct kvmstats *k, struct core_vm *vm)
 	if (!*process) {
 		join(process, sizeof(vm->process_label), who->name, "");
 		if (!*process || taken(k, process)) {
-			snprintf(suffix, sizeof(suffix), "@%d", vm->pub.pid);
+			snprintf(suffix, sizeof(suffix), "@%d", vm->pub.who.pid);
 			join(process, sizeof(vm->process_label), who->name, suffix);
 		}
 	}

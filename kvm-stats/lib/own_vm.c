@@ -15,28 +15,59 @@
 
 #ifdef __x86_64__
 /* The vCPU begins 16 bytes below 4 GiB, here in a page full of HLT. */
+#define INSTRUCTION	0xf4f4f4f4
+#define LEAVES		KVM_EXIT_HLT
+#define CODE_END	(1ULL << 32)
+
+static int prepare(const struct own_vm *own, uint64_t code)
+{
+	return 0;
+}
+#elif defined(__aarch64__)
+/* A page full of "str w0, [x0]", of which x0 is 0, where no memory is */
+#define INSTRUCTION	0xb9000000
+#define LEAVES		KVM_EXIT_MMIO
+#define CODE_END	(1ULL << 30)
+#define REGISTER_PC	(KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE | \
+			 KVM_REG_ARM_CORE_REG(regs.pc))
+
+static int prepare(const struct own_vm *own, uint64_t code)
+{
+	struct kvm_one_reg pc = { .id = REGISTER_PC, .addr = (uintptr_t)&code };
+	struct kvm_vcpu_init init;
+
+	return ioctl(own->vm, KVM_ARM_PREFERRED_TARGET, &init) ?:
+	       ioctl(own->vcpu, KVM_ARM_VCPU_INIT, &init) ?:
+	       ioctl(own->vcpu, KVM_SET_ONE_REG, &pc);
+}
+#endif
+
+#ifdef INSTRUCTION
 void own_vm_run(struct own_vm *own)
 {
 	const size_t page = sysconf(_SC_PAGESIZE);
 	struct kvm_userspace_memory_region region = {
-		.guest_phys_addr = (1ULL << 32) - page,
+		.guest_phys_addr = CODE_END - page,
 		.memory_size = page,
 	};
 	struct kvm_run *run;
+	uint32_t *code;
 
-	own->code = mmap(NULL, page, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (own->code == MAP_FAILED)
+	code = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	own->code = code;
+	if (code == MAP_FAILED)
 		return;
-	memset(own->code, 0xf4, page);
+	while ((char *)code < (char *)own->code + page)
+		*code++ = INSTRUCTION;
 	region.userspace_addr = (uintptr_t)own->code;
 	/* Its first page is all that is looked at. */
 	run = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, own->vcpu, 0);
 	if (run == MAP_FAILED)
 		return;
-	if (!ioctl(own->vm, KVM_SET_USER_MEMORY_REGION, &region))
+	if (!ioctl(own->vm, KVM_SET_USER_MEMORY_REGION, &region) &&
+	    !prepare(own, region.guest_phys_addr))
 		while (own->halts < HALTS && !ioctl(own->vcpu, KVM_RUN, 0) &&
-		       run->exit_reason == KVM_EXIT_HLT)
+		       run->exit_reason == LEAVES)
 			own->halts++;
 	munmap(run, page);
 }

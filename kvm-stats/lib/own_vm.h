@@ -20,7 +20,7 @@ struct own_vm {
 	int vm, vcpu;			/* files of KVM */
 	int vm_stats, vcpu_stats;	/* negative: this kernel has none */
 	void *code;			/* a page of the VM's memory, while it lives */
-	unsigned int halts;		/* of the vCPU; 0: it has not run */
+	unsigned int halts;		/* of the vCPU, on arm64 writes; 0: it has not run */
 };
 
 /*
@@ -30,8 +30,9 @@ struct own_vm {
 int own_vm_open(struct own_vm *own, int vcpu_id, char *why, size_t size);
 
 /*
- * Where this is known how to (x86), let the vCPU run a few instructions, so that
- * not all statistics are 0: own->halts says how many ended in a halt.
+ * Where this is known how to (x86, arm64), let the vCPU run a few instructions, so that
+ * not all statistics are 0: own->halts says how many have left the guest, by a halt or, on
+ * arm64, a write to where no memory is.
  */
 void own_vm_run(struct own_vm *own);
 

@@ -82,8 +82,8 @@ void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu 
 		thread_close(vcpu);
 		vcpu->files_tid = vcpu->pub.tid;
 		if (vcpu->pub.tid) {
-			vcpu->schedstat = open_file(k, vm->pub.pid, vcpu->pub.tid, "schedstat");
-			vcpu->stat = open_file(k, vm->pub.pid, vcpu->pub.tid, "stat");
+			vcpu->schedstat = open_file(k, vm->pub.who.pid, vcpu->pub.tid, "schedstat");
+			vcpu->stat = open_file(k, vm->pub.who.pid, vcpu->pub.tid, "stat");
 		}
 	}
 	for (i = 0; i < TRIES; i++) {

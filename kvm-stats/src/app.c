@@ -87,6 +87,21 @@ void app_sample(struct kvmstats *k)
 		errx(STATUS_NOTHING, "%s", kvmstats_problem(k));
 }
 
+/* What the source cannot see, in words */
+static void say_nothing_found(const struct kvmstats *k)
+{
+	struct kvmstats_probe probe;
+	unsigned int i;
+
+	for (i = 0; !kvmstats_probe(i, NULL, &probe); i++) {
+		if (strcmp(probe.name, kvmstats_source(k)) || !*probe.why)
+			continue;
+		warnx("no VMs found (source: %s, %s)", probe.name, probe.why);
+		return;
+	}
+	warnx("no VMs found (source: %s)", kvmstats_source(k));
+}
+
 int app_status(const struct kvmstats *k, unsigned int shown, bool selected)
 {
 	unsigned int unread;
@@ -97,7 +112,7 @@ int app_status(const struct kvmstats *k, unsigned int shown, bool selected)
 	if (!shown && selected && kvmstats_first(k))
 		warnx("no VM matches");
 	else if (!shown)
-		warnx("no VMs found (source: %s)", kvmstats_source(k));
+		say_nothing_found(k);
 	if (unread)
 		warnx("%u could not be read: %s\n"
 		      "kvm-stats: \"kvm-stats doctor\" says what would help", unread, why);
@@ -216,7 +231,7 @@ static bool selects(const char *word, const struct kvmstats_vm *vm)
 	default:
 		break;
 	}
-	if (is_number(word) && strtoul(word, NULL, 10) == (unsigned long)vm->pid)
+	if (is_number(word) && strtoul(word, NULL, 10) == (unsigned long)vm->who.pid)
 		return true;
 	if (*vm->who.uuid && !strcasecmp(word, vm->who.uuid))
 		return true;

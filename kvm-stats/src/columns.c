@@ -22,7 +22,7 @@ static const char *get_vmm(const struct item *item, char buf[LABEL_SIZE])
 
 static bool get_pid(const struct item *item, uint64_t *value)
 {
-	*value = !item->vm ? 0 : item->vcpu ? item->vcpu->tid : item->vm->pid;
+	*value = !item->vm ? 0 : item->vcpu ? item->vcpu->tid : item->vm->who.pid;
 	return *value;
 }
 

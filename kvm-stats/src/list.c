@@ -64,9 +64,9 @@ int command_list(const struct settings *settings)
 			continue;
 		shown++;
 		out_text(out, app_label(vm, label));
-		out_u64(out, vm->pid);
-		if (vm->number)
-			out_u64(out, vm->number);
+		out_u64(out, vm->who.pid);
+		if (vm->who.number)
+			out_u64(out, vm->who.number);
 		else
 			out_none(out);
 		text_or_none(out, vm->who.vmm);

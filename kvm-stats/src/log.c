@@ -67,7 +67,7 @@ static void put_vm(struct out *out, const char *now, const struct feed *f,
 
 	out_text(out, now);
 	out_text(out, app_label(vm, text));
-	out_u64(out, vm->pid);
+	out_u64(out, vm->who.pid);
 	if (*vm->who.uuid)
 		out_text(out, vm->who.uuid);
 	else

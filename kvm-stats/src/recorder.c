@@ -218,8 +218,8 @@ static void put_who(struct bytes *b, const struct kvmstats_vm *vm)
 	bytes_text(b, who->pod);
 	bytes_text(b, who->container);
 	bytes_text(b, who->cgroup);
-	bytes_number(b, vm->pid);
-	bytes_number(b, vm->number);
+	bytes_number(b, vm->who.pid);
+	bytes_number(b, vm->who.number);
 	bytes_number(b, who->started);
 	bytes_number(b, vm->nth);
 }
@@ -231,13 +231,13 @@ static struct vm_state *find_vm(struct recorder *r, const struct kvmstats_vm *vm
 
 	for (i = 0; i < r->vms; i++) {
 		state = &r->vm[i];
-		if (state->vm == vm && state->pid == vm->pid && state->number == vm->number)
+		if (state->vm == vm && state->pid == vm->who.pid && state->number == vm->who.number)
 			return state;
 	}
 	r->vm = need(realloc(r->vm, (r->vms + 1) * sizeof(*r->vm)));
 	state = &r->vm[r->vms++];
 	*state = (struct vm_state){
-		.vm = vm, .pid = vm->pid, .number = vm->number, .id = ++r->last_id,
+		.vm = vm, .pid = vm->who.pid, .number = vm->who.number, .id = ++r->last_id,
 		.values = need(calloc(r->words[KVMSTATS_VM] + 1, sizeof(uint64_t))),
 	};
 	return state;

@@ -219,8 +219,8 @@ static void take_who(struct taken *t, struct kvmstats_vm *vm)
 	take_text(t, who->pod, sizeof(who->pod));
 	take_text(t, who->container, sizeof(who->container));
 	take_text(t, who->cgroup, sizeof(who->cgroup));
-	vm->pid = who->pid = take_most(t, INT32_MAX);
-	vm->number = who->number = take_number(t);
+	who->pid = take_most(t, INT32_MAX);
+	who->number = take_number(t);
 	who->started = take_number(t);
 	vm->nth = take_most(t, UINT32_MAX);
 }

@@ -62,12 +62,12 @@ void view_free(struct view *view)
 
 static struct view_key key_of(const struct kvmstats_vm *vm, int vcpu)
 {
-	return (struct view_key){ vm, vm->pid, vm->number, vm->nth, vcpu };
+	return (struct view_key){ vm, vm->who.pid, vm->who.number, vm->nth, vcpu };
 }
 
 static bool same_vm(const struct view_key *key, const struct kvmstats_vm *vm)
 {
-	return key->vm == vm && key->pid == vm->pid && key->number == vm->number;
+	return key->vm == vm && key->pid == vm->who.pid && key->number == vm->who.number;
 }
 
 /* Takes text over. */
@@ -100,7 +100,7 @@ static int compare_items(const void *x, const void *y, void *arg)
 	if (!order)
 		order = strcmp(a->vm->who.name, b->vm->who.name);
 	if (!order)
-		order = (a->vm->pid > b->vm->pid) - (a->vm->pid < b->vm->pid);
+		order = (a->vm->who.pid > b->vm->who.pid) - (a->vm->who.pid < b->vm->who.pid);
 	if (!order)
 		order = (a->vm->nth > b->vm->nth) - (a->vm->nth < b->vm->nth);
 	if (!order && a->vcpu && b->vcpu)
@@ -331,7 +331,7 @@ static void make_vm(struct view *view, const struct feed *f, unsigned int width)
 	text_shown(vm->who.vmm, vmm, sizeof(vmm));
 	text_shown(vm->who.machine, machine, sizeof(machine));
 	view->head = format("%s: %s %d, %u vCPU%s, source %s%s%s", shown_label(vm, label),
-			    vmm, vm->pid, vm->vcpus, vm->vcpus == 1 ? "" : "s",
+			    vmm, vm->who.pid, vm->vcpus, vm->vcpus == 1 ? "" : "s",
 			    feed_source(f), order_name(view, by, sizeof(by)),
 			    vm->ended ? ", ENDED: the last values" : "");
 	view->second = format("%s%s%s%s%s", vm->who.uuid, *vm->who.uuid ? "  " : "",

@@ -284,7 +284,7 @@ static struct kvmstats_vm *find_vm(const struct kvmstats *k, pid_t pid)
 {
 	struct kvmstats_vm *vm;
 
-	for (vm = kvmstats_first(k); vm && vm->pid != pid; vm = vm->next)
+	for (vm = kvmstats_first(k); vm && vm->who.pid != pid; vm = vm->next)
 		;
 	return vm;
 }

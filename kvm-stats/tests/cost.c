@@ -25,6 +25,7 @@
 
 #include "kvmstats.h"
 #include "tap.h"
+#include "vm.h"
 
 /* With a VM each */
 #define VMMS	100
@@ -79,26 +80,11 @@ void *realloc(void *memory, size_t size)
 static bool start_vmm(char *program, unsigned int count)
 {
 	char vcpus[16], *arguments[] = { program, "-k", "1", vcpus, NULL };
-	int in[2], out[2];
-	char ready;
 	pid_t pid;
 
 	snprintf(vcpus, sizeof(vcpus), "%u", count);
-	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
-		return false;
-	pid = fork();
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(in[0], STDIN_FILENO);
-		dup2(out[1], STDOUT_FILENO);
-		execv(program, arguments);
-		_exit(127);
-	}
-	close(in[0]);
-	close(out[1]);
-	if (read(out[0], &ready, 1) != 1)
-		return false;
-	return !kill(pid, SIGSTOP);
+	pid = vm_start(arguments, NULL, NULL);
+	return pid > 0 && !kill(pid, SIGSTOP);
 }
 
 /* One that stands still; or one that has a child, and another each second */

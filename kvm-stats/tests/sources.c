@@ -132,7 +132,7 @@ static struct kvmstats_vm *find(unsigned int nth)
 	struct kvmstats_vm *vm;
 
 	for (vm = kvmstats_first(k); vm; vm = vm->next) {
-		if (vm->pid == vmm && !--nth)
+		if (vm->who.pid == vmm && !--nth)
 			return vm;
 	}
 	return NULL;
@@ -176,8 +176,8 @@ static void come(void)
 	sample();
 	/* BPF sees no number of the kernel's */
 	result(find(2) && !find(3) && find(1)->nth == 1 && find(2)->nth == 2 &&
-	       !find(1)->number == !keeps_files() &&
-	       !find(2)->number == !keeps_files() && find(1)->number <= find(2)->number,
+	       !find(1)->who.number == !keeps_files() &&
+	       !find(2)->who.number == !keeps_files() && find(1)->who.number <= find(2)->who.number,
 	       "a second VM of the process has a number of its own");
 	result(has_vcpus(find(1), 3) && has_vcpus(find(2), 2),
 	       "and each has its own vCPUs");

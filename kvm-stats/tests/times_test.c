@@ -21,6 +21,7 @@
 
 #include "kvmstats.h"
 #include "tap.h"
+#include "vm.h"
 
 #define MS		1000000ULL
 #define MODE(mode)	(1U << KVMSTATS_##mode)
@@ -71,34 +72,22 @@ static bool enter(const char *tasks)
 	return entered;
 }
 
+static bool prepare(const void *tasks)
+{
+	cpu_set_t two;
+
+	two_cpus(&two);
+	return (!tasks || enter(tasks)) && !sched_setaffinity(0, sizeof(two), &two);
+}
+
 /* A VMM with as many vCPUs, on two CPUs at most; in a cgroup if there is a path */
 static pid_t start_vmm(char *vcpus, bool busy, const char *tasks)
 {
 	char *arguments[] = { program, "-k", busy ? "-b" : "-k", "1", vcpus, NULL };
-	int in[2], out[2];
-	char ready[6];
-	cpu_set_t two;
-	pid_t pid;
+	pid_t pid = vm_start(arguments, prepare, tasks);
 
-	two_cpus(&two);
-	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
-		err(1, "pipe");
-	pid = fork();
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (tasks && !enter(tasks))
-			_exit(126);
-		sched_setaffinity(0, sizeof(two), &two);
-		dup2(in[0], STDIN_FILENO);
-		dup2(out[1], STDOUT_FILENO);
-		execv(program, arguments);
-		_exit(127);
-	}
-	close(in[0]);
-	close(out[1]);
-	if (read(out[0], ready, 5) != 5)
+	if (pid < 0)
 		errx(1, "%s does not start", program);
-	/* it ends when its input does */
 	return pid;
 }
 
@@ -112,7 +101,7 @@ static const struct kvmstats_vm *find_vm(pid_t pid)
 {
 	const struct kvmstats_vm *vm;
 
-	for (vm = kvmstats_first(k); vm && vm->pid != pid; vm = vm->next)
+	for (vm = kvmstats_first(k); vm && vm->who.pid != pid; vm = vm->next)
 		;
 	return vm;
 }
@@ -219,7 +208,7 @@ static uint64_t booked(const struct kvmstats_vm *vm)
 	FILE *f;
 
 	for (i = 0; i < vm->vcpus; i++) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", vm->pid,
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", vm->who.pid,
 			 vm->vcpu[i]->tid);
 		f = fopen(path, "re");
 		if (f && fscanf(f, "%llu %llu", &run, &ready) == 2)
@@ -378,6 +367,7 @@ static void test_starved(void)
 	static const struct asked little = { .shares = "2", .weight = "1" };
 	static const struct asked much = { .shares = "262144", .weight = "10000" };
 	const int seconds = take_long ? 10 : 2;
+	struct kvmstats_times before;
 	struct group ours, theirs;
 	const struct kvmstats_vm *vm;
 	uint64_t told, real;
@@ -400,9 +390,16 @@ static void test_starved(void)
 	wait_ms(300);
 	hogs = start_hogs(theirs.tasks);
 	wait_ms(1000);
-	part = least(pid, seconds, 1000, MODE(READY));
-	result(part >= 995, "a vCPU that gets no CPU for %d s: %.1f %% is ready", seconds,
-	       part / 10.0);
+	kvmstats_sample(k);
+	before = find_vm(pid)->times;
+	part = least(pid, seconds, 1000, MODE(RUN) | MODE(READY));
+	result(part >= 995, "a vCPU that gets no CPU for %d s: it ran or waited for %.1f %% of each",
+	       seconds, part / 10.0);
+	vm = find_vm(pid);
+	/* a slice of the scheduler's may be among it */
+	part = kvmstats_permille(vm->times.mode[KVMSTATS_READY] - before.mode[KVMSTATS_READY],
+				 vm->times.elapsed - before.elapsed);
+	result(part >= 980, "and waited for %.1f %% of them all", part / 10.0);
 	end_vmm(hogs);
 	vm = stop(pid);
 	told = sum_of(&vm->times, WAITS) - told;
