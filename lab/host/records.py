@@ -35,7 +35,7 @@ WORDS = {
     "cpus": "2",               # of the machine
     "memory": "1G",
     "cmdline": "console=ttyS0",
-    "node": "/dev/ttyS1",      # the verdict channel, in the guest
+    "node": "/dev/ttyS1",      # the verdict channel, in the machine
     "extmod": "",              # a folder of lab/inside: a module for it alone
     "level": "guest",          # what the kernel is expected to do,
     "reason": "",              # and why not more
