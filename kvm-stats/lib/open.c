@@ -91,7 +91,10 @@ static void close_source(struct kvmstats *k)
 	k->state = NULL;
 }
 
-/* Which KVM there is: another number once its module was loaded again. */
+/*
+ * Which KVM there is: another number once its module was loaded again, and when udev has
+ * decided who may open /dev/kvm, which is a moment after that is there.
+ */
 static uint64_t which_kvm(void)
 {
 	struct stat module, device;
@@ -99,8 +102,9 @@ static uint64_t which_kvm(void)
 	if (stat("/sys/module/kvm", &module))
 		module.st_ino = 0;
 	if (stat("/dev/kvm", &device))
-		device.st_ino = 0;
-	return (uint64_t)module.st_ino << 32 ^ device.st_ino;
+		memset(&device, 0, sizeof(device));
+	return (uint64_t)module.st_ino << 32 ^ device.st_ino ^
+	       (uint64_t)device.st_mode << 48 ^ (uint64_t)device.st_gid << 16;
 }
 
 /* Seconds after which a source is looked for that is better than the one in use */

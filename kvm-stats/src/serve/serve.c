@@ -9,14 +9,15 @@
  *
  * libmicrohttpd bounds what a client can make us keep; time is bounded here: a request
  * has to come, and its answer to be read, within a few seconds, and when there are too
- * many connections those go that have been idle, or reading their answer, for longest, of
- * the address that has most of them: there is always room for the next one, and who
- * begins thousands of them is in his own way first.
+ * many connections those go that have been idle, or reading nothing of their answer, for
+ * longest, of the address that has most of them: there is always room for the next one,
+ * and who begins thousands of them is in his own way first.
  */
 #include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
 #include <gnutls/gnutls.h>
+#include <linux/tcp.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -86,6 +87,7 @@ struct connection {
 	bool waited;
 	bool dropped;		/* it ends */
 	uint64_t since;
+	uint64_t acked;		/* bytes that had come to the client when we looked */
 	/* to be said of a request when it is through */
 	int scraper;		/* -1: it is none */
 	uint64_t sample;
@@ -372,7 +374,7 @@ static void set_state(struct connection *c, enum state state)
 }
 
 /* Behind all others */
-static void enqueue(struct server *s, struct connection *c, enum state state)
+static void move_last(struct server *s, struct connection *c)
 {
 	if (c->back) {
 		*c->back = c->next;
@@ -381,11 +383,16 @@ static void enqueue(struct server *s, struct connection *c, enum state state)
 		else
 			s->end = c->back;
 	}
-	set_state(c, state);
 	c->next = NULL;
 	c->back = s->end;
 	*s->end = c;
 	s->end = &c->next;
+}
+
+static void enqueue(struct server *s, struct connection *c, enum state state)
+{
+	set_state(c, state);
+	move_last(s, c);
 }
 
 #define HASH_BEGIN	14695981039346656037ULL
@@ -702,19 +709,47 @@ static void resume(struct server *s, bool at_once)
 	}
 }
 
-/* The first, of the address with most connections */
-static struct connection *find_in_the_way(const struct server *s)
+/* Has more of its answer come to the client since we looked? */
+static bool goes_on(struct connection *c)
 {
-	unsigned int most = 0, i;
-	struct connection *c;
+	uint64_t before = c->acked;
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (c->state != STATE_ANSWERING ||
+	    getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return false;
+	c->acked = info.tcpi_bytes_acked;
+	return c->acked != before;
+}
+
+static struct connection *next_of(struct connection *c, unsigned int address)
+{
+	while (c && (c->address != address || c->dropped))
+		c = c->next;
+	return c;
+}
+
+/*
+ * The first, of the address with most connections, unless it reads: a scraper that has
+ * the address of a flood gets his answer, as long as he reads some of it while the next
+ * CROWDED connections come.
+ */
+static struct connection *find_in_the_way(struct server *s)
+{
+	unsigned int most = 0, left, i;
+	struct connection *c, *next;
 
 	for (i = 1; i < ADDRESSES; i++) {
 		if (s->of_address[i] > s->of_address[most])
 			most = i;
 	}
-	for (c = s->first; c; c = c->next) {
-		if (c->address == most && !c->dropped)
-			break;
+	c = next_of(s->first, most);
+	/* if all of them read, one has to go nevertheless */
+	for (left = s->of_address[most]; left > 1 && goes_on(c); left--) {
+		next = next_of(c->next, most);
+		move_last(s, c);
+		c = next;
 	}
 	return c;
 }

@@ -25,7 +25,9 @@ BUILD = Path(os.environ["KVM_STATS_BUILD"]).resolve()
 HOST = BUILD / "tests/serve/host"
 REPLAY = BUILD / "tests/replay"
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
-DEADLINE = 60	# seconds; for what comes within one on a machine with nothing else to do
+# seconds; for what comes within one on a machine with nothing else to do, unless that is
+# one that is emulated
+DEADLINE = 60 * int(os.environ.get("SLOWER", "1"))
 
 # no proxy is asked for what is on this machine
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -218,7 +220,8 @@ def free_port():
 class Prometheus:
     """Debian's, or the one in $PROMETHEUS, which scrapes four times a second."""
 
-    def __init__(self, folder, targets, rules=(), interval="250ms", more="", itself=False, cpus=1):
+    def __init__(self, folder, targets, rules=(), interval="250ms", more="", itself=False, cpus=1,
+                 flags=()):
         self.folder = Path(folder)
         self.folder.mkdir()
         self.port = free_port()
@@ -235,7 +238,7 @@ class Prometheus:
         self.log = (self.folder / "log").open("w+")
         self.process = subprocess.Popen(
             [os.environ.get("PROMETHEUS", "prometheus"), f"--config.file={config}",
-             f"--storage.tsdb.path={self.folder}/tsdb", f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"],
+             f"--storage.tsdb.path={self.folder}/tsdb", f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn", *flags],
             stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
             env={**os.environ, "GOMAXPROCS": str(cpus)})
         wait_for(self._ready, "Prometheus")

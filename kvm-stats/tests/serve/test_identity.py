@@ -108,7 +108,7 @@ class Identity(Case):
         serving = self.serve(host)
         scraping = self.scrape(serving, 5)
         host.end(1).write()
-        wait_for(lambda: not serving.api()["vms"] or serving.api()["vms"][0]["ended"], "the end")
+        wait_for(lambda: all(vm["ended"] for vm in serving.api()["vms"]), "the end")
         self.busy(host, 2, "web", start=900).write()
         wait_for(lambda: any(vm["pid"] == 1002 for vm in serving.api()["vms"]), "the next")
         self.scraped(scraping, 6)

@@ -81,5 +81,6 @@ class Dashboard(Case):
         for variable in dashboard["templating"]["list"][1:]:
             found = re.match(r"label_values\((.*), (\w+)\)", variable["query"]["query"])
             metric = found.group(1).replace("$instance", ".*")
-            self.assertTrue(all(found.group(2) in dict(key) for key in scraping.query(metric)))
-            self.assertTrue(scraping.query(metric))
+            # there is none for a moment if a scrape was late
+            series = wait_for(lambda m=metric: scraping.query(m), metric)
+            self.assertTrue(all(found.group(2) in dict(key) for key in series))
