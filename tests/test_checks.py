@@ -149,18 +149,21 @@ class All(Repository):
         for name, trap in ("two", ":"), ("three", "trap '' TERM"):
             self.add(name, f"{trap}; echo FAIL {name} bad; echo '    again: lab/{name}'\n"
                            f"sleep 1000 & echo $! >{self.top}/{name}.pid; wait")
+        pids = [self.top / f"{name}.pid" for name in ("two", "three")]
+        # It is there when one has ended.
+        duration = self.top / "build/1.0/durations/checks/one"
         for number in signal.SIGINT, signal.SIGTERM:
+            for file in (*pids, duration):
+                file.unlink(missing_ok=True)
             with self.subTest(number=number), subprocess.Popen(
                     [self.top / "checks/all"], stdout=subprocess.PIPE, text=True,
                     stderr=subprocess.DEVNULL) as run:
-                pids = [self.top / f"{name}.pid" for name in ("two", "three")]
-                lines = [run.stdout.readline()]
-                while not all(pid.exists() and pid.read_text() for pid in pids):
+                while not (duration.exists()
+                           and all(pid.exists() and pid.read_text() for pid in pids)):
                     time.sleep(0.1)
                 run.send_signal(number)
-                lines += run.stdout.readlines()
+                lines = run.stdout.read().splitlines()
                 self.assertEqual(run.wait(), 1)
-                lines = [line.rstrip("\n") for line in lines]
                 self.assertIn("    CPU  building  booting  seconds", lines)
                 self.assertIn(["0", "70"], [line.split()[1:3] for line in lines])
                 self.assertIn("      again: lab/two", lines)
@@ -172,7 +175,6 @@ class All(Repository):
                     stat = Path(f"/proc/{pid.read_text().strip()}/stat")
                     self.assertTrue(not stat.exists()
                                     or stat.read_text().rpartition(")")[2].split()[0] == "Z")
-                    pid.unlink()
 
     def test_longest_first(self):
         """Of the last time; first of all what never ran. What fails is not remembered."""
