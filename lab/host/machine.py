@@ -187,12 +187,8 @@ class Boot:
         self.seconds = None
         self.problem = "incomplete"
 
-    def run(self, limit, memory=None, icount=False):
-        """Boot the packed initramfs; yields (kind, name, text) as they come.
-
-        limit: of the seconds without a word, after which it hangs, see Patience.
-        memory instead of the record's. Nothing is known before the last event.
-        """
+    def command(self, memory, icount):
+        """What emulates the machine."""
         record = self.record
         cmdline = f"{CMDLINE} {record.cmdline}"
         if icount:
@@ -201,7 +197,7 @@ class Boot:
         else:
             accel = ["-accel", "tcg", "-smp", record.cpus]
             cmdline += clock(record)
-        command = [
+        return [
             *record.qemu, *accel, "-m", memory or record.memory,
             "-nodefaults", "-display", "none", "-no-reboot",
             "-kernel", record.kernel / record.image,
@@ -211,6 +207,14 @@ class Boot:
             "-serial", "chardev:console",
             "-chardev", f"file,id=verdict,path={self.verdict}",
             *record.verdict]
+
+    def run(self, limit, memory=None, icount=False):
+        """Boot the packed initramfs; yields (kind, name, text) as they come.
+
+        limit: of the seconds without a word, after which it hangs, see Patience.
+        memory instead of the record's. Nothing is known before the last event.
+        """
+        command = self.command(memory, icount)
         for log in (self.console, self.verdict):
             log.write_bytes(b"")
         with place(), self.verdict.open("rb", buffering=0) as verdict, \
