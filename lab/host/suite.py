@@ -105,11 +105,12 @@ def prepare(record):
 
 
 def boot(results, prefix, record, chosen, *, files=(), overlay=None,
-         limit=1200, memory=None, again=lambda *test: None):
+         limit=1200, memory=None, again=lambda *test: None, pack=None):
     """Run the tests in one boot; a result each, and one of the boot itself.
 
     prefix names the results and the folder of the logs. again: what to type for one
-    test, or for all of them, where that is not the check.
+    test, or for all of them, where that is not the check. pack: what makes the
+    initramfs instead of machine.pack().
     """
     by_name = {test.name: test for test in chosen}
     if len(by_name) < len(chosen):
@@ -118,8 +119,8 @@ def boot(results, prefix, record, chosen, *, files=(), overlay=None,
     note = [f"[{record.reason}]"] if record.reason else []
     folder = record.boot.with_name(prefix)
     with steps.alone(folder):
-        machine.pack(record, folder, [(test.name, *test.argv) for test in chosen],
-                     files, overlay)
+        (pack or machine.pack)(
+            record, folder, [(test.name, *test.argv) for test in chosen], files, overlay)
         this = machine.Boot(record, folder)
         for kind, name, _ in this.run(limit, memory):
             if kind != "exit":
