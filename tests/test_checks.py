@@ -272,7 +272,8 @@ class ResultSh(unittest.TestCase):
             base.chmod(0o755)
             (Path(folder) / "patches").mkdir()
             (Path(folder) / "patches/default").write_text(f"{default}\n")
-            check = Path(folder) / "one"
+            check = Path(folder) / "checks/long/one"
+            check.parent.mkdir(parents=True)
             check.write_text("set -euo pipefail\n"
                              f". {folder}/lab/host/result.sh\n{text}\n")
             done = subprocess.run(["bash", check], text=True, check=False,
@@ -293,12 +294,12 @@ class ResultSh(unittest.TestCase):
             with self.subTest(text=text):
                 status, lines = self.run_check(text)
                 self.assertEqual((status, lines[1:]), (
-                    1, ["    again: checks/one", "0 passed, 1 failed"]))
+                    1, ["    again: checks/long/one", "0 passed, 1 failed"]))
                 self.assertRegex(lines[0], f"^FAIL one +{why}")
 
     def test_other_base(self):
         self.assertEqual(self.run_check("false", "2.0")[1][1],
-                         "    again: BASE=1.0 checks/one")
+                         "    again: BASE=1.0 checks/long/one")
 
 
 class KvmStats(unittest.TestCase):

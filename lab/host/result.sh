@@ -9,8 +9,9 @@
 # in again, for the check to change.
 
 check=${0##*/}
-again=checks/$check
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+again=$(cd "$(dirname "$0")" && pwd)/$check
+again=${again#"$top"/}
 base=$("$top"/scripts/base name)
 # shellcheck disable=SC2034 # for the check
 tree=$top/build/$base/linux
