@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app.h"
@@ -34,14 +33,6 @@ struct playing {
 	struct played *played;
 	unsigned int count, cursor;
 };
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
 
 static int play_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 {
@@ -124,8 +115,8 @@ static void put_vm(struct kvmstats *k, struct playing *host, const struct kvmsta
 						 kvmstats_table(k, KVMSTATS_VCPU) };
 	const bool fresh = from->fresh || !from->elapsed || !host->time;
 	const double share = fresh ? 0 : (double)passed / from->elapsed;
-	const uint64_t key = (uint64_t)from->pid << 32 | from->nth << 16;
-	struct core_vm *vm = core_vm(k, key, from->pid);
+	const uint64_t key = (uint64_t)from->who.pid << 32 | from->nth << 16;
+	struct core_vm *vm = core_vm(k, key, from->who.pid);
 	struct played *p;
 	unsigned int i;
 
@@ -160,7 +151,7 @@ static int play_sample(struct kvmstats *k, void *state)
 {
 	struct playing *host = state;
 	const struct kvmstats_vm *vm;
-	uint64_t time = now();
+	uint64_t time = core_clock(CLOCK_MONOTONIC);
 
 	recording_seek(host->rec, host->at);
 	host->cursor = 0;
