@@ -201,7 +201,8 @@ def poll_longer():
 
     By default they begin with 10 us and double it with each halt, until one halt takes
     longer than the limit: then they begin anew. Where the machine's clock goes on while
-    others have its CPUs, there is always one, and they would get nowhere near 50 ms.
+    others have its CPUs, there is always one, and they would get nowhere near 50 ms. A
+    second is more than such a sleep takes then.
     """
     for name in "halt_poll_ns", "halt_poll_ns_grow_start":
-        Path("/sys/module/kvm/parameters", name).write_text("100000000")
+        Path("/sys/module/kvm/parameters", name).write_text("1000000000")
