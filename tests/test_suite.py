@@ -42,6 +42,20 @@ class Selftests(unittest.TestCase):
                 *everywhere, ["kvm_stats_stress", "-n", "30000"]])
 
 
+class Skips(unittest.TestCase):
+    """A test may skip only what its machine does not have."""
+
+    def test_huge_page(self):
+        output = "ok 1 a page of 2 MB\nok 2 # SKIP the host has no page of 1 GB\n1..2\n"
+        for name, passes in ("x86_64", False), ("x86_64-kasan", True):
+            record = records.Record(name)
+            with mock.patch.object(suite, "selftests", return_value=[
+                    ["kvm_stats_mmu"], ["kvm_stats_torn"]]):
+                mmu, torn = suite.tests(record)[:2]
+            self.assertEqual(mmu.judge(output, 0)[0], passes)
+            self.assertFalse(torn.judge(output, 0)[0])
+
+
 class Order(unittest.TestCase):
     """Which kernel is built first."""
 

@@ -28,6 +28,9 @@ NEEDS = {"kvm_stats_faults": ["CONFIG_FAULT_INJECTION_USERCOPY"],
          # None has it: it needs another machine, see hostile.py.
          "pv_perf_hostile": []}
 
+# What a test needs on the kernel's command line to be run as a whole: it skips the rest.
+PARTLY_WITHOUT = {"kvm_stats_mmu": "hugepages="}
+
 # They look at what all others have left, so they run last, in this order.
 AT_THE_END = ("unload", "kmemleak")
 
@@ -64,14 +67,16 @@ def tests(record):
         except ValueError as error:
             return False, str(error)
 
-    def beside(output, status):
-        # What cannot be said then is skipped, and says so.
-        return judge.tap(output, status, "beside others")
+    def partly(output, status):
+        # What cannot be said there is skipped, and says so.
+        return judge.tap(output, status, "elsewhere")
 
-    found = [Test(argv[0], argv, tap) for argv in selftests(record)]
+    found = [Test(argv[0], argv,
+                  tap if PARTLY_WITHOUT.get(argv[0], "") in record.cmdline else partly)
+             for argv in selftests(record)]
     if record.name in BESIDE_VMS:
         found += [Test(f"{name}-beside-vms",
-                       ["beside-vms", f"/lab/bin/{name}", *arguments], beside)
+                       ["beside-vms", f"/lab/bin/{name}", *arguments], partly)
                   for name, *arguments in selftests(record)
                   if name.startswith("kvm_") and name != programs.OF_KERNEL]
     found += [Test("debugfs", ["with-vm", "debugfs-list"], debugfs),
