@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A VMM for the tests: vmm [-k] [-b] VMS VCPUS, for x86. Each vCPU writes to ten
- * ports, halts, and is woken a hundred times a second; with -b it is busy
+ * A VMM for the tests: vmm [-k] [-b] VMS VCPUS, for x86. Each vCPU writes to a port
+ * ten times, halts, and is woken a hundred times a second; with -b it is busy
  * instead. -k keeps a statistics file for each VM and vCPU open, as QEMU does
  * from 8.1 on for vCPUs. Prints "ready" and ends when its standard input does;
  * each line there takes a VM away, the last one first.
@@ -35,6 +35,8 @@ static const unsigned char busy_guest[] = { 0xeb, 0xfe };	/* jmp to itself */
 #define IRET		0xcf
 #define CODE		0x1000
 #define HANDLER		0x1100
+#define STACK		0x2000		/* of the first vCPU; an NMI takes 6 bytes of it */
+#define STACK_SIZE	8
 #define NMI_VECTOR	2
 #define MSI_NMI		(4 << 8)	/* delivery mode, Intel SDM volume 3 */
 #define MSI_ADDRESS	0xfee00000	/* + the APIC's id << 12 */
@@ -123,7 +125,9 @@ static void give_memory(struct vm *vm)
 static void start_vcpu(struct vm *vm, int i)
 {
 	struct kvm_mp_state state = { .mp_state = KVM_MP_STATE_RUNNABLE };
-	struct kvm_regs regs = { .rip = CODE, .rsp = 0x8000, .rflags = 2 };
+	/* Of its own: they share the memory, and return from NMIs at the same time. */
+	struct kvm_regs regs = { .rip = CODE, .rsp = STACK + (i + 1) * STACK_SIZE, .rflags = 2 };
+	struct kvm_lapic_state apic;
 	struct kvm_sregs sregs;
 	struct run *arg = malloc(sizeof(*arg));
 	char name[16];
@@ -135,6 +139,12 @@ static void start_vcpu(struct vm *vm, int i)
 	sregs.cs.base = 0;
 	check(ioctl(vm->vcpu[i], KVM_SET_SREGS, &sregs), "sregs");
 	check(ioctl(vm->vcpu[i], KVM_SET_REGS, &regs), "regs");
+	/*
+	 * As it is: KVM finds those that an MSI may be for when the APIC of one is reset or
+	 * set. The last one was not among them yet when it was reset, and got none.
+	 */
+	check(ioctl(vm->vcpu[i], KVM_GET_LAPIC, &apic), "APIC");
+	check(ioctl(vm->vcpu[i], KVM_SET_LAPIC, &apic), "APIC");
 	check(ioctl(vm->vcpu[i], KVM_SET_MP_STATE, &state), "mp_state");
 	if (pthread_create(&vm->thread[i], NULL, run, arg))
 		errx(1, "pthread_create");

@@ -2,6 +2,7 @@
 """VMs that run, the program as it is, and a real Prometheus that scrapes it: what is in
 Prometheus is what the VMs did."""
 
+import csv
 import fcntl
 import itertools
 import os
@@ -17,7 +18,7 @@ KVM_CREATE_VM = 0xae01
 WEB, DB, BUSY = (f"{name}-{os.getpid()}" for name in ("web", "db", "busy"))
 VCPUS = {WEB: 4, DB: 2, BUSY: 1}
 UUID = "6b1f0c3e-5a55-4d2c-9d2e-00000000000{}"
-# What the guest of tests/vmm does each time that it is woken
+# To how many ports the guest of tests/vmm writes each time that it is woken
 OUTS = 10
 SECONDS = 5	# of scrapes that are looked at
 ALL = 600	# at least as long as a test takes
@@ -140,6 +141,17 @@ class Real(Case):
                 woken = halts[vm] - 2 * VCPUS[vm]
                 self.assertGreaterEqual(exits[vm], (OUTS + 1) * woken, vm)
             self.assertEqual(halts[BUSY], 0)
+        ports = grew("kvm_vm_io_exits_total")
+        # kvm_pvm counts none of them
+        if any(ports.values()):
+            with self.subTest("each halt comes after ten ports"):
+                for vm in VCPUS:
+                    # each vCPU may be anywhere between two halts, in either scrape
+                    self.assertLessEqual(abs(ports[vm] - OUTS * halts[vm]),
+                                         OUTS * VCPUS[vm], vm)
+        with self.subTest("each vCPU is woken"):
+            self.assertEqual({vm: self.woken(vm) for vm in VCPUS},
+                             {vm: 0 if vm == BUSY else VCPUS[vm] for vm in VCPUS})
         modes = grew("kvm_vm_vcpu_seconds_total")
         with self.subTest("times add up"):
             # of the same samples, so all VMs have the same time
@@ -171,6 +183,14 @@ class Real(Case):
         with self.subTest("quantiles"):
             self.quantiles(ask, grew, window)
         print(f"Prometheus {version()}, {self.says()}", flush=True)
+
+    @staticmethod
+    def woken(vm):
+        """How many of its vCPUs have halted more than once."""
+        done = subprocess.run([BUILD / "kvm-stats", "show", vm, "halt_exits", "-v", "-o", "csv"],
+                              text=True, capture_output=True, check=False)
+        return sum(row["scope"][4:].isdigit() and int(row["value"]) > 1
+                   for row in csv.DictReader(done.stdout.splitlines()))
 
     def says(self):
         """The source, and how many series there are."""
