@@ -139,8 +139,11 @@ static void add_values(size_t words, struct core_vm *vm, struct core_vcpu *vcpu)
 	uint64_t grew;
 	size_t i;
 
-	for (i = 0; i < words; i++) {
+	for (i = 0; i < words; i++)
 		vm->sum[i] += vcpu->now[i];
+	if (vcpu->now == vcpu->before)
+		return;
+	for (i = 0; i < words; i++) {
 		grew = grown(vcpu->now[i], vcpu->before[i]);
 		/* Most have not, and the memory of totals is not touched then. */
 		if (!grew)

@@ -330,7 +330,7 @@ static int bpf_sample(struct kvmstats *k, void *state)
 		vcpu = core_vcpu(k, vm, record->vcpu_id, record->tid);
 		if (!vcpu)
 			return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
-		memcpy(core_vcpu_values(vcpu), bpf_values(record), record->size);
+		core_vcpu_set(vcpu, bpf_values(record), record->size);
 		report_thread(vcpu, records, n, record);
 	}
 	return 0;

@@ -30,9 +30,6 @@ uint64_t core_now(const struct kvmstats *k)
 static void free_vcpu(struct core_vcpu *vcpu)
 {
 	thread_close(vcpu);
-	free(vcpu->now);
-	free(vcpu->before);
-	free(vcpu->total);
 	free(vcpu);
 }
 
@@ -243,7 +240,6 @@ static struct core_vcpu *find_gone(struct core_vm *vm, uint32_t id)
 		if (vcpu->pub.id != id)
 			continue;
 		vm->vcpu[i] = vm->vcpu[vm->pub.vcpus];
-		swap_values(&vcpu->now, &vcpu->before);
 		return vcpu;
 	}
 	return NULL;
@@ -252,6 +248,7 @@ static struct core_vcpu *find_gone(struct core_vm *vm, uint32_t id)
 static struct core_vcpu *new_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id)
 {
 	const struct kvmstats_table *table = k->table[KVMSTATS_VCPU];
+	const size_t words = table->data_size / sizeof(uint64_t);
 	struct core_vcpu *vcpu;
 
 	if (!make_sums(vm, table))
@@ -260,18 +257,14 @@ static struct core_vcpu *new_vcpu(struct kvmstats *k, struct core_vm *vm, uint32
 	if (!vcpu) {
 		if (!make_room(vm))
 			return NULL;
-		vcpu = calloc(1, sizeof(*vcpu));
+		vcpu = calloc(1, sizeof(*vcpu) + 3 * words * sizeof(uint64_t));
 		if (!vcpu)
 			return NULL;
 		vcpu->schedstat = -1;
 		vcpu->stat = -1;
-		vcpu->now = make_values(table);
-		vcpu->before = make_values(table);
-		vcpu->total = make_values(table);
-		if (!vcpu->now || !vcpu->before || !vcpu->total) {
-			free_vcpu(vcpu);
-			return NULL;
-		}
+		vcpu->now = vcpu->room;
+		vcpu->other = vcpu->room + words;
+		vcpu->total = vcpu->room + 2 * words;
 		vcpu->pub.id = id;
 		/* the place of the first that is not there */
 		vm->vcpu[vm->vcpus++] = vm->vcpu[vm->pub.vcpus];
@@ -280,6 +273,15 @@ static struct core_vcpu *new_vcpu(struct kvmstats *k, struct core_vm *vm, uint32
 	vcpu->pub.fresh = true;
 	vcpu->pub.total = vcpu->total;
 	return vcpu;
+}
+
+/* It was not used for a second, so the memory of the next one is far away: fetch it. */
+static void fetch_vcpu(const struct core_vcpu *vcpu)
+{
+	const char *at = (const char *)vcpu;
+
+	for (; at < (const char *)(vcpu + 1); at += 64)
+		__builtin_prefetch(at, 1);
 }
 
 struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
@@ -295,6 +297,8 @@ struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
 		if (vm->vcpu[at]->pub.id == id) {
 			vcpu = vm->vcpu[at];
 			vm->cursor = at + 1;
+			if (vm->cursor < vm->pub.vcpus)
+				fetch_vcpu(vm->vcpu[vm->cursor]);
 			break;
 		}
 	}
@@ -306,8 +310,8 @@ struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
 			return NULL;
 	} else {
 		vcpu->pub.fresh = false;
-		swap_values(&vcpu->now, &vcpu->before);
 	}
+	vcpu->before = vcpu->now;
 	vcpu->pub.tid = tid;
 	vcpu->pub.values = vcpu->now;
 	vcpu->pub.before = vcpu->before;
@@ -329,7 +333,17 @@ void *core_vm_values(struct core_vm *vm)
 
 void *core_vcpu_values(struct core_vcpu *vcpu)
 {
+	if (vcpu->now == vcpu->before) {
+		swap_values(&vcpu->now, &vcpu->other);
+		vcpu->pub.values = vcpu->now;
+	}
 	return vcpu->now;
+}
+
+void core_vcpu_set(struct core_vcpu *vcpu, const void *values, size_t size)
+{
+	if (memcmp(vcpu->now, values, size))
+		memcpy(core_vcpu_values(vcpu), values, size);
 }
 
 void core_vm_number(struct kvmstats *k, struct core_vm *vm, uint64_t number)

@@ -40,13 +40,15 @@ struct account {
 struct core_vcpu {
 	struct kvmstats_vcpu pub;
 	bool seen;
-	uint64_t *now, *before, *total;
+	/* now and before are in the same place if nothing has changed, then other is free */
+	uint64_t *now, *before, *other, *total;
 	struct thread_times thread;	/* of this sample */
 	bool thread_given;
 	pid_t thread_tid;		/* whose account.thread is */
 	pid_t files_tid;		/* whose these files are */
 	struct account account;
 	int schedstat, stat;		/* -1: not open */
+	uint64_t room[];		/* for the values */
 };
 
 struct core_vm {

@@ -171,7 +171,7 @@ static const char *report_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t 
 
 	if (!vcpu)
 		return strerror(ENOMEM);
-	memcpy(core_vcpu_values(vcpu), values, kvmstats_table(k, KVMSTATS_VCPU)->data_size);
+	core_vcpu_set(vcpu, values, kvmstats_table(k, KVMSTATS_VCPU)->data_size);
 	return NULL;
 }
 

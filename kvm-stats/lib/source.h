@@ -73,6 +73,9 @@ struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
 void *core_vm_values(struct core_vm *vm);
 void *core_vcpu_values(struct core_vcpu *vcpu);
 
+/* The same for who has the values already; cheaper if they have not changed */
+void core_vcpu_set(struct core_vcpu *vcpu, const void *values, size_t size);
+
 /* The kernel's number of it, if the source knows it */
 void core_vm_number(struct kvmstats *k, struct core_vm *vm, uint64_t number);
 

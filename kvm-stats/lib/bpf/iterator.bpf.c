@@ -110,8 +110,11 @@ struct inode {
 	struct super_block *i_sb;
 };
 
+struct file_operations;
+
 struct file {
 	struct path f_path;
+	const struct file_operations *f_op;
 	struct inode *f_inode;
 	void *private_data;
 };
@@ -220,28 +223,59 @@ static __always_inline __u64 since(__u64 now, __u64 then)
 	return now > then ? now - then : 0;
 }
 
+/* Two numbers of a structure, in one go if they are near to each other */
+struct pair {
+	__u64 first, second;
+};
+
+#define NEAR	128
+
+static __always_inline struct pair read_pair(const void *from, __u32 first, __u32 second)
+{
+	char both[NEAR + sizeof(__u64)];
+	struct pair pair = { 0 };
+	__u64 far = second - first;
+
+	/* one number, not a sum that begins with the stack */
+	asm volatile("" : "+r"(far));
+	if (far <= NEAR) {
+		if (!bpf_probe_read_kernel(both, far + sizeof(__u64), from + first)) {
+			pair.first = *(__u64 *)both;
+			pair.second = *(__u64 *)(both + far);
+		}
+	} else {
+		bpf_probe_read_kernel(&pair.first, sizeof(__u64), from + first);
+		bpf_probe_read_kernel(&pair.second, sizeof(__u64), from + second);
+	}
+	return pair;
+}
+
+#define READ_PAIR(from, a, b)						\
+	read_pair(from, bpf_core_field_offset((from)->a), bpf_core_field_offset((from)->b))
+
+static __always_inline bool same(struct pair a, struct pair b)
+{
+	return a.first == b.first && a.second == b.second;
+}
+
 /* What of the thread is booked. False: it has changed meanwhile. */
 static __always_inline bool read_booked(const struct task_struct *task,
 					const struct rq *rq, struct bpf_thread *thread)
 {
-	__u64 run, ready = 0, queued = 0, exec_start, clock, clock_task;
+	struct pair run, clocks, queue = { 0 };
 	bool on_cpu = false;
 
-	run = BPF_CORE_READ(task, se.sum_exec_runtime);
-	exec_start = BPF_CORE_READ(task, se.exec_start);
-	if (bpf_core_field_exists(task->sched_info)) {
-		ready = BPF_CORE_READ(task, sched_info.run_delay);
-		queued = BPF_CORE_READ(task, sched_info.last_queued);
-	}
+	run = READ_PAIR(task, se.exec_start, se.sum_exec_runtime);
+	if (bpf_core_field_exists(task->sched_info))
+		queue = READ_PAIR(task, sched_info.run_delay, sched_info.last_queued);
 	if (bpf_core_field_exists(task->on_cpu))
 		on_cpu = BPF_CORE_READ(task, on_cpu);
-	clock = BPF_CORE_READ(rq, clock);
-	clock_task = BPF_CORE_READ(rq, clock_task);
+	clocks = READ_PAIR(rq, clock, clock_task);
 	thread->sleeps = BPF_CORE_READ(task, nvcsw);
 	thread->time = bpf_ktime_get_ns();
-	thread->run = run;
-	thread->ready = ready;
-	thread->queued = queued;
+	thread->run = run.second;
+	thread->ready = queue.first;
+	thread->queued = queue.second;
 	thread->flags = BPF_THREAD | (on_cpu ? BPF_ON_CPU : 0) |
 			(bpf_core_field_exists(task->sched_info) ? BPF_READY : 0);
 	if (rq) {
@@ -249,18 +283,15 @@ static __always_inline bool read_booked(const struct task_struct *task,
 
 		thread->rq = (__u64)rq;
 		thread->flags |= BPF_CLOCKS;
-		thread->queued_for = queued ? since(now, queued) : 0;
+		thread->queued_for = queue.second ? since(now, queue.second) : 0;
 		/* clock_task is less by what is lost, which is none of the thread's */
-		thread->away_for = since(now, clock) + since(clock_task, exec_start);
-		thread->lost = clock - clock_task;
+		thread->away_for = since(now, clocks.first) + since(clocks.second, run.first);
+		thread->lost = clocks.first - clocks.second;
 	}
-	return BPF_CORE_READ(task, se.sum_exec_runtime) == run &&
-	       BPF_CORE_READ(task, se.exec_start) == exec_start &&
+	return same(READ_PAIR(task, se.exec_start, se.sum_exec_runtime), run) &&
 	       (!bpf_core_field_exists(task->sched_info) ||
-		(BPF_CORE_READ(task, sched_info.run_delay) == ready &&
-		 BPF_CORE_READ(task, sched_info.last_queued) == queued)) &&
-	       BPF_CORE_READ(rq, clock) == clock &&
-	       BPF_CORE_READ(rq, clock_task) == clock_task;
+		same(READ_PAIR(task, sched_info.run_delay, sched_info.last_queued), queue)) &&
+	       same(READ_PAIR(rq, clock, clock_task), clocks);
 }
 
 /* The same at one instant. No loop: before Linux 6.2 not every one that ends is taken. */
@@ -340,6 +371,38 @@ static __always_inline void read_thread(const struct pid *pid, struct bpf_thread
 	read_quota(first, thread);
 }
 
+/* What files are, by their operations: known as long as it is the same task's. */
+static struct {
+	const void *task;
+	const void *vm, *vcpu, *other;
+	bool looked_at;		/* what the record says of its process is right */
+} kind;
+
+/* What all files of a process have in common */
+static __always_inline void look_at_task(const struct task_struct *task,
+					 struct bpf_record *record)
+{
+	if (kind.looked_at)
+		return;
+	kind.looked_at = true;
+	record->started = task->group_leader->start_boottime;
+	record->pid = number(task->signal->pids[PIDTYPE_TGID]);
+	bpf_probe_read_kernel(record->comm, sizeof(record->comm), task->group_leader->comm);
+}
+
+static __always_inline void look_at_name(const struct file *file)
+{
+	char name[16] = "";
+
+	bpf_probe_read_kernel_str(name, sizeof(name), file->f_path.dentry->d_name.name);
+	if (is(name, "kvm-vm", sizeof("kvm-vm")))
+		kind.vm = file->f_op;
+	else if (is(name, "kvm-vcpu:", sizeof("kvm-vcpu:") - 1))
+		kind.vcpu = file->f_op;
+	else
+		kind.other = file->f_op;
+}
+
 SEC("iter/task_file")
 int kvm_files(struct bpf_iter__task_file *ctx)
 {
@@ -347,26 +410,37 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 	struct file *file = ctx->file;
 	struct bpf_record *record = &out.record;
 	const void *object, *stat, *pid;
-	char name[16] = "";
 	__u32 size;
 
 	if (!ctx->meta->seq_num) {
 		look_at_reader();
 		look_at_clock(true);
 		quota.group = NULL;
+		kind.task = NULL;
 	}
-	if (!task || !file || file->f_inode->i_sb->s_magic != ANON_INODE_FS_MAGIC)
+	if (!task || !file)
 		return 0;
-	bpf_probe_read_kernel_str(name, sizeof(name), file->f_path.dentry->d_name.name);
+	if (kind.task != task) {
+		kind.task = task;
+		kind.vm = kind.vcpu = kind.other = NULL;
+		kind.looked_at = false;
+	}
+	if (file->f_op == kind.other)
+		return 0;
+	if (file->f_op != kind.vm && file->f_op != kind.vcpu) {
+		if (file->f_inode->i_sb->s_magic != ANON_INODE_FS_MAGIC)
+			return 0;
+		look_at_name(file);
+	}
 	object = file->private_data;
 	record->vcpu_id = -1;
 	record->tid = 0;
-	if (is(name, "kvm-vm", sizeof("kvm-vm"))) {
+	if (file->f_op == kind.vm) {
 		record->vm = (__u64)object;
 		look_at_clock(false);
 		stat = object + layout.vm_stat;
 		size = layout.vm_stat_size;
-	} else if (is(name, "kvm-vcpu:", sizeof("kvm-vcpu:") - 1)) {
+	} else if (file->f_op == kind.vcpu) {
 		record->vm = (__u64)read_pointer(object + layout.vcpu_kvm);
 		pid = read_pointer(object + layout.vcpu_pid);
 		record->tid = number(pid);
@@ -378,11 +452,9 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 	} else {
 		return 0;
 	}
+	look_at_task(task, record);
 	record->object = (__u64)object;
-	record->started = task->group_leader->start_boottime;
-	record->pid = number(task->signal->pids[PIDTYPE_TGID]);
 	record->fd = ctx->fd;
-	bpf_probe_read_kernel(record->comm, sizeof(record->comm), task->group_leader->comm);
 	record->owner = task->mm &&
 		task->mm == read_pointer((void *)record->vm + layout.vm_mm);
 	record->size = size;
