@@ -33,6 +33,7 @@ struct account {
 	uint64_t run, ready;
 	uint64_t wait_max;		/* so long can a wait last that is not booked */
 	uint64_t guessed;		/* was told as run, and may be booked as ready */
+	uint64_t assumed;		/* so long its state was assumed, since it was known */
 	uint64_t throttled, poll, ended;	/* booked, and not told yet */
 	uint64_t halt;			/* told of a halt that has not ended */
 };
@@ -46,6 +47,7 @@ struct core_vcpu {
 	bool thread_given;
 	pid_t thread_tid;		/* whose account.thread is */
 	pid_t files_tid;		/* whose these files are */
+	unsigned int rested;		/* samples in which it has not run */
 	struct account account;
 	int schedstat, stat;		/* -1: not open */
 	uint64_t room[];		/* for the values */

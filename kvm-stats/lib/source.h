@@ -112,6 +112,7 @@ struct thread_times {
 	/* run and ready have in them what lasts at this instant */
 	bool up_to_date;
 	enum thread_state state;
+	bool assumed;		/* the state is that of the sample before, unless it was woken */
 	uint64_t asleep;	/* up_to_date and it sleeps: for so long */
 };
 

@@ -12,6 +12,11 @@
 #define AT_ONCE		50000ULL
 #define TRIES		3
 
+/* Of threads that do not run the state is read in one of so many samples, and if it was
+ * not known for so long, nanoseconds. */
+#define LOOK_EACH	4
+#define ASSUMED_MAX	4000000000ULL
+
 void thread_close(struct core_vcpu *vcpu)
 {
 	if (vcpu->schedstat >= 0)
@@ -69,6 +74,24 @@ static bool wants_state(const struct kvmstats *k, const struct core_vcpu *vcpu,
 	return busy < elapsed - elapsed / 1024;
 }
 
+/*
+ * Who slept at the sample before and was not given a CPU since sleeps, or waits for one
+ * since it was woken, which is rare: it is looked at by turns, as it costs more than all
+ * the rest of one that does not run.
+ */
+static bool assume_state(struct core_vcpu *vcpu, const struct thread_times *t)
+{
+	const struct thread_times *before = &vcpu->account.thread;
+
+	if (vcpu->pub.fresh || before->state != THREAD_SLEEPS || !t->turns ||
+	    t->turns != before->turns || t->run != before->run || t->ready != before->ready) {
+		vcpu->rested = 0;
+		return false;
+	}
+	return (++vcpu->rested + vcpu->pub.id) % LOOK_EACH &&
+	       vcpu->account.assumed + t->time - before->time <= ASSUMED_MAX;
+}
+
 void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu *vcpu)
 {
 	struct thread_times *t = &vcpu->thread;
@@ -93,7 +116,11 @@ void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu 
 		t->run = strtoull(text, &end, 10);
 		t->ready = strtoull(end, &end, 10);
 		t->turns = strtoull(end, NULL, 10);
-		t->state = wants_state(k, vcpu, t) ? read_state(vcpu->stat) : THREAD_UNKNOWN;
+		t->state = THREAD_UNKNOWN;
+		if (wants_state(k, vcpu, t)) {
+			t->assumed = (!i || t->assumed) && assume_state(vcpu, t);
+			t->state = t->assumed ? THREAD_SLEEPS : read_state(vcpu->stat);
+		}
 		done = core_now(k);
 		if (done - t->time < AT_ONCE)
 			break;

@@ -87,6 +87,18 @@ static void correct_guess(struct account *a, uint64_t booked, struct kvmstats_ti
 }
 
 /*
+ * A thread whose state is assumed may have been woken, and wait: that is booked later. It
+ * is told then, for as long as the state was not known, so that no wait is lost.
+ */
+static void note_assumed(struct account *a, const struct thread_times *t, uint64_t elapsed)
+{
+	if (t->assumed)
+		a->assumed += elapsed;
+	else if (t->state != THREAD_RUNNABLE && a->ready >= t->ready)
+		a->assumed = 0;
+}
+
+/*
  * The kernel adds a halt to its time when it ends; while one lasts, "blocking" is 1,
  * and the time in which the thread neither ran nor waited belongs to it.
  */
@@ -223,8 +235,10 @@ static void spend(const struct role *role, struct core_vcpu *vcpu, uint64_t left
 	if (ready) {
 		limit_wait(a, t, spent->elapsed);
 		spent->mode[KVMSTATS_READY] =
-			take_booked(&left, t->ready, &a->ready, LATE_MAX + a->guessed);
+			take_booked(&left, t->ready, &a->ready,
+				    LATE_MAX + a->guessed + a->assumed);
 		correct_guess(a, t->ready, spent);
+		note_assumed(a, t, spent->elapsed);
 	}
 	if (role[ROLE_HALT].count)
 		spend_halt(role, vcpu, &left, spent);
@@ -254,7 +268,7 @@ static void begin(struct account *a, const struct thread_times *t)
 {
 	a->run = t->run;
 	a->ready = t->ready;
-	a->wait_max = a->guessed = 0;
+	a->wait_max = a->guessed = a->assumed = 0;
 	a->throttled = 0;
 	a->thread = *t;
 }

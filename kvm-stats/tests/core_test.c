@@ -244,6 +244,22 @@ static void test_booked(struct kvmstats *k)
 	tap_result(spends(k, 100, 0, 0, 0, 100), "which is booked at the next tick");
 }
 
+/* Who slept, and was not looked at again */
+static void test_assumed(struct kvmstats *k)
+{
+	thread.assumed = true;
+	tap_result(spends(k, 1000, 0, 0, 0, 1000) && spends(k, 1000, 0, 0, 0, 1000),
+		   "who slept is taken to sleep on");
+	thread.assumed = false;
+	thread.run += 50 * MS;
+	thread.ready += 1900 * MS;
+	tap_result(spends(k, 1000, 50, 950, 0, 0), "a wait that was not seen is told");
+	tap_result(spends(k, 1000, 0, 950, 0, 50), "in full");
+	thread.ready += 1900 * MS;
+	tap_result(spends(k, 1000, 0, 1000, 0, 0) && spends(k, 1000, 0, 20, 0, 980),
+		   "but not what is of another time");
+}
+
 /* With it, as BPF has it */
 static void test_up_to_date(struct kvmstats *k)
 {
@@ -608,6 +624,7 @@ int main(void)
 	test_second(k, kvmstats_first(k));
 	test_no_time(k, kvmstats_first(k));
 	test_booked(k);
+	test_assumed(k);
 	test_up_to_date(k);
 	test_unknown(k);
 	test_totals(k);
