@@ -413,8 +413,6 @@ static struct entry *add_entry(struct model *m, const struct kvmstats_vm *vm)
 	e->base = calloc(m->width + 1, sizeof(*e->base));
 	e->vm = vm;
 	e->who = vm->who;
-	e->pid = vm->who.pid;
-	e->number = vm->who.number;
 	e->start = vm->who.started / 1000000;
 	leave_label(m, vm->who.label);
 	snprintf(e->label, sizeof(e->label), "%s", vm->who.label);

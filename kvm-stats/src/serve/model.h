@@ -67,8 +67,6 @@ struct entry {
 	char *labels;			/* {vm="...", escaped, without an end */
 	size_t labels_len;
 	struct kvmstats_who who;
-	pid_t pid;
-	uint64_t number;
 	uint64_t start;			/* milliseconds since 1970, 0: not known */
 	unsigned int vcpus;
 	unsigned int modes;		/* 1 << MODE_... that are known */

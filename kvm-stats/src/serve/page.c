@@ -188,7 +188,7 @@ void page_json(struct buf *b, struct model *m, uint64_t now)
 		json_text(b, "name", e->who.name);
 		json_text(b, "uuid", e->who.uuid);
 		json_text(b, "vmm", e->who.vmm);
-		json_number(b, "pid", e->pid, 0);
+		json_number(b, "pid", e->who.pid, 0);
 		json_text(b, "machine", e->who.machine);
 		json_text(b, "pod", e->who.pod);
 		json_text(b, "container", e->who.container);
@@ -296,7 +296,7 @@ static void put_row(struct buf *b, const struct row *row, unsigned int modes)
 
 	buf_str(b, e->ended ? "<tr class=gone><th scope=row title=\"" : "<tr><th scope=row title=\"");
 	buf_html(b, e->who.vmm);
-	snprintf(text, sizeof(text), " %d ", e->pid);
+	snprintf(text, sizeof(text), " %d ", e->who.pid);
 	buf_str(b, text);
 	buf_html(b, e->who.uuid);
 	buf_str(b, "\">");

@@ -11,7 +11,7 @@
  * has to come, and its answer to be read, within a few seconds, and when there are too
  * many connections those go that have been idle, or reading nothing of their answer, for
  * longest, of the address that has most of them: there is always room for the next one,
- * and who begins thousands of them is in his own way first.
+ * and a client that begins thousands of them is in its own way first.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -732,7 +732,7 @@ static struct connection *next_of(struct connection *c, unsigned int address)
 
 /*
  * The first, of the address with most connections, unless it reads: a scraper that has
- * the address of a flood gets his answer, as long as he reads some of it while the next
+ * the address of a flood gets its answer, as long as it reads some of it while the next
  * CROWDED connections come.
  */
 static struct connection *find_in_the_way(struct server *s)

@@ -90,14 +90,14 @@ static void put_info(struct writer *w, const struct metric *metric)
 		put_label(w, "domain", e->who.domain);
 		put_label(w, "uuid", e->who.uuid);
 		put_label(w, "vmm", e->who.vmm);
-		snprintf(number, sizeof(number), "%d", e->pid);
+		snprintf(number, sizeof(number), "%d", e->who.pid);
 		put_label(w, "pid", number);
 		put_label(w, "machine", e->who.machine);
 		put_label(w, "pod", e->who.pod);
 		put_label(w, "container", e->who.container);
 		put_label(w, "cgroup", e->who.cgroup);
-		snprintf(number, sizeof(number), "%llu", (unsigned long long)e->number);
-		put_label(w, "number", e->number ? number : "");
+		snprintf(number, sizeof(number), "%llu", (unsigned long long)e->who.number);
+		put_label(w, "number", e->who.number ? number : "");
 		buf_str(w->b, "} 1\n");
 	}
 }
