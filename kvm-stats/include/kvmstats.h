@@ -154,7 +154,8 @@ const char *kvmstats_mode_name(enum kvmstats_mode mode);
 /*
  * How time was spent, in nanoseconds. Exactly: elapsed is the sum of all modes. A
  * mode that is not known (the kernel does not count it, no thread of the vCPU can
- * be found) is 0, and its time is in KVMSTATS_UNKNOWN.
+ * be found) is 0, and its time is in KVMSTATS_UNKNOWN. With the last values of a VM that has
+ * ended elapsed is what is known of its vCPUs: not the time in which they were not there.
  */
 struct kvmstats_times {
 	uint64_t elapsed;

@@ -1,74 +1,27 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* What a VM did between two samples: sums, growth, and how it spent its time. */
-#include <fnmatch.h>
 #include <string.h>
 
 #include "core.h"
+#include "statistic.h"
 
-/*
- * Names of each role, in words, of which the first line that has any is taken;
- * those after '!' are left out.
- */
-static const char *const role_names[ROLES][4] = {
-	[ROLE_EXITS] = {
-		"exits",
-		"sum_exits",				/* powerpc */
-		/* s390: exit_userspace and exit_instr_and_program count
-		 * exits a second time */
-		"exit_* !exit_userspace !exit_instr_and_program",
-		/* mips: the same with these */
-		"*_exits !signal_exits !flush_dcache_exits",
-	},
-	[ROLE_IO] = {
-		"io_exits mmio_exits",
-		"mmio_exit_user mmio_exit_kernel",	/* arm64 */
-		"instruction_io_other diagnose_500",	/* s390 */
-	},
-	[ROLE_INTERRUPTS] = {
-		"irq_injections nmi_injections",
-		"queue_intr",				/* powerpc */
-		"deliver_* !deliver_program",		/* s390 */
-	},
-	[ROLE_TLB_FLUSHES] = { "tlb_flush remote_tlb_flush" },
-	[ROLE_HALT] = { "halt_wait_ns" },
-	[ROLE_POLL] = { "halt_poll_success_ns halt_poll_fail_ns" },
-	[ROLE_BLOCKING] = { "blocking" },
+/* Statistics of each role, as for statistic_words() */
+static const char *const role_statistics[ROLES] = {
+#define EVENT(member, statistics, ...)	[EVENT_##member] = statistics,
+	EVENTS(EVENT)
+#undef EVENT
+	[ROLE_HALT] = "halt_wait_ns",
+	[ROLE_POLL] = "halt_poll_success_ns halt_poll_fail_ns",
+	[ROLE_BLOCKING] = "blocking",
 };
-
-static bool has_role(const char *name, const char *words)
-{
-	char copy[128], *word, *next = copy;
-	bool has = false;
-
-	strcpy(copy, words);
-	while ((word = strsep(&next, " "))) {
-		if (*word == '!')
-			has = has && fnmatch(word + 1, name, 0);
-		else
-			has = has || !fnmatch(word, name, 0);
-	}
-	return has;
-}
 
 void activity_roles(const struct kvmstats_table *table, struct role *role)
 {
-	unsigned int i, j, line;
+	unsigned int i;
 
-	memset(role, 0, ROLES * sizeof(*role));
-	for (i = 0; i < ROLES; i++) {
-		for (line = 0; line < 4 && !role[i].count; line++) {
-			if (!role_names[i][line])
-				break;
-			for (j = 0; j < table->count; j++) {
-				const struct kvmstats_desc *desc = &table->desc[j];
-
-				if (desc->size == 1 && role[i].count < ROLE_PARTS &&
-				    has_role(desc->name, role_names[i][line]))
-					role[i].word[role[i].count++] =
-						desc->offset / sizeof(uint64_t);
-			}
-		}
-	}
+	for (i = 0; i < ROLES; i++)
+		role[i].count = statistic_words(table, role_statistics[i], role[i].word,
+						ROLE_PARTS);
 }
 
 uint64_t role_sum(const struct role *role, const uint64_t *values)
@@ -91,37 +44,32 @@ uint64_t role_growth(const struct role *role, const uint64_t *now, const uint64_
 	return sum;
 }
 
-static void vcpu_update(struct kvmstats *k, struct core_vcpu *vcpu)
+static void vcpu_update(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu *vcpu)
 {
 	const struct role *role = k->role[KVMSTATS_VCPU];
 	struct kvmstats_activity *last = &vcpu->pub.last;
 
 	memset(last, 0, sizeof(*last));
-	times_update(k, vcpu);
+	times_update(k, vcpu, vm->pub.ended);
 	if (vcpu->pub.fresh)
 		return;
-	last->has_exits = role[ROLE_EXITS].count;
-	last->exits = role_growth(&role[ROLE_EXITS], vcpu->now, vcpu->before);
-	last->has_io = role[ROLE_IO].count;
-	last->io = role_growth(&role[ROLE_IO], vcpu->now, vcpu->before);
-	last->has_interrupts = role[ROLE_INTERRUPTS].count;
-	last->interrupts = role_growth(&role[ROLE_INTERRUPTS], vcpu->now, vcpu->before);
-	last->has_tlb_flushes = role[ROLE_TLB_FLUSHES].count;
-	last->tlb_flushes = role_growth(&role[ROLE_TLB_FLUSHES], vcpu->now, vcpu->before);
+#define EVENT(member, ...)							\
+	last->has_##member = role[EVENT_##member].count;			\
+	last->member = unchanged(vcpu) ? 0 :					\
+		       role_growth(&role[EVENT_##member], vcpu->now, vcpu->before);
+	EVENTS(EVENT)
+#undef EVENT
 }
 
 void kvmstats_add_activity(struct kvmstats_activity *sum,
 			   const struct kvmstats_activity *a)
 {
 	times_add(&sum->times, &a->times);
-	sum->has_exits |= a->has_exits;
-	sum->has_io |= a->has_io;
-	sum->has_interrupts |= a->has_interrupts;
-	sum->has_tlb_flushes |= a->has_tlb_flushes;
-	sum->exits += a->exits;
-	sum->io += a->io;
-	sum->interrupts += a->interrupts;
-	sum->tlb_flushes += a->tlb_flushes;
+#define EVENT(member, ...)							\
+	sum->has_##member |= a->has_##member;					\
+	sum->member += a->member;
+	EVENTS(EVENT)
+#undef EVENT
 }
 
 /* Statistics whose totals are kept */
@@ -131,18 +79,22 @@ static bool counts(const struct kvmstats_desc *desc)
 }
 
 /*
- * All words in one go, as if all of them counted; then what does not. Of a vCPU that was
- * not there before it is since its beginning, or since it was last there.
+ * All words in one go, as if all of them counted; then what does not. Sums are those of
+ * the sample before but for what has changed: most memory of a vCPU that is idle is not
+ * touched. Of one that was not there before it is since its beginning, or since it was
+ * last there.
  */
 static void add_values(size_t words, struct core_vm *vm, struct core_vcpu *vcpu)
 {
 	uint64_t grew;
 	size_t i;
 
-	for (i = 0; i < words; i++)
+	for (i = 0; vcpu->pub.fresh && i < words; i++)
 		vm->sum[i] += vcpu->now[i];
-	if (vcpu->now == vcpu->before)
+	if (unchanged(vcpu))
 		return;
+	for (i = 0; !vcpu->pub.fresh && i < words; i++)
+		vm->sum[i] += vcpu->now[i] - vcpu->before[i];
 	for (i = 0; i < words; i++) {
 		grew = grown(vcpu->now[i], vcpu->before[i]);
 		/* Most have not, and the memory of totals is not touched then. */
@@ -152,6 +104,15 @@ static void add_values(size_t words, struct core_vm *vm, struct core_vcpu *vcpu)
 		vm->vcpu_total[i] += grew;
 		vm->growth[i] += vcpu->pub.fresh ? 0 : grew;
 	}
+}
+
+void activity_drop(const struct kvmstats *k, struct core_vm *vm, const struct core_vcpu *vcpu)
+{
+	const size_t words = k->table[KVMSTATS_VCPU]->data_size / sizeof(uint64_t);
+	size_t i;
+
+	for (i = 0; i < words; i++)
+		vm->sum[i] -= vcpu->now[i];
 }
 
 static void find_peaks(const struct kvmstats_desc *desc, struct core_vm *vm)
@@ -183,8 +144,10 @@ static void set_uncounted(const struct kvmstats_table *table, struct core_vm *vm
 		if (desc->type == KVMSTATS_PEAK)
 			find_peaks(desc, vm);
 		memcpy(vm->vcpu_total + word, vm->sum + word, size);
-		for (j = 0; j < vm->pub.vcpus; j++)
-			memcpy(vm->vcpu[j]->total + word, vm->vcpu[j]->now + word, size);
+		for (j = 0; j < vm->pub.vcpus; j++) {
+			if (!unchanged(vm->vcpu[j]))
+				memcpy(vm->vcpu[j]->total + word, vm->vcpu[j]->now + word, size);
+		}
 	}
 }
 
@@ -194,12 +157,11 @@ static void vcpus_update(struct kvmstats *k, struct core_vm *vm)
 	const size_t words = table->data_size / sizeof(uint64_t);
 	unsigned int i;
 
-	memset(vm->sum, 0, table->data_size);
 	memset(vm->growth, 0, table->data_size);
 	for (i = 0; i < vm->pub.vcpus; i++) {
 		struct core_vcpu *vcpu = vm->vcpu[i];
 
-		vcpu_update(k, vcpu);
+		vcpu_update(k, vm, vcpu);
 		kvmstats_add_activity(&vm->pub.sum, &vcpu->pub.last);
 		add_values(words, vm, vcpu);
 	}
@@ -213,7 +175,7 @@ static void vcpus_update(struct kvmstats *k, struct core_vm *vm)
 static void vm_update(struct kvmstats *k, struct core_vm *vm)
 {
 	const struct kvmstats_table *table = k->table[KVMSTATS_VM];
-	const struct role *flushes = &k->role[KVMSTATS_VM][ROLE_TLB_FLUSHES];
+	const struct role *role = k->role[KVMSTATS_VM];
 	struct kvmstats_activity *sum = &vm->pub.sum;
 	unsigned int i, n;
 
@@ -228,10 +190,13 @@ static void vm_update(struct kvmstats *k, struct core_vm *vm)
 				vm->total[n] = vm->now[n];
 		}
 	}
-	if (vm->had_values && flushes->count && !vm->pub.fresh) {
-		sum->has_tlb_flushes = true;
-		sum->tlb_flushes += role_growth(flushes, vm->now, vm->before);
-	}
+	if (!vm->had_values || vm->pub.fresh)
+		return;
+#define EVENT(member, ...)							\
+	sum->has_##member |= role[EVENT_##member].count;			\
+	sum->member += role_growth(&role[EVENT_##member], vm->now, vm->before);
+	EVENTS(EVENT)
+#undef EVENT
 }
 
 void activity_update(struct kvmstats *k, struct core_vm *vm)

@@ -14,6 +14,7 @@
 #include "bpf_check.h"
 #include "bpf_iterator.h"
 #include "bpf_layout.h"
+#include "bpf_quota.h"
 #include "facts.h"
 #include "file.h"
 #include "own_vm.h"
@@ -25,8 +26,8 @@
 
 struct bpf_state {
 	struct bpf_iterator *iterator;
-	int events;		/* -1: KVM does not tell us when VMs come and go */
-	bool told;		/* it did at the last sample */
+	struct bpf_quota quota;
+	struct uevents events;
 	uint64_t looked;	/* when all processes were, with this result */
 	int found;
 	uint64_t cost_all, cost_known;	/* CPU time of the last time; 0: not known */
@@ -160,17 +161,13 @@ static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 		say(p->help, "use a kernel with CONFIG_DEBUG_INFO_BTF, with KVM loaded");
 		goto no_types;
 	}
-	s->events = uevent_open();
+	uevents_open(&s->events);
 	error = own_vm_open(&own, OWN_VCPU_ID, p->why, sizeof(p->why));
 	if (error) {
 		explain_own_vm(error, p);
 		goto no_vm;
 	}
-	/* not in network namespaces of other users */
-	if (s->events >= 0 && !uevent_of_kvm(s->events)) {
-		close(s->events);
-		s->events = -1;
-	}
+	uevents_check(&s->events);
 	own_vm_run(&own);
 	error = bpf_iterator_open_checked(&s->iterator, &types, &own, p->why, sizeof(p->why));
 	if (error) {
@@ -190,8 +187,8 @@ static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 no_iterator:
 	own_vm_close(&own);
 no_vm:
-	if (error && s->events >= 0)
-		close(s->events);
+	if (error)
+		uevents_close(&s->events);
 	bpf_types_free(&types);
 no_types:
 	if (error)
@@ -199,32 +196,7 @@ no_types:
 	return error;
 }
 
-/*
- * Throttled time is booked for all CPUs that a group uses together. As many as its
- * vCPUs are on; which of these wait for it as long as the others.
- */
-static unsigned int count_cpus(const struct bpf_record **records, int n,
-			       const struct bpf_record *of)
-{
-	unsigned int count = 0;
-	int i, j;
-
-	for (i = 0; i < n; i++) {
-		if (records[i]->thread.group != of->thread.group ||
-		    records[i]->vm != of->vm || records[i]->vcpu_id < 0)
-			continue;
-		for (j = 0; j < i; j++) {
-			if (records[j]->vm == of->vm && records[j]->vcpu_id >= 0 &&
-			    records[j]->thread.group == of->thread.group &&
-			    records[j]->thread.rq == records[i]->thread.rq)
-				break;
-		}
-		count += i == j;
-	}
-	return count;
-}
-
-static void report_thread(struct core_vcpu *vcpu, const struct bpf_record **records, int n,
+static void report_thread(struct core_vcpu *vcpu, const struct bpf_quota *quota,
 			  const struct bpf_record *record)
 {
 	const struct bpf_thread *thread = &record->thread;
@@ -236,7 +208,7 @@ static void report_thread(struct core_vcpu *vcpu, const struct bpf_record **reco
 		.run = thread->run,
 		.ready = thread->ready,
 		.throttled = thread->throttled,
-		.throttled_cpus = 1,
+		.throttled_cpus = bpf_quota_cpus(quota, record),
 		.cpu = thread->rq,
 		.lost = thread->lost,
 		.has_sleeps = true,
@@ -258,8 +230,6 @@ static void report_thread(struct core_vcpu *vcpu, const struct bpf_record **reco
 	} else {
 		t.asleep = thread->away_for;
 	}
-	if (thread->group)
-		t.throttled_cpus = count_cpus(records, n, record);
 	core_vcpu_times(vcpu, &t);
 }
 
@@ -275,19 +245,17 @@ static int read_all(struct bpf_state *s, const struct bpf_record ***records)
 
 /*
  * To go through the files of all processes costs more than all the rest where they have
- * many. KVM tells when VMs come and go: of a new one before its process has its file, so
- * that it may be there at the next sample only. A file that is missing may be in another
- * process now.
+ * many. KVM tells when VMs come and go. A file that is missing may be in another process
+ * now.
  */
 static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 {
-	bool told = uevent_of_kvm(s->events), told_before = s->told;
+	bool news = uevents_news(&s->events);
 	uint64_t start = core_clock(CLOCK_THREAD_CPUTIME_ID);
 	uint64_t now = core_clock(CLOCK_MONOTONIC);
 	int n;
 
-	s->told = told;
-	if (told || told_before || !s->looked || now - s->looked >= LOOK_AGAIN) {
+	if (news || !s->looked || now - s->looked >= LOOK_AGAIN) {
 		s->looked = now;
 		s->cost_known = 0;
 		return read_all(s, records);
@@ -302,13 +270,16 @@ static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 static int bpf_sample(struct kvmstats *k, void *state)
 {
 	const struct bpf_record **records;
+	struct bpf_state *s = state;
 	struct core_vm *vm = NULL;
 	__u64 of = 0;
 	int i, n;
 
-	n = read_records(state, &records);
+	n = read_records(s, &records);
 	if (n < 0)
 		return core_problem(k, n, "BPF iterator: %s", strerror(-n));
+	if (bpf_quota_count(&s->quota, records, n))
+		return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
 	for (i = 0; i < n; i++) {
 		const struct bpf_record *record = records[i];
 		struct core_vcpu *vcpu;
@@ -331,7 +302,7 @@ static int bpf_sample(struct kvmstats *k, void *state)
 		if (!vcpu)
 			return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
 		core_vcpu_set(vcpu, bpf_values(record), record->size);
-		report_thread(vcpu, records, n, record);
+		report_thread(vcpu, &s->quota, record);
 	}
 	return 0;
 }
@@ -341,8 +312,8 @@ static void bpf_close(struct kvmstats *k, void *state)
 	struct bpf_state *s = state;
 
 	bpf_iterator_close(s->iterator);
-	if (s->events >= 0)
-		close(s->events);
+	bpf_quota_free(&s->quota);
+	uevents_close(&s->events);
 	free(s);
 }
 

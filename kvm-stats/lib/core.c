@@ -163,10 +163,11 @@ static struct core_vm *new_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 struct core_vm *core_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 {
 	struct core_vm *vm = find_vm(k, key);
-	uint64_t now = core_now(k);
+	uint64_t now;
 
 	if (vm && vm->seen)
 		return vm;
+	now = core_now(k);
 	if (vm)
 		vm->pub.fresh = false;
 	else
@@ -471,7 +472,7 @@ void core_raise_files(void)
 }
 
 /* Those that were not reported are put behind the others; they may come again. */
-static void drop_vcpus(struct core_vm *vm)
+static void drop_vcpus(struct kvmstats *k, struct core_vm *vm)
 {
 	unsigned int i, n = 0;
 
@@ -479,6 +480,7 @@ static void drop_vcpus(struct core_vm *vm)
 		struct core_vcpu *vcpu = vm->vcpu[i];
 
 		if (!vcpu->seen) {
+			activity_drop(k, vm, vcpu);
 			thread_close(vcpu);
 			vcpu->files_tid = 0;
 			continue;
@@ -581,7 +583,7 @@ static void update_vm(struct kvmstats *k, struct core_vm *vm)
 	if (vm->hidden && !vm->pub.ended)
 		core_unread(k, KVMSTATS_HIDDEN, "process %d: /proc hides whose VM it is",
 			    vm->pub.who.pid);
-	drop_vcpus(vm);
+	drop_vcpus(k, vm);
 	for (i = 0; i < vm->pub.vcpus; i++) {
 		if (!vm->vcpu[i]->thread_given)
 			thread_read(k, vm, vm->vcpu[i]);

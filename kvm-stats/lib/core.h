@@ -3,6 +3,7 @@
 #ifndef KVMSTATS_CORE_H
 #define KVMSTATS_CORE_H
 
+#include "events.h"
 #include "source.h"
 
 /*
@@ -16,11 +17,8 @@ struct role {
 };
 
 enum role_name {
-	ROLE_EXITS,
-	ROLE_IO,
-	ROLE_INTERRUPTS,
-	ROLE_TLB_FLUSHES,
-	ROLE_HALT,
+	/* after the events: EVENT_exits and so on */
+	ROLE_HALT = EVENT_COUNT,
 	ROLE_POLL,
 	ROLE_BLOCKING,
 	ROLES,
@@ -96,14 +94,20 @@ struct kvmstats {
 	struct unread reason[KVMSTATS_REASONS];
 };
 
-/* The time of this sample: CLOCK_MONOTONIC, or what the source says */
-uint64_t core_now(const struct kvmstats *k);
-
 /* Find the roles of a table's statistics. */
 void activity_roles(const struct kvmstats_table *table, struct role *role);
 
 /* Fill in sum, growth, totals and activity of a VM that was just read. */
 void activity_update(struct kvmstats *k, struct core_vm *vm);
+
+/* Before that: this vCPU has gone. */
+void activity_drop(const struct kvmstats *k, struct core_vm *vm, const struct core_vcpu *vcpu);
+
+/* It has the values of the sample before: mostly those of one that is idle. */
+static inline bool unchanged(const struct core_vcpu *vcpu)
+{
+	return vcpu->now == vcpu->before;
+}
 
 /* A counter that was set to 0 through debugfs has not grown. */
 static inline uint64_t grown(uint64_t now, uint64_t before)
@@ -121,9 +125,9 @@ void thread_close(struct core_vcpu *vcpu);
 
 /*
  * How the vCPU spent the time since the sample before: pub.last.times, which is added
- * to pub.times.
+ * to pub.times. ended: its VM has, meanwhile.
  */
-void times_update(struct kvmstats *k, struct core_vcpu *vcpu);
+void times_update(struct kvmstats *k, struct core_vcpu *vcpu, bool ended);
 
 void times_add(struct kvmstats_times *sum, const struct kvmstats_times *times);
 

@@ -139,13 +139,27 @@ bool facts_no_getfd(void)
 	return !extension(ABI_CAP_STATS);
 }
 
-int facts_borrow(struct kvmstats_probe *p)
+/* As the kernel says, also where there is no /dev/kvm to be opened, as in containers */
+static bool no_kvm(const struct kvmstats *k)
+{
+	char path[48], line[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/misc", core_proc(k));
+	return !access(path, R_OK) && !find_line(path, " kvm\n", line, sizeof(line));
+}
+
+int facts_borrow(const struct kvmstats *k, struct kvmstats_probe *p)
 {
 	const bool ptrace = facts_capable(CAP_SYS_PTRACE);
 	int getfd = extension(ABI_CAP_STATS);
 	struct rlimit files = { 0 };
 	char yama[8] = "0";
 
+	if (no_kvm(k)) {
+		add(p->why, "there is no KVM");
+		add(p->help, "load kvm_amd, kvm_intel or what this machine has");
+		return -ENODEV;
+	}
 	if (!getfd && !extension(ABI_CAP_GET_STATS_FD)) {
 		add(p->why, "this kernel has no statistics files");
 		add(p->help, "use the source bpf, or Linux 5.14 or later");

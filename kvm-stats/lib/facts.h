@@ -35,8 +35,8 @@ bool facts_no_getfd(void);
 /*
  * Add what keeps files of other processes from being borrowed: capabilities,
  * Yama, the kernel's statistics files, RLIMIT_NOFILE. Returns 0, or a negative
- * errno if nothing at all can be.
+ * errno if nothing at all can be, or there is no KVM.
  */
-int facts_borrow(struct kvmstats_probe *p);
+int facts_borrow(const struct kvmstats *k, struct kvmstats_probe *p);
 
 #endif /* KVMSTATS_FACTS_H */

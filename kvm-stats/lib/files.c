@@ -20,15 +20,19 @@
 
 #include "abi.h"
 #include "facts.h"
+#include "own_vm.h"
 #include "proc.h"
 #include "reader.h"
+#include "uevent.h"
 
 /* Seconds after which a process is looked at again that seems the same, those for
- * which a new process is looked at every time, and those after which the files of
- * a VMM are compared with ours. */
+ * which a new process is looked at every time, those after which the files of a VMM
+ * are compared with ours, and those after which all processes are gone through,
+ * whatever KVM tells. */
 #define LOOK_AGAIN	60
 #define IS_YOUNG	60
 #define COMPARE_AGAIN	10
+#define WALK_AGAIN	10
 
 /* A VM's or vCPU's file that was opened or borrowed through one of theirs. */
 struct taken {
@@ -51,10 +55,11 @@ struct process {
 	bool denied;		/* it has a VM maybe, we cannot know */
 	bool is_vmm;
 	bool unreadable;	/* it has VMs, the kernel shows nothing of them */
-	long fds;		/* as proc_count_fds() says; -1: look in any case */
+	long fds;		/* that it has, 0: not known; -1: look in any case */
 	time_t first_look, last_look, last_compare;
 	unsigned int vms;	/* VM fds */
-	int pidfd;
+	int kvm_fds;		/* of all kinds */
+	int pidfd, folder;	/* of a VMM; -1 */
 	struct gone gone;
 	struct taken *taken;	/* in the order of descriptors, of each kind and look */
 	unsigned int thread_looks;
@@ -67,6 +72,9 @@ struct files_state {
 	struct process *first;
 	struct process *cursor;		/* the last one seen by this walk */
 	struct process *spare;		/* of processes that have ended */
+	struct uevents events;
+	bool lost;			/* a VMM has less files, or has ended */
+	time_t walked;			/* when all processes were gone through; 0: never */
 	bool no_getfd;			/* this kernel opens them for the VMM alone */
 	int kvm;			/* /dev/kvm, while files hold VMs; -1 */
 	struct kvm_fd *list;		/* of one process */
@@ -76,12 +84,27 @@ struct files_state {
 	int error;
 };
 
+/* KVM tells when VMs come and go, but not in network namespaces of other users. */
+static void listen(struct uevents *events)
+{
+	struct own_vm own;
+	char why[64];
+
+	uevents_open(events);
+	if (own_vm_open(&own, OWN_VCPU_ID, why, sizeof(why))) {
+		uevents_close(events);
+		return;
+	}
+	uevents_check(events);
+	own_vm_close(&own);
+}
+
 static int files_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 {
 	struct files_state *s;
 	int fd, ret;
 
-	ret = facts_borrow(p);
+	ret = facts_borrow(k, p);
 	if (ret)
 		return ret;
 	s = calloc(1, sizeof(*s));
@@ -105,6 +128,7 @@ static int files_open(struct kvmstats *k, void **state, struct kvmstats_probe *p
 		return fd;
 	}
 	close(fd);
+	listen(&s->events);
 	core_raise_files();
 	*state = s;
 	return 0;
@@ -127,6 +151,8 @@ static void drop_process(struct files_state *s, struct process *p)
 	}
 	if (p->pidfd >= 0)
 		close(p->pidfd);
+	if (p->folder >= 0)
+		close(p->folder);
 	p->next = s->spare;
 	s->spare = p;
 }
@@ -158,17 +184,18 @@ static void files_close(struct kvmstats *k, void *state)
 	}
 	if (s->kvm >= 0)
 		close(s->kvm);
+	uevents_close(&s->events);
 	reader_close(&s->reader);
 	free(s->list);
 	free(s->tid);
 	free(s);
 }
 
-static int list_fds(struct kvmstats *k, struct files_state *s, pid_t pid)
+static int list_fds(struct kvmstats *k, struct files_state *s, pid_t pid, long *all)
 {
 	int n;
 
-	while ((n = proc_kvm_fds(core_proc(k), pid, s->list, s->room)) > s->room) {
+	while ((n = proc_kvm_fds(core_proc(k), pid, s->list, s->room, all)) > s->room) {
 		struct kvm_fd *list = realloc(s->list, 2 * n * sizeof(*list));
 		pid_t *tid = realloc(s->tid, 2 * n * sizeof(*tid));
 
@@ -442,9 +469,10 @@ static bool lacks_threads(const struct process *p)
 
 static void look_at(struct kvmstats *k, struct files_state *s, struct process *p)
 {
-	int i, n = list_fds(k, s, p->pid);
 	bool has_vcpu = false;
 	struct taken *t;
+	long all;
+	int i, n = list_fds(k, s, p->pid, &all);
 
 	p->last_look = s->now;
 	p->last_compare = s->now;
@@ -460,6 +488,11 @@ static void look_at(struct kvmstats *k, struct files_state *s, struct process *p
 		}
 		return;
 	}
+	/* What was being opened when they were counted may be a VM by now. */
+	if (p->fds > 0)
+		p->fds = all;
+	s->lost |= p->is_vmm && n < p->kvm_fds;
+	p->kvm_fds = n;
 	p->vms = 0;
 	for (i = 0; i < n; i++) {
 		p->vms += s->list[i].kind == KVM_FD_VM;
@@ -474,10 +507,12 @@ static void look_at(struct kvmstats *k, struct files_state *s, struct process *p
 	}
 	/* Who has no VM but files of others' is an agent like us. */
 	p->is_vmm = p->vms || has_vcpu;
-	if (!p->is_vmm || p->pid == s->self) {
+	if (!p->is_vmm) {
 		p->is_vmm = p->taken;
 		return;
 	}
+	if (p->folder < 0)
+		p->folder = proc_fd_folder(core_proc(k), p->pid);
 	if (p->pidfd < 0) {
 		p->pidfd = proc_pidfd(p->pid);
 		if (p->pidfd < 0) {
@@ -503,13 +538,10 @@ static void look_at(struct kvmstats *k, struct files_state *s, struct process *p
  * the rest. Later kernels say how many files a process has; the others are
  * looked at while they are young, and every minute.
  */
-static bool should_look(struct kvmstats *k, struct files_state *s, struct process *p)
+static bool should_look(struct files_state *s, struct process *p, long fds)
 {
-	long fds = proc_count_fds(core_proc(k), p->pid);
 	bool look = fds != p->fds || !p->last_look;
 
-	if (fds < 0)
-		return false;
 	p->fds = fds;
 	if (!fds && (p->is_vmm || s->now - p->first_look < IS_YOUNG))
 		look = true;
@@ -526,12 +558,24 @@ static bool should_look(struct kvmstats *k, struct files_state *s, struct proces
 	return look;
 }
 
+/* false: it has ended, or is hidden */
+static bool look_if_due(struct kvmstats *k, struct files_state *s, struct process *p)
+{
+	long fds = proc_count_fds(core_proc(k), p->pid, p->folder);
+
+	if (fds >= 0 && should_look(s, p, fds))
+		look_at(k, s, p);
+	return fds >= 0;
+}
+
 static int on_process(void *arg, int dirfd, int pid)
 {
 	struct files_state *s = arg;
 	struct kvmstats *k = s->k;
 	struct process **at, *p;
 
+	if (pid == s->self)
+		return 0;
 	/* /proc is in ascending order, and so is our list */
 	at = s->cursor ? &s->cursor->next : &s->first;
 	while (*at && (*at)->pid < pid)
@@ -543,6 +587,7 @@ static int on_process(void *arg, int dirfd, int pid)
 			return -ENOMEM;
 		p->pid = pid;
 		p->pidfd = -1;
+		p->folder = -1;
 		p->fds = -1;
 		p->first_look = s->now;
 		p->next = *at;
@@ -550,9 +595,56 @@ static int on_process(void *arg, int dirfd, int pid)
 	}
 	p->seen = true;
 	s->cursor = p;
-	if (!p->gone.hup && should_look(k, s, p))
-		look_at(k, s, p);
+	if (!p->gone.hup)
+		look_if_due(k, s, p);
 	return 0;
+}
+
+static int walk(struct kvmstats *k, struct files_state *s)
+{
+	int ret, proc = openat(core_proc(k), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct process *p;
+
+	if (proc < 0)
+		return -errno;
+	for (p = s->first; p; p = p->next)
+		p->seen = false;
+	s->cursor = NULL;
+	ret = proc_numbers(proc, on_process, s);
+	close(proc);
+	s->walked = s->now;
+	return ret;
+}
+
+static void look_at_known(struct kvmstats *k, struct files_state *s)
+{
+	struct process *p;
+
+	for (p = s->first; p; p = p->next) {
+		if (p->is_vmm || p->fds < 0)
+			s->lost |= p->gone.hup || !look_if_due(k, s, p);
+	}
+}
+
+/*
+ * To go through all processes costs as much as to read the statistics of a hundred
+ * vCPUs. KVM tells when VMs come and go, not when one changes hands: its file is missing
+ * where it was. Processes that share one, or the memory of who made it, are found later.
+ */
+static int find_vms(struct kvmstats *k, struct files_state *s)
+{
+	bool news = uevents_news(&s->events) || !s->walked ||
+		    s->now - s->walked >= WALK_AGAIN;
+	int ret = 0;
+
+	s->lost = false;
+	if (!news)
+		look_at_known(k, s);
+	if (news || s->lost)
+		ret = walk(k, s);
+	if (s->lost)
+		uevents_expect(&s->events);
+	return ret;
 }
 
 static void read_process(struct kvmstats *k, struct files_state *s, struct process *p)
@@ -622,18 +714,11 @@ static int files_sample(struct kvmstats *k, void *state)
 	struct files_state *s = state;
 	struct process **at, *p;
 	unsigned int denied = 0;
-	int ret, proc;
+	int ret;
 
 	s->now = core_clock(CLOCK_MONOTONIC) / 1000000000 + 1;	/* never 0 */
 	reader_poll(&s->reader);
-	for (p = s->first; p; p = p->next)
-		p->seen = false;
-	s->cursor = NULL;
-	proc = openat(core_proc(k), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (proc < 0)
-		return core_problem(k, -errno, "/proc: %s", strerror(errno));
-	ret = proc_numbers(proc, on_process, s);
-	close(proc);
+	ret = find_vms(k, s);
 	if (ret)
 		return core_problem(k, ret, "/proc: %s", strerror(-ret));
 

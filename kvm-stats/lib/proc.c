@@ -102,6 +102,7 @@ static int open_of(int proc, pid_t pid, const char *what, int flags)
 struct fd_list {
 	struct kvm_fd *list;
 	int max, count;
+	long all;
 };
 
 static int add_fd(void *arg, int dirfd, int n)
@@ -111,6 +112,7 @@ static int add_fd(void *arg, int dirfd, int n)
 	char name[16];
 	int ret;
 
+	fds->all++;
 	snprintf(name, sizeof(name), "%d", n);
 	ret = read_kvm_link(dirfd, name, &fd);
 	if (ret <= 0)
@@ -121,9 +123,9 @@ static int add_fd(void *arg, int dirfd, int n)
 	return 0;
 }
 
-int proc_kvm_fds(int proc, pid_t pid, struct kvm_fd *list, int max)
+int proc_kvm_fds(int proc, pid_t pid, struct kvm_fd *list, int max, long *all)
 {
-	struct fd_list fds = { list, max, 0 };
+	struct fd_list fds = { list, max, 0, 0 };
 	int dirfd, ret;
 
 	dirfd = open_of(proc, pid, "fd", O_RDONLY | O_DIRECTORY);
@@ -131,14 +133,24 @@ int proc_kvm_fds(int proc, pid_t pid, struct kvm_fd *list, int max)
 		return dirfd;
 	ret = proc_numbers(dirfd, add_fd, &fds);
 	close(dirfd);
+	*all = fds.all;
 	return ret < 0 ? ret : fds.count;
 }
 
-long proc_count_fds(int proc, pid_t pid)
+int proc_fd_folder(int proc, pid_t pid)
+{
+	int fd = open_of(proc, pid, "fd", O_PATH | O_DIRECTORY);
+
+	return fd < 0 ? -1 : fd;
+}
+
+long proc_count_fds(int proc, pid_t pid, int folder)
 {
 	struct stat st;
 	char path[32];
 
+	if (folder >= 0)
+		return fstat(folder, &st) ? -1 : st.st_size;
 	snprintf(path, sizeof(path), "%d/fd", pid);
 	return fstatat(proc, path, &st, 0) ? -1 : st.st_size;
 }

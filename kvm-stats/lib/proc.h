@@ -37,13 +37,18 @@ int proc_numbers(int dirfd, int (*number)(void *arg, int dirfd, int n), void *ar
 
 /*
  * The KVM descriptors of a process, at most max of them: how many there are
- * (more than max: ask again with more room), or a negative errno.
+ * (more than max: ask again with more room), or a negative errno. *all: how many
+ * descriptors of any kind it has.
  */
-int proc_kvm_fds(int proc, pid_t pid, struct kvm_fd *list, int max);
+int proc_kvm_fds(int proc, pid_t pid, struct kvm_fd *list, int max, long *all);
 
-/* Number of open files of a process, if the kernel tells it (6.2), 0 if not,
- * or -1: the process has gone. */
-long proc_count_fds(int proc, pid_t pid);
+/* The folder of a process' descriptors for proc_count_fds(), or -1 */
+int proc_fd_folder(int proc, pid_t pid);
+
+/* Number of open files of a process, if the kernel tells it (6.2), 0 if not, or -1:
+ * the process has gone. By its folder, which is faster, unless that is -1. What is
+ * being opened counts, too. */
+long proc_count_fds(int proc, pid_t pid, int folder);
 
 int proc_pidfd(pid_t pid);
 

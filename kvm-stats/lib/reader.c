@@ -164,15 +164,14 @@ struct core_vm *reader_vm(struct kvmstats *k, struct reader *r,
 	return vm;
 }
 
-static const char *report_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
-			       pid_t tid, const uint64_t *values)
+static struct core_vcpu *report_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
+				     pid_t tid, const uint64_t *values)
 {
 	struct core_vcpu *vcpu = core_vcpu(k, vm, id, tid);
 
-	if (!vcpu)
-		return strerror(ENOMEM);
-	core_vcpu_set(vcpu, values, kvmstats_table(k, KVMSTATS_VCPU)->data_size);
-	return NULL;
+	if (vcpu)
+		core_vcpu_set(vcpu, values, kvmstats_table(k, KVMSTATS_VCPU)->data_size);
+	return vcpu;
 }
 
 static bool vcpu_unread(struct kvmstats *k, const struct core_vm *vm, const char *wrong)
@@ -189,8 +188,8 @@ bool reader_vcpu(struct kvmstats *k, struct reader *r, const struct stats_file *
 	const char *wrong = file_read_values(file->fd, &file->layout, r->values,
 					     r->kind[FILE_VCPU].size);
 
-	if (!wrong)
-		wrong = report_vcpu(k, vm, id, tid, r->values);
+	if (!wrong && !report_vcpu(k, vm, id, tid, r->values))
+		wrong = strerror(ENOMEM);
 	return vcpu_unread(k, vm, wrong);
 }
 
@@ -217,9 +216,13 @@ bool reader_vcpus(struct kvmstats *k, struct reader *r, const struct stats_file 
 		wrong = "the file ends in the middle of a row";
 	for (at = 0; !wrong && at < (size_t)n; at += row) {
 		const uint64_t *values = r->values + at / sizeof(uint64_t);
+		pid_t tid = values[r->tid_word];
+		struct core_vcpu *vcpu = report_vcpu(k, vm, values[r->id_word], tid, values);
 
-		wrong = report_vcpu(k, vm, values[r->id_word], values[r->tid_word],
-				    values);
+		if (!vcpu)
+			wrong = strerror(ENOMEM);
+		else if (!tid)	/* no thread has been in KVM_RUN with it */
+			core_vcpu_idle(vcpu, core_now(k));
 	}
 	return vcpu_unread(k, vm, wrong);
 }

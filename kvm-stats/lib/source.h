@@ -137,6 +137,9 @@ pid_t core_vm_pid(const struct core_vm *vm);
 /* Nanoseconds */
 uint64_t core_clock(clockid_t clock);
 
+/* The time of this sample: CLOCK_MONOTONIC, or what the source says */
+uint64_t core_now(const struct kvmstats *k);
+
 /* The clock of this sample; only for recordings. */
 void core_set_time(struct kvmstats *k, uint64_t nanoseconds);
 

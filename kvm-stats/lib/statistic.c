@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "statistic.h"
@@ -38,4 +40,41 @@ const struct statistic *statistic_find(enum kvmstats_scope scope, const char *na
 		other = &all[i];
 	}
 	return other;
+}
+
+/* One part of the patterns, which ends at '|' or at the end */
+static bool matches(const char *part, const char *name)
+{
+	bool has = false;
+	char word[64];
+	size_t n;
+
+	while (*part && *part != '|') {
+		n = strcspn(part, " |");
+		snprintf(word, sizeof(word), "%.*s", (int)n, part);
+		if (*word == '!')
+			has = has && fnmatch(word + 1, name, 0);
+		else
+			has = has || !fnmatch(word, name, 0);
+		part += n + (part[n] == ' ');
+	}
+	return has;
+}
+
+unsigned int statistic_words(const struct kvmstats_table *table, const char *patterns,
+			     uint16_t *words, unsigned int room)
+{
+	const char *part = patterns, *end;
+	unsigned int i, n = 0;
+
+	for (;;) {
+		for (i = 0; i < table->count && n < room; i++) {
+			if (table->desc[i].size == 1 && matches(part, table->desc[i].name))
+				words[n++] = table->desc[i].offset / sizeof(uint64_t);
+		}
+		end = strchr(part, '|');
+		if (n || !end)
+			return n;
+		part = end + 1;
+	}
 }

@@ -20,4 +20,12 @@ struct statistic {
 /* On this machine's architecture, or else on another one; NULL: it has no such line. */
 const struct statistic *statistic_find(enum kvmstats_scope scope, const char *name);
 
+/*
+ * The positions, in 64-bit words, of the statistics of one value whose names match, at
+ * most "room"; returns how many there are. Of the parts between '|' the first that matches
+ * any is taken; patterns of glob(7), those after '!' are left out.
+ */
+unsigned int statistic_words(const struct kvmstats_table *table, const char *patterns,
+			     uint16_t *words, unsigned int room);
+
 #endif /* KVMSTATS_STATISTIC_H */

@@ -12,8 +12,8 @@
 #define AT_ONCE		50000ULL
 #define TRIES		3
 
-/* Of threads that do not run the state is read in one of so many samples, and if it was
- * not known for so long, nanoseconds. */
+/* Threads that do not run are looked at in one of so many samples, and if they were not
+ * for so long, nanoseconds. */
 #define LOOK_EACH	4
 #define ASSUMED_MAX	4000000000ULL
 
@@ -79,26 +79,41 @@ static bool wants_state(const struct kvmstats *k, const struct core_vcpu *vcpu,
  * since it was woken, which is rare: it is looked at by turns, as it costs more than all
  * the rest of one that does not run.
  */
-static bool assume_state(struct core_vcpu *vcpu, const struct thread_times *t)
+static bool may_assume(struct core_vcpu *vcpu, uint64_t now)
 {
-	const struct thread_times *before = &vcpu->account.thread;
+	const struct account *a = &vcpu->account;
 
-	if (vcpu->pub.fresh || before->state != THREAD_SLEEPS || !t->turns ||
-	    t->turns != before->turns || t->run != before->run || t->ready != before->ready) {
+	if (vcpu->pub.fresh || !a->thread.turns || a->thread.state != THREAD_SLEEPS ||
+	    vcpu->thread_tid != vcpu->pub.tid) {
 		vcpu->rested = 0;
 		return false;
 	}
 	return (++vcpu->rested + vcpu->pub.id) % LOOK_EACH &&
-	       vcpu->account.assumed + t->time - before->time <= ASSUMED_MAX;
+	       a->assumed + now - a->thread.time <= ASSUMED_MAX;
+}
+
+static bool was_away(const struct thread_times *t, const struct thread_times *before)
+{
+	return t->turns == before->turns && t->run == before->run && t->ready == before->ready;
 }
 
 void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu *vcpu)
 {
+	const struct thread_times *before = &vcpu->account.thread;
 	struct thread_times *t = &vcpu->thread;
 	char text[64], *end;
+	bool assume;
 	uint64_t done;
 	int i;
 
+	assume = may_assume(vcpu, vm->pub.time);
+	/* Nothing was counted for its guest, which has no exits if it does not run. */
+	if (assume && unchanged(vcpu)) {
+		*t = *before;
+		t->time = core_now(k);
+		t->assumed = true;
+		return;
+	}
 	memset(t, 0, sizeof(*t));
 	t->time = vm->pub.time;
 	if (vcpu->files_tid != vcpu->pub.tid) {
@@ -118,7 +133,7 @@ void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu 
 		t->turns = strtoull(end, NULL, 10);
 		t->state = THREAD_UNKNOWN;
 		if (wants_state(k, vcpu, t)) {
-			t->assumed = (!i || t->assumed) && assume_state(vcpu, t);
+			t->assumed = assume && was_away(t, before);
 			t->state = t->assumed ? THREAD_SLEEPS : read_state(vcpu->stat);
 		}
 		done = core_now(k);

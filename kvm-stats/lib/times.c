@@ -87,14 +87,15 @@ static void correct_guess(struct account *a, uint64_t booked, struct kvmstats_ti
 }
 
 /*
- * A thread whose state is assumed may have been woken, and wait: that is booked later. It
- * is told then, for as long as the state was not known, so that no wait is lost.
+ * A thread that is assumed to sleep may have been woken, and wait: that is booked later. Or
+ * it was not looked at, and has run. It is told when it is seen, for as long as nobody
+ * looked, so that nothing is lost.
  */
 static void note_assumed(struct account *a, const struct thread_times *t, uint64_t elapsed)
 {
 	if (t->assumed)
 		a->assumed += elapsed;
-	else if (t->state != THREAD_RUNNABLE && a->ready >= t->ready)
+	else if (t->state != THREAD_RUNNABLE && a->ready >= t->ready && a->run >= t->run)
 		a->assumed = 0;
 }
 
@@ -209,7 +210,7 @@ static void spend_throttled(struct account *a, const struct thread_times *t,
 	a->throttled = at_most(a->throttled, PERIOD);
 }
 
-static void spend(const struct role *role, struct core_vcpu *vcpu, uint64_t left,
+static void spend(const struct role *role, struct core_vcpu *vcpu, bool ended, uint64_t left,
 		  struct kvmstats_times *spent)
 {
 	const struct thread_times *t = &vcpu->thread;
@@ -225,7 +226,8 @@ static void spend(const struct role *role, struct core_vcpu *vcpu, uint64_t left
 		spent->known |= 1 << KVMSTATS_OTHER;
 
 	if (thread) {
-		spent->mode[KVMSTATS_RUN] = take_booked(&left, t->run, &a->run, LATE_MAX);
+		spent->mode[KVMSTATS_RUN] = take_booked(&left, t->run, &a->run,
+							 LATE_MAX + a->assumed);
 		/* Polling is running, for the scheduler, and booked after it. */
 		spent->mode[KVMSTATS_POLL] = take(&spent->mode[KVMSTATS_RUN], a->poll);
 	} else {
@@ -247,8 +249,12 @@ static void spend(const struct role *role, struct core_vcpu *vcpu, uint64_t left
 		spend_lost(vcpu, &left, spent);
 		spend_throttled(a, t, spent);
 	}
-	spent->mode[spent->known & 1 << KVMSTATS_OTHER ? KVMSTATS_OTHER :
-		    KVMSTATS_UNKNOWN] = left;
+	/* Of one that has ended the rest is mostly time in which it was not there. */
+	if (ended)
+		spent->elapsed -= left;
+	else
+		spent->mode[spent->known & 1 << KVMSTATS_OTHER ? KVMSTATS_OTHER :
+			    KVMSTATS_UNKNOWN] = left;
 }
 
 void times_add(struct kvmstats_times *sum, const struct kvmstats_times *times)
@@ -273,7 +279,7 @@ static void begin(struct account *a, const struct thread_times *t)
 	a->thread = *t;
 }
 
-void times_update(struct kvmstats *k, struct core_vcpu *vcpu)
+void times_update(struct kvmstats *k, struct core_vcpu *vcpu, bool ended)
 {
 	const struct role *role = k->role[KVMSTATS_VCPU];
 	struct kvmstats_times *spent = &vcpu->pub.last.times;
@@ -288,8 +294,10 @@ void times_update(struct kvmstats *k, struct core_vcpu *vcpu)
 		vcpu->thread_tid = vcpu->pub.tid;
 		return;
 	}
-	a->poll += role_growth(&role[ROLE_POLL], vcpu->now, vcpu->before);
-	a->ended += role_growth(&role[ROLE_HALT], vcpu->now, vcpu->before);
+	if (!unchanged(vcpu)) {
+		a->poll += role_growth(&role[ROLE_POLL], vcpu->now, vcpu->before);
+		a->ended += role_growth(&role[ROLE_HALT], vcpu->now, vcpu->before);
+	}
 	/* The clock may have a timer's resolution: all is told with the next sample. */
 	if (t->time <= a->thread.time) {
 		spent->known = total->known;
@@ -299,7 +307,7 @@ void times_update(struct kvmstats *k, struct core_vcpu *vcpu)
 		a->thread.has_run = false;
 	vcpu->thread_tid = vcpu->pub.tid;
 	spent->elapsed = t->time - a->thread.time;
-	spend(role, vcpu, spent->elapsed, spent);
+	spend(role, vcpu, ended, spent->elapsed, spent);
 	times_add(total, spent);
 	total->known = spent->known;
 	if (a->thread.has_run)

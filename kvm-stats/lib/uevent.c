@@ -45,3 +45,35 @@ bool uevent_of_kvm(int fd)
 	}
 	return heard;
 }
+
+void uevents_open(struct uevents *events)
+{
+	events->fd = uevent_open();
+	events->expected = false;
+}
+
+void uevents_close(struct uevents *events)
+{
+	if (events->fd >= 0)
+		close(events->fd);
+	events->fd = -1;
+}
+
+void uevents_check(struct uevents *events)
+{
+	if (!uevent_of_kvm(events->fd))
+		uevents_close(events);
+}
+
+bool uevents_news(struct uevents *events)
+{
+	bool heard = uevent_of_kvm(events->fd), news = heard || events->expected;
+
+	events->expected = heard;
+	return news;
+}
+
+void uevents_expect(struct uevents *events)
+{
+	events->expected = true;
+}

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "columns.h"
+#include "events.h"
 
 static const char *get_name(const struct item *item, char buf[LABEL_SIZE])
 {
@@ -33,17 +34,15 @@ static bool get_vcpus(const struct item *item, uint64_t *value)
 }
 
 /* A number of struct kvmstats_activity, and what says that it is known */
-#define GET(name, has)								\
+#define EVENT(name, ...)							\
 static bool get_##name(const struct item *item, uint64_t *value)		\
 {										\
 	*value = item->activity->name;						\
-	return item->activity->has;						\
+	return item->activity->has_##name;					\
 }
 
-GET(exits, has_exits)
-GET(io, has_io)
-GET(interrupts, has_interrupts)
-GET(tlb_flushes, has_tlb_flushes)
+EVENTS(EVENT)
+#undef EVENT
 
 #define TEXT(title, letter, width, drop, host, name, what) \
 	{ title, letter, width, drop, host, COLUMN_TEXT, 0, NULL, get_##name, NULL, what }
@@ -52,9 +51,9 @@ GET(tlb_flushes, has_tlb_flushes)
 #define PERCENT(title, letter, width, drop, mode, key, what) \
 	{ title, letter, width, drop, false, COLUMN_PERCENT, mode, NULL, NULL, \
 	  key "_percent", what }
-#define RATE(title, letter, width, drop, name, what) \
+#define EVENT(name, statistics, title, letter, width, drop, what) \
 	{ title, letter, width, drop, false, COLUMN_RATE, 0, get_##name, NULL, \
-	  #name "_per_second", what }
+	  #name "_per_second", what },
 
 const struct column columns[] = {
 	TEXT("NAME", 'N', 16, 0, false, name, "the VM, or the vCPU"),
@@ -75,10 +74,7 @@ const struct column columns[] = {
 		"they were blocked in the VMM, stopped or not yet started"),
 	PERCENT("UNKN%", 'U', 6, 9, KVMSTATS_UNKNOWN, "unknown",
 		"the kernel does not say which of these it was"),
-	RATE("EXITS/S", 'E', 7, 0, exits, "exits from the guest"),
-	RATE("IO/S", 'I', 6, 7, io, "exits for port and memory-mapped I/O"),
-	RATE("IRQ/S", 'Q', 6, 8, interrupts, "interrupts injected"),
-	RATE("TLB/S", 'B', 6, 11, tlb_flushes, "flushes of the guest's TLBs"),
+	EVENTS(EVENT)
 };
 
 const unsigned int columns_count = sizeof(columns) / sizeof(columns[0]);

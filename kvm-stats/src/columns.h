@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What a VM or vCPU did between two samples, in columns: those of "top", its sums,
- * sorting and help, and those of "log". A new one is one row of columns.c.
+ * sorting and help, and those of "log". A new one is one row of columns.c; of what happens
+ * in VMs, one of lib/events.h.
  */
 #ifndef COLUMNS_H
 #define COLUMNS_H

@@ -13,6 +13,7 @@
 
 #include "app.h"
 #include "chunk.h"
+#include "events.h"
 #include "recording.h"
 
 /* A reader that goes back reads so many samples at most for one. */
@@ -191,18 +192,22 @@ static void put_values(struct bytes *b, const uint64_t *values, uint64_t *before
 
 static void put_activity(struct bytes *b, const struct kvmstats_activity *a)
 {
+	uint64_t has = 0;
 	unsigned int i;
 
 	bytes_number(b, a->times.elapsed);
 	bytes_number(b, a->times.known);
 	for (i = 0; i < KVMSTATS_MODES; i++)
 		bytes_number(b, a->times.mode[i]);
-	bytes_number(b, a->has_exits | a->has_io << 1 | a->has_interrupts << 2 |
-		     a->has_tlb_flushes << 3);
-	bytes_number(b, a->exits);
-	bytes_number(b, a->io);
-	bytes_number(b, a->interrupts);
-	bytes_number(b, a->tlb_flushes);
+#define EVENT(member, ...) has |= (uint64_t)a->has_##member << EVENT_##member;
+	EVENTS(EVENT)
+#undef EVENT
+	bytes_number(b, has);
+#define EVENT(member, ...)							\
+	if (event_recorded(has, EVENT_##member))					\
+		bytes_number(b, a->member);
+	EVENTS(EVENT)
+#undef EVENT
 }
 
 static void put_who(struct bytes *b, const struct kvmstats_vm *vm)

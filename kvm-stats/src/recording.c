@@ -11,6 +11,7 @@
 
 #include "app.h"
 #include "chunk.h"
+#include "events.h"
 #include "recording.h"
 
 #define MAX_DATA	(1 << 16)	/* bytes of all values of a VM or vCPU */
@@ -188,7 +189,8 @@ static void take_values(struct taken *t, uint64_t **now, uint64_t **before, size
 
 static void take_activity(struct taken *t, struct kvmstats_activity *a)
 {
-	unsigned int i, has;
+	uint64_t has, number[64] = { 0 };
+	unsigned int i;
 
 	memset(a, 0, sizeof(*a));
 	a->times.elapsed = take_number(t);
@@ -196,14 +198,15 @@ static void take_activity(struct taken *t, struct kvmstats_activity *a)
 	for (i = 0; i < KVMSTATS_MODES; i++)
 		a->times.mode[i] = take_number(t);
 	has = take_number(t);
-	a->has_exits = has & 1;
-	a->has_io = has & 2;
-	a->has_interrupts = has & 4;
-	a->has_tlb_flushes = has & 8;
-	a->exits = take_number(t);
-	a->io = take_number(t);
-	a->interrupts = take_number(t);
-	a->tlb_flushes = take_number(t);
+	for (i = 0; i < 64; i++) {
+		if (event_recorded(has, i))
+			number[i] = take_number(t);
+	}
+#define EVENT(member, ...)							\
+	a->has_##member = has >> EVENT_##member & 1;				\
+	a->member = number[EVENT_##member];
+	EVENTS(EVENT)
+#undef EVENT
 }
 
 static void take_who(struct taken *t, struct kvmstats_vm *vm)

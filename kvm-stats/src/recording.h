@@ -25,6 +25,15 @@
 #define RECORDING_MAGIC		"KVMSTATSREC\n"	/* 12 bytes, no 0 at the end */
 #define RECORDING_FORMAT	1
 
+/*
+ * Which events (lib/events.h) of a sample have a number in it: has is a mask of those that
+ * are known. A reader leaves out what it does not know.
+ */
+static inline bool event_recorded(uint64_t has, unsigned int event)
+{
+	return event < 4 || has >> event & 1;
+}
+
 /* Writing. Ends the program if the file cannot be a recording. */
 struct recorder;
 struct recorder *recorder_open(const char *path, uint64_t max_size);

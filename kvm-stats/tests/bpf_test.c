@@ -4,26 +4,16 @@
  * what the kernel's descriptors do not describe: each number that it has from the
  * kernel's type information is made wrong in turn. Needs root and /dev/kvm; prints TAP.
  */
-#include <err.h>
-#include <fcntl.h>
-#include <linux/netlink.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "bpf_check.h"
+#include "bpf_quota.h"
 #include "file.h"
-#include "tap.h"
-#include "uevent.h"
-
-static char why[256];
+#include "told.h"
 
 /* A result; reason is what the refusal has to say, NULL: nothing is refused. */
 static void expect(const char *what, int error, const char *reason)
@@ -191,12 +181,6 @@ static pid_t fork_vm(bool headless)
 	return pid;
 }
 
-static void end(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-}
-
 static void test_who(const struct bpf_layout *layout, const struct own_vm *own)
 {
 	const struct bpf_record *vcpu = NULL;
@@ -284,195 +268,6 @@ static void test_known(const struct bpf_layout *layout)
 	bpf_iterator_close(iterator);
 }
 
-static struct kvmstats_vm *find_vm(const struct kvmstats *k, pid_t pid)
-{
-	struct kvmstats_vm *vm;
-
-	for (vm = kvmstats_first(k); vm && vm->who.pid != pid; vm = vm->next)
-		;
-	return vm;
-}
-
-/* A process that has the VM of another one, in *maker */
-static pid_t inherit(pid_t *maker)
-{
-	pid_t heir = -1;
-	int pipes[2];
-
-	if (pipe(pipes))
-		err(1, "pipe");
-	*maker = fork();
-	if (!*maker) {
-		struct own_vm own;
-
-		if (own_vm_open(&own, 1, why, sizeof(why)))
-			_exit(1);
-		heir = fork();
-		if (heir && write(pipes[1], &heir, sizeof(heir)) != sizeof(heir))
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(pipes[1]);
-	if (read(pipes[0], &heir, sizeof(heir)) != sizeof(heir))
-		heir = -1;
-	close(pipes[0]);
-	return heir;
-}
-
-/* One with so many files that it costs to go through them */
-static pid_t fork_neighbour(void)
-{
-	pid_t pid = fork();
-	int i;
-
-	if (pid)
-		return pid;
-	for (i = 0; i < 1000; i++)
-		dup(STDERR_FILENO);
-	for (;;)
-		pause();
-}
-
-/* KVM says nothing of a VM that changes hands: its file is missed. */
-static void test_heir(void)
-{
-	const struct kvmstats_options options = { .source = "bpf" };
-	pid_t maker, heir, neighbour = fork_neighbour();
-	struct kvmstats *k;
-	int i;
-
-	if (kvmstats_open(&k, &options)) {
-		tap_result(false, "the source bpf");
-		return;
-	}
-	heir = inherit(&maker);
-	/* the first ones look at all processes */
-	for (i = 0; i < 5; i++)
-		kvmstats_sample(k);
-	tap_result(find_vm(k, maker) && !find_vm(k, heir), "a VM is of the one that made it");
-	end(maker);
-	tap_result(!kvmstats_sample(k) && find_vm(k, heir) && !find_vm(k, heir)->ended,
-		   "it is there at once when another process has it");
-	kill(heir, SIGKILL);
-	end(neighbour);
-	kvmstats_close(k);
-}
-
-static bool is_told(void)
-{
-	int events = uevent_open();
-	struct own_vm own;
-	bool told = false;
-
-	if (events < 0)
-		return false;
-	if (!own_vm_open(&own, OWN_VCPU_ID, why, sizeof(why))) {
-		told = uevent_of_kvm(events);
-		own_vm_close(&own);
-		told = told && uevent_of_kvm(events);
-	}
-	close(events);
-	return told;
-}
-
-/* To the network namespace of a new user namespace, as containers have it */
-static bool enter_other_network(void)
-{
-	int ready[2], pidfd;
-	bool entered;
-	pid_t pid;
-	char c;
-
-	if (pipe(ready))
-		return false;
-	pid = fork();
-	if (!pid) {
-		if (unshare(CLONE_NEWUSER | CLONE_NEWNET) || write(ready[1], "", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	pidfd = syscall(SYS_pidfd_open, pid, 0);
-	entered = read(ready[0], &c, 1) == 1 && !setns(pidfd, CLONE_NEWNET);
-	close(ready[0]);
-	close(pidfd);
-	end(pid);
-	return entered;
-}
-
-/* A process that makes a VM when it is told to */
-static pid_t fork_idle(int *start, int *done)
-{
-	int in[2], out[2];
-	struct own_vm own;
-	pid_t pid;
-	char c;
-
-	if (pipe(in) || pipe(out))
-		return -1;
-	pid = fork();
-	if (!pid) {
-		if (read(in[0], &c, 1) == 1 && !own_vm_open(&own, 1, why, sizeof(why)) &&
-		    write(out[1], &c, 1) == 1)
-			pause();
-		_exit(1);
-	}
-	close(in[0]);
-	close(out[1]);
-	*start = in[1];
-	*done = out[0];
-	return pid;
-}
-
-/* The next message of the kernel is lost: our socket for them is small, and full. */
-static bool fill_socket(void)
-{
-	const int size = 1;
-	int fd, type, i, uevent = open("/sys/class/mem/null/uevent", O_WRONLY | O_CLOEXEC);
-	socklen_t len = sizeof(type);
-	bool full = false;
-
-	for (fd = 0; fd < 1000; fd++) {
-		if (!getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &type, &len) && type == AF_NETLINK &&
-		    !getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &type, &len) &&
-		    type == NETLINK_KOBJECT_UEVENT)
-			full = !setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	}
-	for (i = 0; full && i < 100; i++)
-		full = write(uevent, "change", 6) == 6;
-	close(uevent);
-	return full;
-}
-
-/* A VM of an old process is there at the next sample, whether KVM tells or not. */
-static void see_at_once(const char *where, bool (*before)(void))
-{
-	const struct kvmstats_options options = { .source = "bpf" };
-	int i, start = -1, done = -1;
-	pid_t maker = fork_idle(&start, &done);
-	struct kvmstats *k;
-	char c = 0;
-
-	if (kvmstats_open(&k, &options)) {
-		tap_result(false, "%s: the source bpf", where);
-		return;
-	}
-	for (i = 0; i < 5; i++)
-		kvmstats_sample(k);
-	if (before)
-		tap_result(before(), "%s: there is no room for it", where);
-	tap_result(write(start, &c, 1) == 1 && read(done, &c, 1) == 1 && !find_vm(k, maker),
-		   "%s: an old process makes a VM", where);
-	kvmstats_sample(k);
-	tap_result(find_vm(k, maker), "%s: it is seen at the next sample", where);
-	end(maker);
-	close(start);
-	close(done);
-	kvmstats_close(k);
-}
-
 /* Linux 6.1 goes through the files of such a process only among those of all. */
 static void test_headless(void)
 {
@@ -497,17 +292,38 @@ static void test_headless(void)
 	end(neighbour);
 }
 
-static void test_told(void)
+/* On so many CPUs are vCPUs in group g of VM v; far more would take minutes one by one. */
+static void test_quota(void)
 {
-	pid_t neighbour = fork_neighbour();
+	enum { VMS = 3, VCPUS = 4000, ALL = VMS * VCPUS };
+	const struct bpf_record **list = calloc(ALL, sizeof(*list));
+	struct bpf_record *records = calloc(ALL, sizeof(*records));
+	struct bpf_quota quota = { 0 };
+	unsigned int wrong = 0, i, vm;
 
-	tap_result(is_told(), "KVM tells that a VM was made, and that it has ended");
-	see_at_once("told", NULL);
-	see_at_once("told, and it is lost", fill_socket);
-	tap_result(!unshare(CLONE_NEWNET) && is_told(), "in another network namespace, too");
-	tap_result(enter_other_network() && !is_told(), "but not in one of other users");
-	see_at_once("not told", NULL);
-	end(neighbour);
+	for (i = 0; i < ALL; i++) {
+		struct bpf_record *r = &records[i];
+
+		vm = i % VMS;
+		r->vm = 0x1000 + vm;
+		r->vcpu_id = i / VMS;
+		/* none; all in one group, on 7 CPUs; one each */
+		r->thread.group = vm == 1 ? 0x50 : vm == 2 ? 0x50 + i : 0;
+		r->thread.rq = 0x9000 + i / VMS % 7;
+		list[i] = r;
+	}
+	/* one that is the VM */
+	records[1].vcpu_id = -1;
+	records[1].thread.rq = 0x8000;
+	tap_result(!bpf_quota_count(&quota, list, ALL), "CPUs of %d vCPUs with quotas", ALL);
+	for (i = 0; i < ALL; i++)
+		wrong += i != 1 && bpf_quota_cpus(&quota, list[i]) != (i % VMS == 1 ? 7 : 1);
+	tap_result(!wrong, "each group has its own: %u are wrong", wrong);
+	tap_result(!bpf_quota_count(&quota, list, 12) && bpf_quota_cpus(&quota, list[4]) == 3,
+		   "and others when they have left: %u", bpf_quota_cpus(&quota, list[4]));
+	bpf_quota_free(&quota);
+	free(records);
+	free(list);
 }
 
 /* The VM's own file is closed, the vCPU's is not. */
@@ -557,12 +373,13 @@ static int in_pid_namespace(void)
 		test_table("vCPU", own.vcpu_stats, types.vcpu,
 			   types.layout.vcpu_stat_size);
 	}
+	test_quota();
 	test_who(&types.layout, &own);
 	test_known(&types.layout);
 	test_without_file();
-	test_heir();
+	test_heir("bpf");
 	test_headless();
-	test_told();
+	test_told("bpf");
 	own_vm_close(&own);
 	bpf_types_free(&types);
 	return tap_end();

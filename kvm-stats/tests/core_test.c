@@ -34,7 +34,7 @@ static const struct kvmstats_desc vm_desc[] = {
 static uint64_t keys[4] = { 1 };
 static pid_t pids[4] = { 100, 100, 100, 100 };
 static uint64_t clock_ns, tlb_flushes, exits, halt, poll_ns, blocking;
-static bool without_vcpu, broken, better_works;
+static bool without_vcpu, ended, broken, better_works;
 static pid_t tid = 1;
 static uint32_t vcpu_id;
 static struct thread_times thread = { .has_run = true, .has_ready = true };
@@ -59,20 +59,19 @@ static int test_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 
 static void report(struct kvmstats *k, uint64_t key, pid_t pid)
 {
+	/* what tells them apart is in the first one */
+	const uint64_t values[] = { exits + key, halt, poll_ns, blocking };
 	struct core_vcpu *vcpu;
 	struct core_vm *vm;
-	uint64_t *values;
 
 	vm = core_vm(k, key, pid);
 	*(uint64_t *)core_vm_values(vm) = tlb_flushes;
+	if (ended)
+		core_vm_ended(vm);
 	if (without_vcpu)
 		return;
 	vcpu = core_vcpu(k, vm, vcpu_id, tid);
-	values = core_vcpu_values(vcpu);
-	values[0] = exits + key;	/* which tells them apart */
-	values[1] = halt;
-	values[2] = poll_ns;
-	values[3] = blocking;
+	core_vcpu_set(vcpu, values, sizeof(values));
 	thread.time = clock_ns;
 	if (!by_files)
 		core_vcpu_times(vcpu, &thread);
@@ -416,27 +415,86 @@ static void test_lost(struct kvmstats *k, const char *proc, unsigned int others,
 	by_files = false;
 }
 
+/*
+ * A thread that sleeps, by the files of a procfs: they are not read at each sample if
+ * nothing was counted for its vCPU. What was missed is told when they are.
+ */
+static void test_resting(struct kvmstats *k, const char *proc)
+{
+	const struct kvmstats_vm *vm = kvmstats_first(k);
+	const uint64_t *mode = vm->times.mode;
+	uint64_t run, ready = 0, other;
+	unsigned int i, missed = 0;
+	char folder[64];
+
+	by_files = true;
+	snprintf(folder, sizeof(folder), "%s/%d/task/%d", proc, pids[0], ++tid);
+	mkdir(folder, 0700);
+	put(folder, "schedstat", "5000000 1000000 3\n");
+	put(folder, "stat", "1 (CPU 0/KVM) S 1\n");
+	clock_ns += 1000 * MS;
+	kvmstats_sample(k);
+	tap_result(spends(k, 1000, 0, 0, 0, 1000), "who sleeps does not run");
+	run = mode[KVMSTATS_RUN];
+	other = mode[KVMSTATS_OTHER];
+	put(folder, "schedstat", "2505000000 1000000 4\n");
+	for (i = 0; i < 8; i++) {
+		clock_ns += 1000 * MS;
+		kvmstats_sample(k);
+		missed += !vm->sum.times.mode[KVMSTATS_RUN] && mode[KVMSTATS_RUN] == run;
+	}
+	tap_result(missed && missed < 4, "it did, and nothing else happened: %u samples later",
+		   missed);
+	tap_result(mode[KVMSTATS_RUN] == run + 2500 * MS &&
+		   mode[KVMSTATS_OTHER] == other + 5500 * MS, "all of it is told");
+	put(folder, "schedstat", "2905000000 101000000 5\n");
+	exits++;
+	tap_result(spends(k, 1000, 400, 100, 0, 500), "something happened: it is told at once");
+	put(folder, "stat", "1 (CPU 0/KVM) R 1\n");
+	run = 0;
+	for (i = 0; i < 4; i++) {
+		clock_ns += 1000 * MS;
+		kvmstats_sample(k);
+		ready += vm->sum.times.mode[KVMSTATS_READY] == 1000 * MS;
+	}
+	tap_result(ready, "who was woken and waits is seen in a while");
+	for (i = 0; i < 4; i++)
+		run += spends(k, 1000, 0, 1000, 0, 0);
+	tap_result(run == 4, "and waits");
+	by_files = false;
+}
+
 static void test_totals(struct kvmstats *k)
 {
 	const struct kvmstats_vm *vm = kvmstats_first(k);
 	uint64_t elapsed = vm->times.elapsed, of_vcpu = vm->vcpu[0]->times.elapsed;
-	const uint64_t *total = vm->vcpu_total, *own = vm->total;
+	const uint64_t *total = vm->vcpu_total, *own = vm->total, *sum = vm->vcpu_sum;
 	uint64_t exits_before = total[0], flushes = own[0];
 
 	exits = 7;		/* cleared through debugfs, and counted on */
 	tlb_flushes = 1;
 	spends(k, 100, 0, 0, 0, 100);
 	tap_result(total[0] == exits_before && own[0] == flushes, "cleared: the total stays");
+	tap_result(sum[0] == exits + keys[0], "and the sum is less");
 	exits += 10;
 	tlb_flushes += 2;
 	spends(k, 100, 0, 0, 0, 100);
 	tap_result(total[0] == exits_before + 10 && own[0] == flushes + 2, "and goes on");
-	tap_result(total[3] == blocking, "what does not count is what it is");
+	spends(k, 100, 0, 0, 0, 100);
+	tap_result(sum[0] == exits + keys[0], "the sum is that of now, also if nothing changes");
+	blocking = 1;
+	spends(k, 100, 0, 0, 100, 0);
+	tap_result(total[3] == 1 && ((const uint64_t *)vm->vcpu[0]->total)[3] == 1,
+		   "what does not count is what it is");
+	blocking = 0;
+	elapsed += 200 * MS;
+	of_vcpu += 200 * MS;
 	without_vcpu = true;
 	clock_ns += 100 * MS;
 	kvmstats_sample(k);
 	tap_result(!vm->vcpus && total[0] == exits_before + 10 &&
 		   vm->times.elapsed == elapsed + 200 * MS, "a vCPU goes: the totals stay");
+	tap_result(!sum[0], "but not the sum");
 	without_vcpu = false;
 	exits += 5;
 	clock_ns += 100 * MS;
@@ -445,6 +503,26 @@ static void test_totals(struct kvmstats *k)
 		   vm->vcpu[0]->times.elapsed == of_vcpu + 200 * MS &&
 		   *(const uint64_t *)vm->vcpu[0]->total == exits_before + 15,
 		   "it comes again, and goes on where it was");
+	tap_result(sum[0] == exits + keys[0], "and is in the sum");
+}
+
+/* A second in which it ended: of what is left of it nobody knows where it was. */
+static void test_end(struct kvmstats *k)
+{
+	const struct kvmstats_vm *vm = kvmstats_first(k);
+	const struct kvmstats_times *t = &vm->sum.times;
+	uint64_t elapsed = vm->times.elapsed;
+
+	thread.run += 200 * MS;
+	halt += 300 * MS;
+	ended = true;
+	clock_ns += 1000 * MS;
+	kvmstats_sample(k);
+	ended = false;
+	tap_result(vm->ended && vm->elapsed == 1000 * MS && t->elapsed == 500 * MS &&
+		   t->mode[KVMSTATS_RUN] == 200 * MS && t->mode[KVMSTATS_HALT] == 300 * MS &&
+		   !t->mode[KVMSTATS_OTHER] && vm->times.elapsed == elapsed + 500 * MS,
+		   "a VM that has ended: no time of it is other");
 }
 
 /* The labels of all VMs after a sample of these, with blanks between */
@@ -629,6 +707,9 @@ int main(void)
 	test_unknown(k);
 	test_totals(k);
 	test_numbers(k);
+	number(k, 9, 0, 0);
+	number(k, 9, 0, 0);
+	test_end(k);
 	kvmstats_close(k);
 	if (!kvmstats_open(&k, &options))
 		test_labels(k);
@@ -646,6 +727,7 @@ int main(void)
 		test_lost(k, options.proc, 1, 50, 100);
 		test_lost(k, options.proc, 0, 10, 100);
 		test_lost(k, options.proc, 0, 50, 1000);
+		test_resting(k, options.proc);
 	}
 	kvmstats_close(k);
 	tid = 1;

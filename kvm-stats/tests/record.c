@@ -134,6 +134,7 @@ int main(int argc, char **argv)
 	pid_t pid, tid[MAX_FDS] = { 0 };
 	int i, j, n, proc, pidfd, samples;
 	bool held;
+	long all;
 
 	if (argc != 3)
 		errx(2, "usage: record PID SAMPLES");
@@ -141,7 +142,7 @@ int main(int argc, char **argv)
 	samples = atoi(argv[2]);
 	proc = open("/proc", O_RDONLY);
 	pidfd = proc_pidfd(pid);
-	n = proc_kvm_fds(proc, pid, list, MAX_FDS);
+	n = proc_kvm_fds(proc, pid, list, MAX_FDS, &all);
 	if (pidfd < 0 || n < 0 || n > MAX_FDS)
 		errx(1, "no process %d, or not to be looked into", pid);
 	printf("order %s\n", *(const char *)&one ? "little" : "big");

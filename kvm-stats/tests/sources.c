@@ -149,6 +149,20 @@ static bool has_vcpus(const struct kvmstats_vm *vm, unsigned int n)
 	return vm && vm->vcpus == n;
 }
 
+/*
+ * All of its time is OTHER; or UNKNOWN, where the kernel does not count the time of halts,
+ * and by files, as a thread may not be found that is there.
+ */
+static bool never_ran(const struct kvmstats_vcpu *vcpu)
+{
+	const struct kvmstats_times *times = &vcpu->last.times;
+	bool known = times->known & 1 << KVMSTATS_OTHER;
+	bool halts = kvmstats_find(kvmstats_table(k, KVMSTATS_VCPU), "halt_wait_ns");
+
+	return times->elapsed && (known || !halts || !strcmp(source, "files")) &&
+	       times->elapsed == times->mode[known ? KVMSTATS_OTHER : KVMSTATS_UNKNOWN];
+}
+
 static void come(void)
 {
 	const struct kvmstats_vm *vm;
@@ -167,6 +181,8 @@ static void come(void)
 	vm = find(1);
 	result(vm && !vm->fresh && vm->elapsed && !vm->ended && !vm->vcpu[0]->fresh,
 	       "then it has time that passed");
+	result(has_vcpus(vm, 2) && never_ran(vm->vcpu[0]) && never_ran(vm->vcpu[1]),
+	       "its vCPUs, which have never run, were in the VMM, as far as it is known");
 	tell('C');
 	sample();
 	vm = find(1);

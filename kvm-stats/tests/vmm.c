@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A VMM for the tests: vmm [-k] [-b] VMS VCPUS, for x86. Each vCPU writes to a port
- * ten times, halts, and is woken a hundred times a second; with -b it is busy
- * instead. -k keeps a statistics file for each VM and vCPU open, as QEMU does
- * from 8.1 on for vCPUs. Prints "ready" and ends when its standard input does;
+ * A VMM for the tests: vmm [-k] [-b] [-p] VMS VCPUS. On x86 each vCPU writes to a port
+ * ten times, halts, and is woken a hundred times a second; on arm64 it writes to where no
+ * memory is, all the time. With -b it is busy instead; with -p the VM is paused from the
+ * beginning: none is entered. -k keeps a statistics file for each VM and vCPU open, as
+ * QEMU does from 8.1 on for vCPUs. Prints "ready" and ends when its standard input does;
  * each line there takes a VM away, the last one first.
  */
 #include <err.h>
@@ -12,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,14 +34,25 @@ static const unsigned char guest[] = {
 	0xeb, 0xf6,			/* jmp to the start */
 };
 static const unsigned char busy_guest[] = { 0xeb, 0xfe };	/* jmp to itself */
-#define IRET		0xcf
+#define MEMORY		0
 #define CODE		0x1000
+#define IRET		0xcf
 #define HANDLER		0x1100
 #define STACK		0x2000		/* of the first vCPU; an NMI takes 6 bytes of it */
 #define STACK_SIZE	8
 #define NMI_VECTOR	2
 #define MSI_NMI		(4 << 8)	/* delivery mode, Intel SDM volume 3 */
 #define MSI_ADDRESS	0xfee00000	/* + the APIC's id << 12 */
+#elif defined(__aarch64__)
+static const unsigned int guest[] = {
+	0xb9000000,			/* str w0, [x0], which is 0 */
+	0x17ffffff,			/* b to the start */
+};
+static const unsigned int busy_guest[] = { 0x14000000 };	/* b to itself */
+#define MEMORY		0x40000000
+#define CODE		(MEMORY + 0x1000)
+#define REGISTER_PC	(KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE | \
+			 KVM_REG_ARM_CORE_REG(regs.pc))
 #endif
 
 struct vm {
@@ -51,7 +64,7 @@ struct vm {
 };
 
 static int vcpus, run_size;
-static bool busy;
+static bool busy, paused;
 
 static int check(int ret, const char *what)
 {
@@ -79,13 +92,18 @@ static void *run(void *arg)
 
 	if (state == MAP_FAILED)
 		err(1, "mmap");
-	while (!run->vm->stop)
-		ioctl(fd, KVM_RUN, 0);
+	while (!run->vm->stop) {
+		if (paused)
+			pause();
+		else
+			ioctl(fd, KVM_RUN, 0);
+	}
 	munmap(state, run_size);
 	free(run);
 	return NULL;
 }
 
+#ifdef HANDLER
 static void *wake(void *arg)
 {
 	struct vm *vm = arg;
@@ -102,38 +120,50 @@ static void *wake(void *arg)
 		}
 	}
 }
+#endif
 
 static void give_memory(struct vm *vm)
 {
 	unsigned char *memory = mmap(NULL, 0x10000, PROT_READ | PROT_WRITE,
 				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct kvm_userspace_memory_region region = {
+		.guest_phys_addr = MEMORY,
 		.memory_size = 0x10000,
 		.userspace_addr = (unsigned long)memory,
 	};
 
 	if (memory == MAP_FAILED)
 		err(1, "mmap");
-	memcpy(memory + CODE, busy ? busy_guest : guest,
+	memcpy(memory + CODE - MEMORY, busy ? busy_guest : guest,
 	       busy ? sizeof(busy_guest) : sizeof(guest));
+	check(ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region), "memory");
+#ifdef HANDLER
 	memory[HANDLER] = IRET;
 	memory[NMI_VECTOR * 4 + 1] = HANDLER >> 8;
-	check(ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region), "memory");
 	check(ioctl(vm->fd, KVM_CREATE_IRQCHIP), "irqchip");
+#endif
 }
 
-static void start_vcpu(struct vm *vm, int i)
+#ifdef __aarch64__
+static void set_registers(struct vm *vm, int i)
+{
+	struct kvm_vcpu_init init;
+	unsigned long code = CODE;
+	struct kvm_one_reg pc = { .id = REGISTER_PC, .addr = (unsigned long)&code };
+
+	check(ioctl(vm->fd, KVM_ARM_PREFERRED_TARGET, &init), "target");
+	check(ioctl(vm->vcpu[i], KVM_ARM_VCPU_INIT, &init), "init");
+	check(ioctl(vm->vcpu[i], KVM_SET_ONE_REG, &pc), "pc");
+}
+#else
+static void set_registers(struct vm *vm, int i)
 {
 	struct kvm_mp_state state = { .mp_state = KVM_MP_STATE_RUNNABLE };
 	/* Of its own: they share the memory, and return from NMIs at the same time. */
 	struct kvm_regs regs = { .rip = CODE, .rsp = STACK + (i + 1) * STACK_SIZE, .rflags = 2 };
 	struct kvm_lapic_state apic;
 	struct kvm_sregs sregs;
-	struct run *arg = malloc(sizeof(*arg));
-	char name[16];
 
-	arg->vm = vm;
-	arg->fd = vm->vcpu[i];
 	check(ioctl(vm->vcpu[i], KVM_GET_SREGS, &sregs), "sregs");
 	sregs.cs.selector = 0;
 	sregs.cs.base = 0;
@@ -146,6 +176,17 @@ static void start_vcpu(struct vm *vm, int i)
 	check(ioctl(vm->vcpu[i], KVM_GET_LAPIC, &apic), "APIC");
 	check(ioctl(vm->vcpu[i], KVM_SET_LAPIC, &apic), "APIC");
 	check(ioctl(vm->vcpu[i], KVM_SET_MP_STATE, &state), "mp_state");
+}
+#endif
+
+static void start_vcpu(struct vm *vm, int i)
+{
+	struct run *arg = malloc(sizeof(*arg));
+	char name[16];
+
+	arg->vm = vm;
+	arg->fd = vm->vcpu[i];
+	set_registers(vm, i);
 	if (pthread_create(&vm->thread[i], NULL, run, arg))
 		errx(1, "pthread_create");
 	snprintf(name, sizeof(name), "CPU %d/KVM", i % 1000);
@@ -179,6 +220,8 @@ static void make_vm(struct vm *vm, int kvm, bool keep)
 #ifdef CODE
 	for (i = 0; i < vcpus; i++)
 		start_vcpu(vm, i);
+#endif
+#ifdef HANDLER
 	if (!busy && pthread_create(&thread, NULL, wake, vm))
 		errx(1, "pthread_create");
 #else
@@ -215,15 +258,16 @@ int main(int argc, char **argv)
 	struct vm *vm;
 	char line[16];
 
-	while ((c = getopt(argc, argv, "+kb")) != -1) {
+	while ((c = getopt(argc, argv, "+kbp")) != -1) {
 		keep |= c == 'k';
 		busy |= c == 'b';
+		paused |= c == 'p';
 		if (c == '?')
 			return 2;
 	}
 	/* more may follow, as on the command line of a VMM that it stands for */
 	if (argc - optind < 2)
-		errx(2, "usage: vmm [-k] [-b] VMS VCPUS");
+		errx(2, "usage: vmm [-k] [-b] [-p] VMS VCPUS");
 	vms = atoi(argv[optind]);
 	vcpus = atoi(argv[optind + 1]);
 	vm = calloc(vms, sizeof(*vm));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include <fnmatch.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "events.h"
 #include "metrics.h"
 
 #define VM_COUNTER(id, words, where, text) \
@@ -30,12 +29,7 @@ const struct metric metrics[] = {
 	  .labels = "vm, mode",
 	  .help = "Time of all virtual CPUs; the modes run, ready (waits for a CPU), throttled, halt, poll, other (in the VMM) and unknown add up to kvm_vm_vcpus times the time",
 	  .from = FROM_MODES, .digits = 9 },
-	VM_COUNTER("exits",
-		   "exits|sum_exits|"
-		   /* s390: the two that are left out count others a second time */
-		   "exit_* !exit_userspace !exit_instr_and_program|"
-		   "*_exits !signal_exits !flush_dcache_exits",
-		   KVMSTATS_VCPU, "Exits from guest mode"),
+	VM_COUNTER("exits", EXITS_STATISTICS, KVMSTATS_VCPU, "Exits from guest mode"),
 	VM_COUNTER("io_exits", "io_exits|instruction_io_other diagnose_500",
 		   KVMSTATS_VCPU, "Exits for port I/O"),
 	VM_COUNTER("mmio_exits", "mmio_exits|mmio_exit_user mmio_exit_kernel",
@@ -46,8 +40,8 @@ const struct metric metrics[] = {
 		   "Exits because a signal was pending"),
 	VM_COUNTER("irq_exits", "irq_exits|ext_intr_exits|exit_external_interrupt|int_exits",
 		   KVMSTATS_VCPU, "Exits for interrupts of the host"),
-	VM_COUNTER("irq_injections", "irq_injections nmi_injections|queue_intr|deliver_* !deliver_program",
-		   KVMSTATS_VCPU, "Interrupts that were given to the guest"),
+	VM_COUNTER("irq_injections", INTERRUPTS_STATISTICS, KVMSTATS_VCPU,
+		   "Interrupts that were given to the guest"),
 	VM_COUNTER("tlb_flush", "tlb_flush", KVMSTATS_VCPU, "TLB flushes of virtual CPUs"),
 	VM_COUNTER("remote_tlb_flush", "remote_tlb_flush", KVMSTATS_VM,
 		   "TLB flushes of all virtual CPUs of the VM at once"),
@@ -117,40 +111,4 @@ const struct metric *metric_find(const char *name)
 			return &metrics[i];
 	}
 	return NULL;
-}
-
-/* One part of the patterns, which ends at '|' or at the end */
-static bool matches(const char *part, const char *name)
-{
-	bool has = false;
-	char word[64];
-	size_t n;
-
-	while (*part && *part != '|') {
-		n = strcspn(part, " |");
-		snprintf(word, sizeof(word), "%.*s", (int)n, part);
-		if (*word == '!')
-			has = has && fnmatch(word + 1, name, 0);
-		else
-			has = has || !fnmatch(word, name, 0);
-		part += n + (part[n] == ' ');
-	}
-	return has;
-}
-
-unsigned int metric_words(const struct kvmstats_table *table, const char *patterns,
-			  uint16_t *words, unsigned int room)
-{
-	const char *part = patterns;
-	unsigned int i, n = 0;
-
-	while (part && !n) {
-		for (i = 0; i < table->count && n < room; i++) {
-			if (table->desc[i].size == 1 && matches(part, table->desc[i].name))
-				words[n++] = table->desc[i].offset / sizeof(uint64_t);
-		}
-		part = strchr(part, '|');
-		part += part ? 1 : 0;
-	}
-	return n;
 }

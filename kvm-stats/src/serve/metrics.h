@@ -32,9 +32,8 @@ struct metric {
 	const char *help;
 	enum metric_from from;
 	/*
-	 * FROM_STATISTIC: names of statistics, the values are summed up. Of the parts
-	 * between '|' the first that matches any is taken; patterns of glob(7), those
-	 * after '!' are left out.
+	 * FROM_STATISTIC: names of statistics, as for statistic_words(); the values are
+	 * summed up.
 	 */
 	enum kvmstats_scope scope;
 	const char *statistics;
@@ -71,12 +70,5 @@ extern const struct page_size {
 #define BOUND_BUCKET(b)	(2 * (b) + 10)
 /* as label "le", in seconds, in the form that is the canonical one in both formats */
 extern const char *const bound_names[BOUNDS];
-
-/*
- * The positions, in 64-bit words, of the statistics that the patterns match, at most
- * "room"; returns how many there are.
- */
-unsigned int metric_words(const struct kvmstats_table *table, const char *patterns,
-			  uint16_t *words, unsigned int room);
 
 #endif /* SERVE_METRICS_H */

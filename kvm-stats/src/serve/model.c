@@ -5,6 +5,7 @@
 
 #include "buf.h"
 #include "model.h"
+#include "statistic.h"
 
 struct model *model_new(const struct serve_options *options)
 {
@@ -106,14 +107,14 @@ static void add_histogram(struct model *m, const struct metric *metric,
 	c = add_family(m, metric, per_vcpu, HISTOGRAM_WIDTH);
 	c->histogram = desc;
 	if (metric->sum)
-		c->nr_words = metric_words(table, metric->sum, c->words, PARTS);
+		c->nr_words = statistic_words(table, metric->sum, c->words, PARTS);
 }
 
 static void add_statistic(struct model *m, const struct metric *metric,
 			  const struct kvmstats_table *table, bool per_vcpu)
 {
 	uint16_t words[PARTS];
-	unsigned int n = metric_words(table, metric->statistics, words, PARTS);
+	unsigned int n = statistic_words(table, metric->statistics, words, PARTS);
 	struct family *c;
 
 	if (!n)
@@ -254,7 +255,7 @@ static void plan_metric(struct model *m, const struct metric *metric,
 		c = add_family(m, metric, false, PAGE_SIZES);
 		for (i = 0; i < PAGE_SIZES; i++) {
 			c->words[i] = UINT16_MAX;
-			metric_words(table[KVMSTATS_VM], page_sizes[i].statistics,
+			statistic_words(table[KVMSTATS_VM], page_sizes[i].statistics,
 				     &c->words[i], 1);
 			c->nr_words += c->words[i] != UINT16_MAX;
 		}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The source files goes through all processes only if a VM may have come or gone. It misses
+ * none, whether KVM tells of it or not. On kernels where a VMM opens the statistics itself,
+ * as these processes do. Needs root and /dev/kvm; to be run where no VMs of others come and
+ * go: a PID namespace with a procfs of its own. Prints TAP.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "abi.h"
+#include "proc.h"
+#include "told.h"
+
+/* After so many seconds they are gone through in any case, and one more */
+#define WALK_AGAIN	10
+
+static struct kvmstats *k;
+
+static bool open_source(void)
+{
+	const struct kvmstats_options options = { .source = "files" };
+	bool opened = !kvmstats_open(&k, &options);
+
+	if (!opened)
+		tap_result(false, "the source files");
+	return opened;
+}
+
+static void sample(unsigned int times)
+{
+	while (times--)
+		kvmstats_sample(k);
+}
+
+/* As when a VM was made */
+static bool tell_again(void)
+{
+	int fd = open("/sys/devices/virtual/misc/kvm/uevent", O_WRONLY | O_CLOEXEC);
+	bool told = write(fd, "change", 6) == 6;
+
+	close(fd);
+	return told;
+}
+
+/* A VM is in two processes, as all that is left of who made it may be in another one. */
+static void test_shared(void)
+{
+	int tell, heard;
+	pid_t maker, heir, other;
+
+	if (!open_source())
+		return;
+	maker = fork_maker(&tell, &heard);
+	sample(5);
+	heir = fork_heir(tell, heard);
+	sample(5);
+	tap_result(find_vm(k, maker) && !find_vm(k, heir),
+		   "KVM tells nothing: not all processes are gone through");
+	sleep(WALK_AGAIN + 1);
+	sample(1);
+	tap_result(find_vm(k, maker) && find_vm(k, heir), "but after a while");
+	tap_result(tell_again() && !kvmstats_sample(k), "KVM tells of one");
+	other = fork_heir(tell, heard);
+	sample(1);
+	tap_result(find_vm(k, other), "a process has it after that: it is seen at the next sample");
+	end(maker);
+	kill(heir, SIGKILL);
+	kill(other, SIGKILL);
+	close(tell);
+	close(heard);
+	kvmstats_close(k);
+}
+
+/* Of vCPUs KVM tells nothing. */
+static void test_vcpu(void)
+{
+	const struct kvmstats_vm *vm;
+	int in[2], out[2];
+	struct own_vm own;
+	pid_t pid;
+	char c;
+
+	if (pipe(in) || pipe(out) || !open_source())
+		return;
+	pid = fork();
+	if (!pid) {
+		if (!own_vm_open(&own, 1, why, sizeof(why)) && write(out[1], "", 1) == 1 &&
+		    read(in[0], &c, 1) == 1 &&
+		    ioctl(ioctl(own.vm, ABI_CREATE_VCPU, 2), ABI_GET_STATS_FD) >= 0 &&
+		    write(out[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	tap_result(read(out[0], &c, 1) == 1, "a VM with a vCPU");
+	sample(5);
+	vm = find_vm(k, pid);
+	tap_result(vm && vm->vcpus == 1, "is seen");
+	tap_result(write(in[1], "", 1) == 1 && read(out[0], &c, 1) == 1, "one more vCPU");
+	sample(1);
+	vm = find_vm(k, pid);
+	tap_result(vm && vm->vcpus == 2, "is seen at the next sample");
+	end(pid);
+	kvmstats_close(k);
+}
+
+static void nothing(int signal)
+{
+}
+
+/* As many files as before, but one that was being opened then; own_vm_open() makes four. */
+static void make_instead(const char *fifo)
+{
+	const struct sigaction action = { .sa_handler = nothing };
+	struct own_vm own;
+	int fds[3], i;
+
+	sigaction(SIGUSR1, &action, NULL);
+	for (i = 0; i < 3; i++)
+		fds[i] = dup(STDERR_FILENO);
+	/* Nobody reads it. */
+	if (open(fifo, O_WRONLY) >= 0 || own_vm_open(&own, 1, why, sizeof(why)))
+		_exit(1);
+	for (i = 0; i < 3; i++)
+		close(fds[i]);
+	for (;;)
+		pause();
+}
+
+/* Until it has so many files, a minute at most; vm: and a VM */
+static void wait_for(pid_t pid, long fds, bool vm)
+{
+	struct kvm_fd list[8];
+	int proc = open("/proc", O_PATH | O_DIRECTORY), i;
+	long all;
+
+	for (i = 0; i < 6000; i++) {
+		if (proc_kvm_fds(proc, pid, list, 8, &all) >= vm &&
+		    proc_count_fds(proc, pid, -1) == fds)
+			break;
+		usleep(10000);
+	}
+	close(proc);
+}
+
+/* A number is taken before there is a file, and it takes a while to make a VM. */
+static void test_in_the_making(void)
+{
+	char folder[] = "/tmp/files_test-XXXXXX", fifo[64];
+	int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	long before = proc_count_fds(proc, getpid(), -1);
+	pid_t pid;
+
+	close(proc);
+	if (!before || !mkdtemp(folder)) {
+		tap_result(true, "a file that is being opened # SKIP Linux does not count them");
+		return;
+	}
+	snprintf(fifo, sizeof(fifo), "%s/fifo", folder);
+	mkfifo(fifo, 0600);
+	pid = fork();
+	if (!pid)
+		make_instead(fifo);
+	/* not /proc, which is closed; three copies, and what is being opened */
+	wait_for(pid, before - 1 + 3 + 1, false);
+	if (open_source()) {
+		sample(5);
+		kill(pid, SIGUSR1);
+		wait_for(pid, before - 1 + 4, true);
+		sample(1);
+		tap_result(find_vm(k, pid), "a process has as many files as before, "
+			   "one of which was being opened: a VM");
+		kvmstats_close(k);
+	}
+	end(pid);
+	unlink(fifo);
+	rmdir(folder);
+}
+
+int main(void)
+{
+	struct own_vm own;
+
+	if (own_vm_open(&own, OWN_VCPU_ID, why, sizeof(why))) {
+		printf("Bail out! %s\n", why);
+		return 1;
+	}
+	own_vm_close(&own);
+	test_shared();
+	test_vcpu();
+	test_in_the_making();
+	test_heir("files");
+	/* into another network namespace: the last one */
+	test_told("files");
+	return tap_end();
+}
