@@ -7,15 +7,16 @@ import fcntl
 import itertools
 import os
 import re
+import signal
 import subprocess
 import unittest
 from pathlib import Path
 
-from serving import BUILD, Case, Serve, one, pick, series, vms, wait_for
+from serving import BUILD, HERE, Case, Serve, one, pick, series, vms, wait_for
 
 KVM_CREATE_VM = 0xae01
 # There may be others.
-WEB, DB, BUSY = (f"{name}-{os.getpid()}" for name in ("web", "db", "busy"))
+WEB, DB, BUSY, PAUSED = (f"{name}-{os.getpid()}" for name in ("web", "db", "busy", "paused"))
 VCPUS = {WEB: 4, DB: 2, BUSY: 1}
 UUID = "6b1f0c3e-5a55-4d2c-9d2e-00000000000{}"
 # To how many ports the guest of tests/vmm writes each time that it is woken
@@ -60,21 +61,32 @@ class Real(Case):
         super().setUp()
         self.pids = {}
         for name, vcpus in VCPUS.items():
-            # for kvm-stats, which goes by the program's name, it is one that it knows
-            program = self.folder / name / "qemu-system-x86_64"
-            program.parent.mkdir()
-            program.symlink_to(BUILD / "tests/vmm")
-            vmm = subprocess.Popen(
-                [program, "-kb" if name == BUSY else "-k", "1", str(vcpus),
-                 "-name", f"guest={name}", "-uuid", UUID.format(vcpus)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            self.addCleanup(vmm.stdout.close)
-            self.addCleanup(vmm.wait)
-            self.addCleanup(vmm.stdin.close)
-            self.assertEqual(vmm.stdout.readline(), b"ready\n")
-            self.pids[name] = vmm.pid
-        self.serving = Serve("-d", "0.1", env={}, program=BUILD / "kvm-stats")
-        self.addCleanup(self.serving.stop)
+            self.start(name, vcpus, "-kb" if name == BUSY else "-k")
+        self.serving = self.serve_real()
         wait_for(lambda: set(VCPUS) <= set(vms(self.serving.series())), "the VMs")
+
+    def start(self, name, vcpus, option):
+        """A VM, until the test ends."""
+        # for kvm-stats, which goes by the program's name, it is one that it knows
+        program = self.folder / name / "qemu-system-x86_64"
+        program.parent.mkdir()
+        program.symlink_to(BUILD / "tests/vmm")
+        vmm = subprocess.Popen(
+            [program, option, "1", str(vcpus), "-name", f"guest={name}",
+             "-uuid", UUID.format(vcpus)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(vmm.stdout.close)
+        self.addCleanup(vmm.wait)
+        self.addCleanup(vmm.stdin.close)
+        # it may be stopped
+        self.addCleanup(vmm.send_signal, signal.SIGCONT)
+        self.assertEqual(vmm.stdout.readline(), b"ready\n")
+        self.pids[name] = vmm.pid
+
+    def serve_real(self):
+        """What this machine does."""
+        serving = Serve("-d", "0.1", env={}, program=BUILD / "kvm-stats")
+        self.addCleanup(serving.stop)
+        return serving
 
     def span(self, scraping):
         """The first and the last scrape that are looked at, as times and what the kernel
@@ -226,6 +238,49 @@ class Real(Case):
                               f"sum by (le) ({metric}_bucket{{{mine}}}))")
                 native = ask(f"histogram_quantile({quantile}, sum({metric}{{{mine}}}))")
                 self.assertAlmostEqual(native[None] / classic[None], 1, delta=1e-9)
+
+    def test_stuck(self):
+        """A VMM hangs, and a VM is paused before any vCPU was entered: their counters stand
+        still, the alert and the page say so, of these two alone, until it goes on."""
+        rules = self.folder / "rules.yml"
+        # what takes minutes takes seconds
+        rules.write_text(re.sub(r"(\d)m\b", r"\1s", (
+            HERE.parent.parent / "rules/kvm-stats.rules.yml").read_text()))
+        self.start(PAUSED, 3, "-kp")
+        mine = {*VCPUS, PAUSED}
+        scraping = self.prometheus(self.serving, rules=[rules])
+
+        def stuck():
+            return {dict(key)["vm"] for key in scraping.query(
+                'ALERTS{alertname="KvmVmStuck",alertstate="firing"}')} & mine
+
+        def exits(vm):
+            return one(self.serving.next_sample(), "kvm_vm_exits_total", vm=vm)
+
+        wait_for(lambda: stuck() == {PAUSED}, "the alert of the one that is paused")
+        os.kill(self.pids[DB], signal.SIGSTOP)
+        wait_for(lambda: stuck() == {DB, PAUSED}, "the alert of the one that hangs")
+        before = {vm: exits(vm) for vm in VCPUS}
+        # one that begins now: the page is of the last minute
+        serving = self.serve_real()
+        rows = wait_for(lambda: (lambda rows: rows if len(rows) == len(mine) and all(
+            vm["seconds"] > SECONDS for vm in rows) else None)(
+                [vm for vm in serving.api()["vms"] if vm["vm"] in mine]), "a window")
+        self.assertEqual({vm["vm"] for vm in rows if vm["hurts"] == "stuck or paused"},
+                         {DB, PAUSED}, rows)
+        self.assertEqual({vm["vm"] for vm in rows[:2]}, {DB, PAUSED}, rows)
+        for vm in rows[:2]:
+            self.assertEqual((vm["other_percent"], vm["exits_per_second"]), (100, 0), vm)
+        self.assertEqual(exits(DB), before[DB])
+        for vm in WEB, BUSY:
+            self.assertGreater(exits(vm), before[vm], vm)
+        os.kill(self.pids[DB], signal.SIGCONT)
+        wait_for(lambda: stuck() == {PAUSED}, "the end of the alert")
+        self.assertGreater(exits(DB), before[DB])
+        for key, points in scraping.points('{__name__=~"kvm_vm_.*_total"}', ALL).items():
+            values = [value for _, value in points]
+            self.assertEqual(values, sorted(values), key)
+        self.assertEqual(scraping.complaints(), [])
 
     def test_strict_parsers(self):
         """promtool and Python's client have nothing to say of either format."""
