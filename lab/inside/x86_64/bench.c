@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the statistics cost in the kernel it runs on, one without them, too. It
- * wants QEMU's -icount, where the time stamp counter counts instructions.
+ * Measure what the statistics cost in the running kernel, which may also be one
+ * without them. Needs QEMU's -icount: there the time stamp counter counts
+ * instructions.
  *
  * Prints one figure a line, NAME VALUE: instructions, or what the name says.
  */
@@ -30,10 +31,10 @@
 
 #include "kvm_stats.h"
 
-/* Some timer ticks long, so that these are in every mean alike. */
+/* Several timer ticks long, so that every mean has the same share of them */
 #define INSTRUCTIONS	20000000
 #define MAX_ROUNDS	100000
-/* So many that the objects at hand beforehand do not count. */
+/* So many that objects that were allocated before do not matter */
 #define OPEN_FILES	100000
 #define MAX_DEBUGFS	256
 #define MAX_VCPUS	128
@@ -87,7 +88,7 @@ static void eventfd_once(void)
 	close(no_less(eventfd(0, 0), 0, "eventfd"));
 }
 
-/* No file of an anonymous inode does less than this one of the base's. */
+/* The cheapest file on an anonymous inode that the base kernel has */
 static void pidfd_once(void)
 {
 	close(no_less(syscall(SYS_pidfd_open, getpid(), 0), 0, "pidfd_open"));
@@ -120,7 +121,7 @@ static void poll_once(void)
 	no_less(poll(&polled, 1, 0), 1, "poll");
 }
 
-/* Files that are read one after another, each the same part of it */
+/* Files that are read one after another, the same part of each */
 static struct {
 	int fds[MAX_FILES];
 	int count;
@@ -134,7 +135,7 @@ static void read_once(void)
 		reading.len, "pread");
 }
 
-/* In a process that ever had two threads libc's pread() does 47 instructions more. */
+/* libc's pread() takes 47 instructions more once a process has had two threads. */
 static void bare_read_once(void)
 {
 	no_less(syscall(SYS_pread64, reading.fds[0], buf, reading.len, reading.offset),
@@ -252,7 +253,7 @@ static uint64_t instructions(void)
 	return __rdtsc();
 }
 
-/* Those of this thread: it sleeps meanwhile, which moves the other clock on. */
+/* Of this thread alone: the time stamp counter goes on while it sleeps. */
 static uint64_t own_instructions(void)
 {
 	struct timespec now;
@@ -262,8 +263,8 @@ static uint64_t own_instructions(void)
 }
 
 /*
- * The median is what the call itself takes. The mean has in it what comes in
- * between, too: timer ticks, and RCU, which frees closed files later.
+ * The median is what the call itself takes. The mean includes what interrupts it:
+ * timer ticks, and RCU, which frees closed files later.
  */
 static inline __attribute__((always_inline))
 void measure_by(uint64_t (*clock)(void), const char *name,
@@ -273,7 +274,7 @@ void measure_by(uint64_t (*clock)(void), const char *name,
 	uint64_t start, now, sum;
 	int pass, rounds;
 
-	/* The first pass is the warm-up: page faults, slabs that grow. */
+	/* The first pass warms up: page faults, slabs that grow. */
 	for (pass = 0; pass < 2; pass++) {
 		sum = 0;
 		for (rounds = 0; rounds < MAX_ROUNDS && sum < INSTRUCTIONS; rounds++) {
@@ -325,7 +326,7 @@ static void open_stats(struct kvm_stats *stats, int fd)
 		kvm_stats_open_stats_fd(stats, fd);
 }
 
-/* Both ABIs, a VM's and a vCPU's file. */
+/* The files of a VM and of a vCPU, by both ABIs */
 static void measure_files(void)
 {
 	struct kvm_stats stats;
@@ -393,7 +394,7 @@ static void *wait_forever(void *arg)
 	return NULL;
 }
 
-/* The same where the process has two threads, and a file has to be held. */
+/* In a process with two threads each call has to take a reference to the file. */
 static void measure_threads(void)
 {
 	struct kvm_stats stats;
@@ -479,7 +480,7 @@ static void nothing_new_once(void)
 		err(1, "KVM_STATS_NEXT after the last VM");
 }
 
-/* What an agent does that knows the VMs of a full host, and when it starts */
+/* What an agent does when it starts on a full host, and when it knows all VMs */
 static void measure_next(void)
 {
 	static struct vm vms[HOST_VMS];
@@ -516,7 +517,7 @@ static void find_debugfs(void)
 	printf("debugfs_files %d\n", debugfs_files);
 }
 
-/* Can a file of debugfs that is kept open be read a second time? Some are empty. */
+/* Can an open file of debugfs be read a second time? Empty files tell nothing. */
 static void print_debugfs_again(void)
 {
 	int i = 0, fd = no_less(open(debugfs_path[0], O_RDONLY), 0, debugfs_path[0]);
@@ -601,7 +602,7 @@ static void print_memory(void)
 	struct rlimit limit = { OPEN_FILES + 1000, OPEN_FILES + 1000 };
 
 	print_file_object();
-	/* The table of fds is the process's own: have its full size now. */
+	/* Grow the table of fds to its full size now: it is no part of a file. */
 	if (setrlimit(RLIMIT_NOFILE, &limit))
 		err(1, "RLIMIT_NOFILE");
 	no_less(dup2(STDOUT_FILENO, limit.rlim_cur - 1), 0, "dup2");
@@ -652,7 +653,7 @@ int main(void)
 	print_memory();
 	if (have_getfd)
 		measure_next();
-	/* From here on the process has several threads, of the kernel's, too. */
+	/* From here on the process has more than one thread: io_uring brings some. */
 	measure_calls();
 	measure_threads();
 	return 0;

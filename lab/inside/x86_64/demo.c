@@ -109,7 +109,7 @@ static void brief(void)
 	run((void *)0);
 }
 
-/* A process of its own, under a name that kvm-stats shows. */
+/* Run a VMM in a process of its own; kvm-stats shows the VM by that name. */
 static pid_t start(const char *name, void (*vmm)(void))
 {
 	pid_t pid = fork();
@@ -121,7 +121,7 @@ static pid_t start(const char *name, void (*vmm)(void))
 	return pid;
 }
 
-/* A command of kvm-stats, as a person would type it; its status. */
+/* Show and run a command of kvm-stats as a person types it; returns its status. */
 static int kvm_stats(char **argv)
 {
 	int status, i;
@@ -151,7 +151,7 @@ int main(void)
 	setbuf(stdout, NULL);
 	busy_pid = start("busy", busy);
 	brief_pid = start("brief", brief);
-	sleep(1);	/* for the guests to be on their way */
+	sleep(1);	/* The guests need a moment to start. */
 	status = kvm_stats(list);
 
 	printf("\n(the process of \"brief\" is killed after 2.5 s)\n");

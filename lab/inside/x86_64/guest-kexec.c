@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Start another kernel, as a guest does it while perf runs:
- * guest-kexec KERNEL INITRD
+ * guest-kexec [-p] KERNEL INITRD
+ *
+ * With -p it is started when this one panics, which somebody else has to see to once
+ * it is loaded.
  *
  * The command line is this kernel's. The task is on the last CPU, so that the kernel
- * moves it to the first one on the way, after it has told everybody that it ends.
+ * moves it to the first one, which it does after the reboot notifiers have run.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/kexec.h>
 #include <linux/reboot.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -29,26 +34,37 @@ static int opened(const char *path)
 
 int main(int argc, char **argv)
 {
+	/* The CPUs that did not panic stand still in the kernel that did. */
+	static const char after_panic[] = " crashkernel=0 nr_cpus=1";
 	const time_t busy = 2;
 	char cmdline[1024];
 	cpu_set_t last;
 	ssize_t len;
 	time_t end;
+	bool panic;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: guest-kexec KERNEL INITRD\n");
+	panic = argc > 1 && !strcmp(argv[1], "-p");
+	argv += panic;
+	if (argc != 3 + panic) {
+		fprintf(stderr, "usage: guest-kexec [-p] KERNEL INITRD\n");
 		return 2;
 	}
-	len = read(opened("/proc/cmdline"), cmdline, sizeof(cmdline));
+	len = read(opened("/proc/cmdline"), cmdline, sizeof(cmdline) - sizeof(after_panic));
 	TEST_ASSERT(len > 0 && cmdline[len - 1] == '\n', "No line in /proc/cmdline");
 	cmdline[len - 1] = '\0';
-	TEST_ASSERT(!syscall(SYS_kexec_file_load, opened(argv[1]), opened(argv[2]), len,
-			     cmdline, 0), "kexec_file_load");
+	if (panic)
+		strcat(cmdline, after_panic);
+	TEST_ASSERT(!syscall(SYS_kexec_file_load, opened(argv[1]), opened(argv[2]),
+			     strlen(cmdline) + 1, cmdline, panic ? KEXEC_FILE_ON_CRASH : 0),
+		    "kexec_file_load, errno: %i", errno);
 	CPU_ZERO(&last);
 	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &last);
 	TEST_ASSERT(!sched_setaffinity(0, sizeof(last), &last), "sched_setaffinity");
-	/* For perf to see something */
-	for (end = time(NULL) + busy; time(NULL) < end; )
+	if (panic)
+		puts("loaded");
+	fflush(stdout);
+	/* Give perf something to see. */
+	for (end = time(NULL) + busy; panic || time(NULL) < end; )
 		continue;
 	syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,
 		LINUX_REBOOT_CMD_KEXEC, NULL);

@@ -2,8 +2,8 @@
 /*
  * What perf is to measure in a guest: perf-work CPUIDS [CPUS]
  *
- * Execute as many CPUIDs, each of which is an exit to the host, and be busy in
- * one function in between. With CPUS, move to the next CPU a hundred times.
+ * Execute the CPUID instruction so often, each time an exit to the host, and be busy
+ * in one function in between. With CPUS, move to the next CPU a hundred times.
  */
 #define _GNU_SOURCE
 #include <cpuid.h>

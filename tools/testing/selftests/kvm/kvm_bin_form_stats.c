@@ -214,17 +214,18 @@ static void test_descriptors(const struct stats_file *file)
 
 static void test_every_offset(struct stats_file *file)
 {
-	const size_t lengths[] = { 1, 2, 7, 8, 63, 64, 65 };
-	/* Reads to the end are long: one in so many, a prime, begins at each byte of a value. */
+	const size_t to_end = BUF_SIZE - 16;
+	const size_t lengths[] = { 1, 2, 7, 8, 63, 64, 65, to_end };
+	/* Reads to the end take long: one in so many. A prime, for each byte of a value. */
 	const size_t step = 61;
 	size_t offset, i, len, want, reads = 0;
 	ssize_t r;
 
 	for (offset = 0; offset <= file->size + 8; offset++) {
-		for (i = 0; i <= ARRAY_SIZE(lengths); i++) {
-			if (i == ARRAY_SIZE(lengths) && offset % step)
+		for (i = 0; i < ARRAY_SIZE(lengths); i++) {
+			len = lengths[i];
+			if (len == to_end && offset % step)
 				continue;
-			len = i < ARRAY_SIZE(lengths) ? lengths[i] : BUF_SIZE - 16;
 			want = offset > file->size ? 0 : file->size - offset;
 			if (want > len)
 				want = len;

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kselftest.h"
@@ -27,6 +28,7 @@
 
 #define VCPU_ID		0
 #define SPINNING_VCPU_ID 1
+#define RACING_VCPU_ID	2
 #define NO_VCPU_ID	77
 
 #define PAGE		4096ull
@@ -48,13 +50,27 @@
 #define KVM_HC_SCHED_YIELD	11
 #endif
 
-enum operation { WRITE, SWITCH_WP, SWITCH_NX, YIELD };
+enum operation { WRITE, RACE, SWITCH_WP, SWITCH_NX, YIELD };
 
 /* What the guest does next; both are synchronized with the guest before it runs. */
 static enum operation operation;
 static uint64_t address, count;
 /* Written by the vCPU that spins */
 static uint64_t spins;
+/* How many pages each of two vCPUs has come to that touch the same ones at once */
+static uint64_t came_to[2];
+
+static void touch_together(unsigned int self, uint64_t from, uint64_t to)
+{
+	uint64_t i;
+
+	for (i = from; i < to; i++) {
+		WRITE_ONCE(came_to[self], i + 1);
+		while (READ_ONCE(came_to[!self]) <= i)
+			continue;
+		WRITE_ONCE(*(uint64_t *)(MEMORY + i % PAGES * PAGE), i);
+	}
+}
 
 static void guest_operates(void)
 {
@@ -65,6 +81,13 @@ static void guest_operates(void)
 		case WRITE:
 			for (i = 0; i < READ_ONCE(count); i++)
 				WRITE_ONCE(*(uint64_t *)(READ_ONCE(address) + i * PAGE), i);
+			break;
+		case RACE:
+			i = READ_ONCE(came_to[0]);
+			touch_together(0, i, i + PAGES);
+			/* The other one has touched the last page when it comes to the next. */
+			while (READ_ONCE(came_to[1]) <= i + PAGES)
+				continue;
 			break;
 		case SWITCH_WP:
 			asm volatile("mov %0, %%cr0" : : "r" (get_cr0() ^ X86_CR0_WP));
@@ -92,6 +115,11 @@ static void guest_counts(void)
 {
 	for (;;)
 		WRITE_ONCE(spins, spins + 1);
+}
+
+static void guest_races(void)
+{
+	touch_together(1, 0, UINT64_MAX);
 }
 
 static const char * const names[] = {
@@ -342,6 +370,68 @@ static void test_removal(void)
 	   "and max_mmu_rmap_size remains");
 }
 
+/* Bind this thread, and those that it creates, to one of the CPUs. */
+static void run_on(const cpu_set_t *cpus, int nth)
+{
+	cpu_set_t one;
+	int i;
+
+	for (i = 0; nth || !CPU_ISSET(i, cpus); i++)
+		nth -= CPU_ISSET(i, cpus);
+	CPU_ZERO(&one);
+	CPU_SET(i, &one);
+	must_succeed(sched_setaffinity(0, sizeof(one), &one));
+}
+
+/*
+ * Of two vCPUs that touch a page before either has mapped it, the second one finds it
+ * mapped. Nobody can make them do so, but they can be brought close, page by page.
+ */
+static void test_spurious(void)
+{
+	static const char * const faults[] = { "pf_taken", "pf_fixed", "pf_spurious" };
+	uint64_t moved[ARRAY_SIZE(faults)] = { }, pages = 0;
+	const time_t end = time(NULL) + 60;
+	struct kvm_stats of_racing;
+	struct vcpu_thread thread;
+	unsigned int i;
+	cpu_set_t all;
+
+	must_succeed(sched_getaffinity(0, sizeof(all), &all));
+	if (CPU_COUNT(&all) == 1) {
+		ksft_test_result_skip("one CPU: no two vCPUs touch a page at once\n");
+		return;
+	}
+	add_memory();
+	kvm_stats_open_getfd(&of_racing, vcpu_get_fd(vm, RACING_VCPU_ID), 0);
+	run_on(&all, 1);
+	vcpu_thread_start(&thread, vcpu_get_fd(vm, RACING_VCPU_ID));
+	run_on(&all, 0);
+	/* What else they need is mapped by now, but for what the first round maps. */
+	guest_does(RACE, 0, 0, 0);
+	do {
+		must_succeed(madvise(addr_gpa2hva(vm, MEMORY), PAGES * PAGE,
+				     MADV_DONTNEED));
+		memset(addr_gpa2hva(vm, MEMORY), 1, PAGES * PAGE);
+		for (i = 0; i < ARRAY_SIZE(faults); i++)
+			moved[i] -= kvm_stats_value(&of_vcpu, faults[i]) +
+				    kvm_stats_value(&of_racing, faults[i]);
+		guest_does(RACE, 0, 0, 0);
+		pages += PAGES;
+		for (i = 0; i < ARRAY_SIZE(faults); i++)
+			moved[i] += kvm_stats_value(&of_vcpu, faults[i]) +
+				    kvm_stats_value(&of_racing, faults[i]);
+	} while (!moved[2] && time(NULL) < end);
+	vcpu_thread_stop(&thread);
+	must_succeed(sched_setaffinity(0, sizeof(all), &all));
+	ok(moved[2] && moved[2] <= pages && moved[1] == pages && moved[0] == pages + moved[2],
+	   "2 vCPUs touch %llu pages at once: pf_taken %llu pf_fixed %llu pf_spurious %llu",
+	   (unsigned long long)pages, (unsigned long long)moved[0],
+	   (unsigned long long)moved[1], (unsigned long long)moved[2]);
+	kvm_stats_close(&of_racing);
+	vm_mem_region_delete(vm, SLOT);
+}
+
 /* Two vCPUs share a CPU, so that one is ready whenever the other one runs. */
 static void test_yields(void)
 {
@@ -350,7 +440,7 @@ static void test_yields(void)
 	struct kvm_lapic_state lapic;
 	struct vcpu_thread thread;
 	struct moves before;
-	cpu_set_t one, all;
+	cpu_set_t all;
 
 	/* Have the hypercall patched, and pages mapped. */
 	guest_does(YIELD, NO_VCPU_ID, 1, 0);
@@ -363,11 +453,7 @@ static void test_yields(void)
 	must_succeed(ioctl(vcpu_fd, KVM_SET_LAPIC, &lapic));
 
 	must_succeed(sched_getaffinity(0, sizeof(all), &all));
-	CPU_ZERO(&one);
-	for (i = 0; !CPU_ISSET(i, &all); i++)
-		;
-	CPU_SET(i, &one);
-	must_succeed(sched_setaffinity(0, sizeof(one), &one));
+	run_on(&all, 0);
 	vcpu_thread_start(&thread, vcpu_fd);
 	for (i = 0; i < 1000 && !spins; i++) {
 		usleep(10000);
@@ -448,6 +534,7 @@ int main(int argc, char *argv[])
 	vm = vm_create_default(VCPU_ID, 0, guest_operates);
 	vcpu_set_cpuid(vm, VCPU_ID, kvm_get_supported_cpuid());
 	vm_vcpu_add_default(vm, SPINNING_VCPU_ID, guest_counts);
+	vm_vcpu_add_default(vm, RACING_VCPU_ID, guest_races);
 	kvm_stats_open_getfd(&of_vm, vm_get_fd(vm), 0);
 	kvm_stats_open_getfd(&of_vcpu, vcpu_get_fd(vm, VCPU_ID), 0);
 
@@ -460,6 +547,7 @@ int main(int argc, char *argv[])
 	test_2m();
 	test_1g();
 	test_removal();
+	test_spurious();
 	test_yields();
 	test_msr_filter();
 

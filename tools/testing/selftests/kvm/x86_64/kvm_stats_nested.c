@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the statistics tell of a nested guest, and of its end by a triple fault
+ * What the statistics tell of a nested guest, and of its end by a triple fault or
+ * an INIT
  *
- * The guest, L1, runs a guest of its own, L2, with nested paging, and does not
- * intercept SHUTDOWN. So when L2 has a triple fault it is the vCPU that shuts
- * down: that ends L2, and L1 has to start again without anything that was set
- * up for it.
+ * The guest, L1, runs a guest of its own, L2, with nested paging, and intercepts
+ * neither SHUTDOWN nor INIT. So when L2 has a triple fault it is the vCPU that shuts
+ * down, and an INIT resets the vCPU while L2 runs: that ends L2, and L1 has to start
+ * again without anything that was set up for it.
  */
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "kselftest.h"
 #include "kvm_stats.h"
@@ -89,21 +91,32 @@ static bool reaches(struct kvm_vm *vm, enum stage stage)
 	return get_ucall(vm, VCPU_ID, &uc) == UCALL_SYNC && uc.args[1] == stage;
 }
 
-int main(void)
+/* Send the vCPU an INIT; KVM handles it before it tells the state. */
+static void send_init(struct kvm_vm *vm)
 {
+	struct kvm_msi msi = { .address_lo = 0xfee00000, .data = 5 << 8 };
+	struct kvm_mp_state mp_state;
+	struct kvm_lapic_state lapic;
+
+	/* KVM looks for vCPUs by their APIC ids when something of an APIC is set. */
+	vcpu_ioctl(vm, VCPU_ID, KVM_GET_LAPIC, &lapic);
+	vcpu_ioctl(vm, VCPU_ID, KVM_SET_LAPIC, &lapic);
+	TEST_ASSERT(ioctl(vm_get_fd(vm), KVM_SIGNAL_MSI, &msi) > 0,
+		    "KVM_SIGNAL_MSI, errno: %i", errno);
+	vcpu_ioctl(vm, VCPU_ID, KVM_GET_MP_STATE, &mp_state);
+}
+
+static void test_end(bool by_init)
+{
+	const char *end = by_init ? "INIT" : "triple fault";
+	struct kvm_regs regs, reset_regs;
 	uint64_t *tables[3], npt, runs;
 	struct kvm_vcpu_events events;
 	struct kvm_stats stats;
 	struct kvm_sregs sregs;
-	struct kvm_regs regs;
 	struct kvm_vm *vm;
 	vm_vaddr_t svm, other_page;
 	int i;
-
-	ksft_print_header();
-	if (!nested_svm_supported())
-		ksft_exit_skip("no nested SVM\n");
-	ksft_set_plan(7);
 
 	vm = vm_create_default(VCPU_ID, 0, l1_code);
 	vcpu_set_cpuid(vm, VCPU_ID, kvm_get_supported_cpuid());
@@ -117,18 +130,23 @@ int main(void)
 	kvm_stats_open_getfd(&stats, vcpu_get_fd(vm, VCPU_ID), 0);
 
 	ok(reaches(vm, IN_L1) && !kvm_stats_value(&stats, "guest_mode"),
-	   "guest_mode is 0 while L1 runs");
+	   "%s: guest_mode is 0 while L1 runs", end);
 	runs = kvm_stats_value(&stats, "nested_run");
 	ok(reaches(vm, IN_L2) && kvm_stats_value(&stats, "guest_mode") == 1,
-	   "guest_mode is 1 while L2 runs");
+	   "%s: guest_mode is 1 while L2 runs", end);
 	ok(!runs && kvm_stats_value(&stats, "nested_run") == 1,
-	   "nested_run counts the VMRUN, and no entry after it");
+	   "%s: nested_run counts the VMRUN, and no entry after it", end);
 
-	vcpu_run(vm, VCPU_ID);
-	ok(vcpu_state(vm, VCPU_ID)->exit_reason == KVM_EXIT_SHUTDOWN,
-	   "a triple fault of L2 shuts the vCPU down");
-	ok(!kvm_stats_value(&stats, "guest_mode"),
-	   "guest_mode is 0 after that");
+	if (by_init) {
+		send_init(vm);
+		vcpu_regs_get(vm, VCPU_ID, &reset_regs);
+		ok(reset_regs.rip == 0xfff0, "%s: it resets the vCPU while L2 runs", end);
+	} else {
+		vcpu_run(vm, VCPU_ID);
+		ok(vcpu_state(vm, VCPU_ID)->exit_reason == KVM_EXIT_SHUTDOWN,
+		   "%s: that of L2 shuts the vCPU down", end);
+	}
+	ok(!kvm_stats_value(&stats, "guest_mode"), "%s: guest_mode is 0 after that", end);
 
 	/* As a VMM resets the vCPU; L2's page tables are memory like any other. */
 	for (i = 0; i < 3; i++)
@@ -138,12 +156,23 @@ int main(void)
 	vcpu_sregs_set(vm, VCPU_ID, &sregs);
 	vcpu_regs_set(vm, VCPU_ID, &regs);
 	vcpu_events_set(vm, VCPU_ID, &events);
-	ok(reaches(vm, AFTER_RESET), "L1 starts again without L2's page tables");
+	ok(reaches(vm, AFTER_RESET), "%s: L1 starts again without L2's page tables", end);
 	ok(kvm_stats_value(&stats, "nested_run") == 1 &&
-	   !kvm_stats_value(&stats, "guest_mode"), "and without a nested guest");
+	   !kvm_stats_value(&stats, "guest_mode"), "%s: and without a nested guest", end);
 
 	kvm_stats_close(&stats);
 	kvm_vm_free(vm);
+}
+
+int main(void)
+{
+	ksft_print_header();
+	if (!nested_svm_supported())
+		ksft_exit_skip("no nested SVM\n");
+	ksft_set_plan(14);
+
+	test_end(false);
+	test_end(true);
 	if (ksft_get_fail_cnt())
 		ksft_exit_fail();
 	ksft_exit_pass();

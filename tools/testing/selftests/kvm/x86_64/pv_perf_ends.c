@@ -203,6 +203,9 @@ static void test_taken_away(bool leaf)
 	pv_run_until(vm, 0, pv_guest_busy, 3);
 	pv_query(vm);
 	ok(kvm_stats_value(&stats, "pv_perf_events") == 2, "%s: two events are open", what);
+	pv_enforce_cpuid(vm, pv_features());
+	ok(kvm_stats_value(&stats, "pv_perf_events") == 2,
+	   "%s: they stay open when the feature is given once more", what);
 	if (leaf)
 		take_leaf_away(vm);
 	else

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -98,6 +99,47 @@ static void test_sampling(struct kvm_vm *vm)
 		pv_run_for(vm, 5 * PERIOD);
 		ok(guest->nmis == nmis, "%s: no NMI after CLOSE", name);
 	}
+}
+
+/*
+ * A period ends when it has passed, or at the host's next tick where its timers know
+ * nothing in between: as many overflows as periods were counted, on each CPU. What is
+ * late is lost, so a busy machine has several tries.
+ */
+static void test_period(struct kvm_vm *vm)
+{
+	const uint64_t wanted = 50;
+	uint64_t apart, count, overflows;
+	struct timespec resolution;
+	cpu_set_t all, one;
+	time_t end;
+	int cpu;
+
+	clock_getres(CLOCK_MONOTONIC, &resolution);
+	apart = resolution.tv_nsec > PERIOD ? resolution.tv_nsec : PERIOD;
+	sched_getaffinity(0, sizeof(all), &all);
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		TEST_ASSERT(!sched_setaffinity(0, sizeof(one), &one),
+			    "sched_setaffinity, errno: %i", errno);
+		end = time(NULL) + LIMIT;
+		do {
+			pv_forget_nmis(vm);
+			pv_open_clock(vm, 0, PERIOD);
+			pv_run_until(vm, 0, pv_guest_busy, wanted);
+			pv_event_op(vm, KVM_PV_PERF_CLOSE, 0);
+			count = pv_slot(vm, 0)->count;
+			overflows = pv_slot(vm, 0)->overflows;
+		} while (overflows <= count / PERIOD + 1 &&
+			 overflows < count / apart * 9 / 10 && time(NULL) < end);
+		ok(overflows <= count / PERIOD + 1 && overflows >= count / apart * 9 / 10,
+		   "CPU %d: %lu periods of 1 ms in %lu us, timers %ld ns apart", cpu,
+		   overflows, count / 1000, resolution.tv_nsec);
+	}
+	sched_setaffinity(0, sizeof(all), &all);
 }
 
 /* Not the id that all others sample with */
@@ -387,6 +429,7 @@ int main(void)
 	pv_begin();
 	vm = pv_create_vm();
 	test_sampling(vm);
+	test_period(vm);
 	test_other_id(vm);
 	test_seq(vm);
 	test_slow_handler(vm);
