@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 # For a script whose only argument is a release of Debian, to source: what it fetches goes
-# to build/FOLDER/RELEASE.
+# to build/FOLDER/RELEASE, or RELEASE-ARCHITECTURE if the environment names one.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -19,7 +19,7 @@ read -ra suites <<<"$said"
 # Set out, have it to ourselves; it is there if MADE in it is newer than the script.
 # usage: own FOLDER MADE WHAT
 own() {
-	out=$top/build/$1/$release what=$3 start=$SECONDS
+	out=$top/build/$1/$release${ARCHITECTURE:+-$ARCHITECTURE} what=$3 start=$SECONDS
 	# Several checks have it fetched.
 	mkdir -p "${out%/*}"
 	exec 9>"$out.lock"

@@ -4,14 +4,20 @@
 
 import importlib.machinery
 import importlib.util
+import io
+import subprocess
 import sys
+import tarfile
+import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "lab/host"))
 
 import records  # noqa: E402
+import steps  # noqa: E402
 
 loader = importlib.machinery.SourceFileLoader("fixes", str(TOP / "checks/fixes"))
 fixes = importlib.util.module_from_spec(importlib.util.spec_from_loader("fixes", loader))
@@ -70,6 +76,10 @@ class Fixes(unittest.TestCase):
                 found, = self.problems(newest=newest)
                 self.assertIn("newest: f.c has ", found)
 
+    def test_file_that_is_gone(self):
+        self.assertEqual(self.problems(newest=None),
+                         ["newest has no such file as upstream.toml names"])
+
     def test_other_words(self):
         for written in (WRITTEN.replace("there", "perhaps"), WRITTEN + 'more = 1\n'):
             with self.subTest(written=written):
@@ -78,6 +88,58 @@ class Fixes(unittest.TestCase):
     def test_versions(self):
         self.assertLess(fixes.version("linux-source 7.3.4-1~bpo13+1"), fixes.version("7.10"))
         self.assertEqual(fixes.version("5.10"), (5, 10))
+
+
+class Newest(unittest.TestCase):
+    """Debian has a kernel that is newer than all bases."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.fetched = []
+
+    def fetch(self, script, folder, package, *suites):
+        """As scripts/fetch-package leaves it; linux-source only names another one."""
+        self.assertEqual(script, "fetch-package")
+        self.fetched.append((package, suites))
+        version = "99.1~rc3-1~exp1"
+        (folder / "version").write_text(f"{package} {version}\n")
+        if package != "linux-source":
+            tarball = folder / f"files/usr/src/{package}.tar.xz"
+            tarball.parent.mkdir(parents=True)
+            with tarfile.open(tarball, "w:xz") as tar:
+                for name, text in ("virt/f.c", BUG), ("arch/g.c", FIXED):
+                    member = tarfile.TarInfo(f"{package}/{name}")
+                    member.size = len(text)
+                    tar.addfile(member, io.BytesIO(text.encode()))
+
+    def newest(self, files):
+        """As the check finds it, where only fetching is not done."""
+        with mock.patch.object(steps, "script", self.fetch):
+            return fixes.newest(self.folder, files)
+
+    def test_fetched(self):
+        name, text = self.newest(["virt/f.c", "arch/gone.c"])
+        self.assertEqual(name, "linux-source-99.1")
+        self.assertEqual([package for package, _ in self.fetched],
+                         ["linux-source", "linux-source-99.1"])
+        self.assertEqual({suites for _, suites in self.fetched},
+                         {("trixie-backports", "sid", "experimental")})
+        self.assertEqual((text("virt/f.c"), text("arch/gone.c")), (BUG, None))
+
+    def test_nothing_to_read(self):
+        with self.assertRaisesRegex(steps.Failed, "linux-source-99.1: .*Not found"):
+            self.newest(["arch/gone.c"])
+
+    def test_commit(self):
+        """The same of a kernel that is there as a tree."""
+        git = ["git", "-C", self.folder, "-c", "user.name=n", "-c", "user.email=e"]
+        (self.folder / "f.c").write_text(BUG)
+        for command in ["init", "-q"], ["add", "f.c"], ["commit", "-qm", "base"]:
+            subprocess.run([*git, *command], check=True)
+        text = fixes.git_source(self.folder, "HEAD")
+        self.assertEqual((text("f.c"), text("gone.c")), (BUG, None))
 
 
 if __name__ == "__main__":

@@ -130,11 +130,11 @@ def line_that_matters(log):
         0 if found else -1].strip()
 
 
-def script(name, *arguments):
-    """Run one of scripts/; whoever fails says why."""
+def script(name, *arguments, **variables):
+    """Run one of scripts/, with variables in its environment; whoever fails says why."""
     done = subprocess.run([records.TOP / "scripts" / name, *arguments],
                           stdin=subprocess.DEVNULL, stdout=sys.stderr,
-                          check=False)
+                          env={**os.environ, **variables}, check=False)
     if done.returncode:
         raise Failed(f"scripts/{name} failed")
 
