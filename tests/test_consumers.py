@@ -3,6 +3,9 @@
 
 import contextlib
 import io
+import mmap
+import os
+import struct
 import subprocess
 import sys
 import time
@@ -11,9 +14,12 @@ from pathlib import Path
 from unittest import mock
 
 TOP = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TOP / "lab/inside/consumers"))
+sys.path[:0] = [str(TOP / "lab/inside/consumers"), str(TOP / "lab/host")]
 
 import consumer  # noqa: E402
+import in_vmm  # noqa: E402
+import pv_perf  # noqa: E402
+import pv_perf_changes  # noqa: E402
 
 
 def desc(name, kind="cumulative", size=1):
@@ -127,6 +133,106 @@ class OwnTime(unittest.TestCase):
         with self.assertRaisesRegex(TimeoutError, "^sleep: not within 0.5 s"):
             consumer.run(["sleep", "600"], 0.5)
         self.assertLess(time.monotonic() - start, 300)
+
+
+class Quiet(unittest.TestCase):
+    """What perf costs by itself: three exits for each call, in 5 s."""
+
+    @staticmethod
+    def problems(*calls):
+        """Of so many calls on each CPU."""
+        with contextlib.redirect_stdout(io.StringIO()):
+            return pv_perf.quiet("".join(
+                f"CPU{cpu},{n},,kvm_pv/hypercalls/,5000000000,100.00,,\n"
+                for cpu, n in enumerate(calls)))
+
+    def test_calls(self):
+        self.assertEqual(self.problems(11, 16), [])
+        for calls in (11, 17), (11, 1), (11,), ():
+            with self.subTest(calls=calls):
+                self.assertTrue(self.problems(*calls))
+
+
+class Sampled(unittest.TestCase):
+    """Samples of 1 ms, and what was counted beside them."""
+
+    def test_ratio(self):
+        for ms, good in ((100, True), (1000, True), (1002, False), (9, False)):
+            with self.subTest(ms=ms):
+                problems = pv_perf.once_a_period(
+                    "1.001,s,kvm_pv/task-clock/,1001000000,100.00,,\n",
+                    f"# Samples: {ms}  of event 'x'\n# Event count (approx.): {ms}000000\n")
+                self.assertEqual(not problems, good)
+        self.assertTrue(pv_perf.once_a_period("", ""))
+
+
+class Changes(unittest.TestCase):
+    """Intervals of perf stat in which something ends to be counted."""
+
+    TEXT = """\
+     0.200,60,,kvm_pv/exits/,4,100.00,,
+     0.200,<not counted>,,kvm_pv/hypercalls/,0,100.00,,
+     0.400,0,,kvm_pv/exits/,4,100.00,,
+"""
+
+    def test_column(self):
+        self.assertEqual(pv_perf_changes.column(self.TEXT, "exits"), [60, 0])
+        self.assertEqual(pv_perf_changes.column(self.TEXT, "hypercalls"), [None])
+
+    def test_stops(self):
+        self.assertEqual(pv_perf_changes.stops([1, 2, 0, 3, None, None, None]), [])
+        for found in ([], [1, 2, 3], [1, 2, None, None, None], [1, 2, 3, None, None],
+                      [1, 2, 3, None, None, None, 4], [1, 2, 1e18, None, None, None]):
+            with self.subTest(found=found):
+                self.assertTrue(pv_perf_changes.stops(found))
+
+
+class InVmm(unittest.TestCase):
+    """What another process is made to do."""
+
+    FIONBIO = 0x5421
+
+    def setUp(self):
+        """One that has a socket, and says when it was woken whether that blocks."""
+        self.process = subprocess.Popen(
+            [sys.executable, "-uc", "import os, socket, sys\n"
+             "s = socket.socket()\nprint()\n"
+             "for _ in sys.stdin: print(not os.get_blocking(s.fileno()))"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.process.communicate)
+        self.process.stdout.readline()
+        self.link = next(link for link in consumer.links(self.process.pid).values()
+                         if link.startswith("socket:"))
+
+    def says(self):
+        """What the process finds when it goes on."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def ioctl(self, request, value):
+        """Have it make one."""
+        in_vmm.ioctl(self.process.pid, self.link, request, struct.pack("=i", value))
+
+    def test_ioctl(self):
+        for value in 1, 0:
+            self.ioctl(self.FIONBIO, value)
+            self.assertEqual(self.says(), str(bool(value)))
+
+    def test_error(self):
+        with self.assertRaisesRegex(OSError, "ioctl 0xaeff of socket"):
+            self.ioctl(0xaeff, 0)
+        self.assertEqual(self.says(), "False")
+
+    def test_memory(self):
+        """Also across the pieces in which it is read, and at the end."""
+        size, text = (1 << 24) + 8192, b"a name\0"
+        with mmap.mmap(-1, size) as memory:
+            places = (0, (1 << 24) - 3, size - len(text))
+            for at in places:
+                memory[at:at + len(text)] = text
+            self.assertEqual(in_vmm.replace_in_memory(os.getpid(), size, text, b"no name"), 3)
+            self.assertEqual({memory[at:at + len(text)] for at in places}, {b"no name"})
 
 
 class Fetch(unittest.TestCase):

@@ -27,7 +27,8 @@ TYPES = ("cumulative", "instant", "peak", "linear-histogram", "log2-histogram")
 UNITS = (None, "bytes", "seconds", "cycles", "boolean")
 BASES = (10, 2)
 
-Desc = namedtuple("Desc", "name type unit base exponent size offset bucket_size")
+Desc = namedtuple("Desc", "name type unit base exponent size offset bucket_size raw",
+                  defaults=(b"",))
 
 
 class Results:
@@ -81,12 +82,13 @@ class Stats:
         size = 16 + name_size
         self.descs = {}
         for at in range(start, start + count * size, size):
+            raw = os.pread(self.fd, size, at)
             flags, exponent, values, offset, bucket_size, name = struct.unpack(
-                f"=IhHII{name_size}s", os.pread(self.fd, size, at))
+                f"=IhHII{name_size}s", raw)
             name = name.partition(b"\0")[0].decode()
             self.descs[name] = Desc(
                 name, TYPES[flags & 15], UNITS[flags >> 4 & 15],
-                BASES[flags >> 8 & 15], exponent, values, offset, bucket_size)
+                BASES[flags >> 8 & 15], exponent, values, offset, bucket_size, raw)
 
     def read(self):
         """All values now: a list for each name."""
