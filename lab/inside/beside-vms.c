@@ -36,7 +36,7 @@ static void have_vms(void)
 		close(event);
 		vm = create_vm(kvm);
 		event = must_succeed(eventfd(0, 0), "eventfd");
-		/* What is measured beside it is not the load. */
+		/* The program is to have company, not to compete for the CPU. */
 		usleep(5000);
 	}
 }
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 		_exit(127);
 	}
 	must_succeed(waitpid(program, &status, 0), "waitpid");
-	/* Without it nothing was beside the program. */
+	/* If the maker died, the program ran without company: nothing was tested. */
 	if (waitpid(maker, &made, WNOHANG)) {
 		fprintf(stderr, "beside-vms: the other process has ended\n");
 		return 1;

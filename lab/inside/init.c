@@ -41,7 +41,7 @@ static FILE *verdict;
 static void die(const char *what)
 {
 	fprintf(stderr, "init: %s: %s\n", what, strerror(errno));
-	/* The panic that follows would overtake it. */
+	/* The panic that follows must not overtake the message. */
 	tcdrain(STDERR_FILENO);
 	exit(1);
 }
@@ -58,7 +58,7 @@ static void open_verdict(const char *node)
 	struct termios raw;
 	int i, fd = -1;
 
-	/* The kernel may still be looking for its devices. */
+	/* The kernel may still be probing its devices. */
 	for (i = 0; i < 600 && fd < 0; i++) {
 		if (i)
 			usleep(100000);
@@ -108,7 +108,7 @@ static void on_sigchld(int sig)
 {
 }
 
-/* Read the program's output until it is gone; returns its wait status. */
+/* Pass the program's output on until both have ended; returns its wait status. */
 static int follow(pid_t pid, int fd)
 {
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };

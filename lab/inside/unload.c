@@ -2,8 +2,8 @@
 /*
  * Unload kernel modules, in the order given: unload MODULE...
  *
- * The last work of the tests before may still hold one: files that io_uring or
- * a dead process had are closed a little later. What is held for good stays.
+ * The tests before may hold one for a little longer: files that io_uring or a dead
+ * process had are closed late. A module that is held for good is an error.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -17,6 +17,10 @@ int main(int argc, char **argv)
 	char pid[16], *args[argc + 1];
 	int i, kvm, vm, status;
 
+	if (argc < 2) {
+		fprintf(stderr, "usage: with-vm PROGRAM ARG...\n");
+		return 2;
+	}
 	kvm = must_succeed(open("/dev/kvm", O_RDWR), "/dev/kvm");
 	vm = must_succeed(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
 	must_succeed(ioctl(vm, KVM_CREATE_VCPU, 0), "KVM_CREATE_VCPU");

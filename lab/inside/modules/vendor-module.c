@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 	printf("%sok 1 %s with a file of %s open: %s\n", unloaded ? "not " : "", argv[1],
 	       argv[2], unloaded ? "unloaded" : strerror(errno));
 	fflush(stdout);
-	/* What was written is on its way out before the host may die. */
+	/* Give the console time for the lines above: the host may panic next. */
 	sleep(1);
 	must_succeed(read(stats, &byte, 1), "read");
 	close(stats);
