@@ -59,11 +59,20 @@ class Real(Case):
 
     def setUp(self):
         super().setUp()
+        self.start_others()
         self.pids = {}
         for name, vcpus in VCPUS.items():
             self.start(name, vcpus, "-kb" if name == BUSY else "-k")
         self.serving = self.serve_real()
         wait_for(lambda: set(VCPUS) <= set(vms(self.serving.series())), "the VMs")
+
+    def start_others(self):
+        """One after the other, all of one name: what is of them is none of a test's."""
+        others = subprocess.Popen(
+            ["sh", "-c", 'while :; do sleep 1 | "$0" -k 1 1; done', BUILD / "tests/vmm"],
+            stdout=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(others.wait)
+        self.addCleanup(os.killpg, others.pid, signal.SIGKILL)
 
     def start(self, name, vcpus, option):
         """A VM, until the test ends."""
@@ -277,7 +286,10 @@ class Real(Case):
         os.kill(self.pids[DB], signal.SIGCONT)
         wait_for(lambda: stuck() == {PAUSED}, "the end of the alert")
         self.assertGreater(exits(DB), before[DB])
-        for key, points in scraping.points('{__name__=~"kvm_vm_.*_total"}', ALL).items():
+        counters = scraping.points(
+            f'{{__name__=~"kvm_vm_.*_total", vm=~"{"|".join(mine)}"}}', ALL)
+        self.assertEqual({dict(key)["vm"] for key in counters}, mine)
+        for key, points in counters.items():
             values = [value for _, value in points]
             self.assertEqual(values, sorted(values), key)
         self.assertEqual(scraping.complaints(), [])
