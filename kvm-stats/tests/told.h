@@ -39,32 +39,47 @@ static struct kvmstats_vm *find_vm(const struct kvmstats *k, pid_t pid)
 	return vm;
 }
 
-/* A process that makes a VM, and has a child that has it, too, when it is told to */
-static pid_t fork_maker(int *tell, int *heard)
+/* A process that does this: what is written to tell is its in, what it writes is heard. */
+static pid_t fork_told(void (*run)(int in, int out), int *tell, int *heard)
 {
 	int in[2], out[2];
-	struct own_vm own;
 	pid_t pid;
-	char c;
 
 	if (pipe(in) || pipe(out))
 		err(1, "pipe");
 	pid = fork();
 	if (!pid) {
-		pid = getpid();
-		if (own_vm_open(&own, 1, why, sizeof(why)))
-			_exit(1);
-		while (write(out[1], &pid, sizeof(pid)) == sizeof(pid) &&
-		       read(in[0], &c, 1) == 1 && (pid = fork()))
-			;
-		for (;;)
-			pause();
+		run(in[0], out[1]);
+		_exit(1);
 	}
 	close(in[0]);
 	close(out[1]);
 	*tell = in[1];
 	*heard = out[0];
-	if (read(*heard, &pid, sizeof(pid)) != sizeof(pid))
+	return pid;
+}
+
+/* It makes a VM, says so, and has a child that has the VM, too, when it is told to. */
+static void run_maker(int in, int out)
+{
+	pid_t pid = getpid();
+	struct own_vm own;
+	char c;
+
+	if (own_vm_open(&own, 1, why, sizeof(why)))
+		return;
+	while (write(out, &pid, sizeof(pid)) == sizeof(pid) &&
+	       read(in, &c, 1) == 1 && (pid = fork()))
+		;
+	for (;;)
+		pause();
+}
+
+static pid_t fork_maker(int *tell, int *heard)
+{
+	pid_t pid = fork_told(run_maker, tell, heard), said;
+
+	if (read(*heard, &said, sizeof(said)) != sizeof(said))
 		errx(1, "a VM of another process");
 	return pid;
 }
@@ -164,28 +179,15 @@ static bool enter_other_network(void)
 	return entered;
 }
 
-/* A process that makes a VM when it is told to */
-static pid_t fork_idle(int *start, int *done)
+/* It makes a VM when it is told to, and says so. */
+static void run_idle(int in, int out)
 {
-	int in[2], out[2];
 	struct own_vm own;
-	pid_t pid;
 	char c;
 
-	if (pipe(in) || pipe(out))
-		return -1;
-	pid = fork();
-	if (!pid) {
-		if (read(in[0], &c, 1) == 1 && !own_vm_open(&own, 1, why, sizeof(why)) &&
-		    write(out[1], &c, 1) == 1)
-			pause();
-		_exit(1);
-	}
-	close(in[0]);
-	close(out[1]);
-	*start = in[1];
-	*done = out[0];
-	return pid;
+	if (read(in, &c, 1) == 1 && !own_vm_open(&own, 1, why, sizeof(why)) &&
+	    write(out, &c, 1) == 1)
+		pause();
 }
 
 /* The next message of the kernel is lost: our socket for them is small, and full. */
@@ -212,8 +214,8 @@ static bool fill_socket(void)
 static void see_at_once(const char *source, const char *where, bool (*before)(void))
 {
 	const struct kvmstats_options options = { .source = source };
-	int i, start = -1, done = -1;
-	pid_t maker = fork_idle(&start, &done);
+	int i, start, done;
+	pid_t maker = fork_told(run_idle, &start, &done);
 	struct kvmstats *k;
 	char c = 0;
 

@@ -256,7 +256,7 @@ static void plan_metric(struct model *m, const struct metric *metric,
 		for (i = 0; i < PAGE_SIZES; i++) {
 			c->words[i] = UINT16_MAX;
 			statistic_words(table[KVMSTATS_VM], page_sizes[i].statistics,
-				     &c->words[i], 1);
+					&c->words[i], 1);
 			c->nr_words += c->words[i] != UINT16_MAX;
 		}
 		break;
