@@ -83,12 +83,16 @@ static uint64_t make_npt(struct kvm_vm *vm, uint64_t *tables[3])
 /* Whether the guest runs up to a stage, and nothing else. */
 static bool reaches(struct kvm_vm *vm, enum stage stage)
 {
+	struct kvm_run *run = vcpu_state(vm, VCPU_ID);
 	struct ucall uc = { 0 };
 
 	vcpu_run(vm, VCPU_ID);
-	if (vcpu_state(vm, VCPU_ID)->exit_reason != KVM_EXIT_IO)
-		return false;
-	return get_ucall(vm, VCPU_ID, &uc) == UCALL_SYNC && uc.args[1] == stage;
+	if (run->exit_reason == KVM_EXIT_IO &&
+	    get_ucall(vm, VCPU_ID, &uc) == UCALL_SYNC && uc.args[1] == stage)
+		return true;
+	ksft_print_msg("exit reason %u, ucall %lu, stage %lu instead of %u\n",
+		       run->exit_reason, uc.cmd, uc.args[1], stage);
+	return false;
 }
 
 /* Send the vCPU an INIT; KVM handles it before it tells the state. */
