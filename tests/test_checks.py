@@ -420,6 +420,9 @@ class Arguments(unittest.TestCase):
         for typed, taken in ([], ["a", "b"]), (["b"], ["b"]), (["b", "a"], ["a", "b"]):
             with mock.patch.object(sys, "argv", ["x", *typed]):
                 self.assertEqual(steps.Arguments().names("thing", ("a", "b")), taken)
+        for typed, taken in ([], ["a"]), (["b"], ["b"]), (["b", "a"], ["a", "b"]):
+            with mock.patch.object(sys, "argv", ["x", *typed]):
+                self.assertEqual(steps.Arguments().names("thing", ("a", "b"), ("b",)), taken)
 
 
 if __name__ == "__main__":

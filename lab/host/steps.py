@@ -32,14 +32,15 @@ class Arguments(argparse.ArgumentParser):
     def error(self, message):
         raise records.Invalid(message)
 
-    def names(self, what, there):
-        """Those that are typed, of those that there are; all if none is."""
+    def names(self, what, there, only_typed=()):
+        """Those that are typed, of those that there are; if none is, all but some."""
         self.add_argument(what, nargs="*")
         named = vars(self.parse_args())[what]
         for name in named:
             if name not in there:
                 raise records.Invalid(f"no {what} '{name}', choose from: {' '.join(there)}")
-        return [name for name in there if name in named or not named]
+        return [name for name in there
+                if name in named or not named and name not in only_typed]
 
 
 def main(function):
