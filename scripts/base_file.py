@@ -16,7 +16,8 @@ patches/BASE has
     checkpatch-exceptions
     upstream.toml what the messages of the series fixes say of later kernels, for checks/fixes
     kernels/      NAME.debugfs, what the unpatched kernel has in debugfs; NAME.config,
-                  options after those of lab/kernels/NAME.config, where it needs others
+                  options after those of lab/kernels/NAME.config, where it needs others;
+                  NAME.record, lines in place of those of lab/kernels/NAME.record
     mutants/      what checks/long/mutants breaks
 
 and what is made from it is in build/BASE.

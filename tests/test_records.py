@@ -61,6 +61,16 @@ class Parser(unittest.TestCase):
             self.assertEqual([path.parent for path in record.fragments[-2:]],
                              [records.KERNELS, self.folder])
 
+    def test_record_of_a_base(self):
+        """Its lines are in place of the lab's, for the record and for those like it."""
+        of_base = self.folder / "of_base"
+        of_base.mkdir()
+        (of_base / "x.record").write_text("modules = moved.ko\n")
+        with unittest.mock.patch.object(records, "PARTICULAR", of_base):
+            values = self.parse(self.good)
+            self.assertEqual((values["modules"], values["arch"]), ("moved.ko", "x86_64"))
+            self.assertEqual(self.parse("like = x", "y")["modules"], "moved.ko")
+
     def test_kernel_of_no_base(self):
         """It is as unknown as one that has no record; one without record is named."""
         with unittest.mock.patch.object(base_file, "values", lambda: {"kernels": "mips x"}):

@@ -90,16 +90,22 @@ def path(name, folder=KERNELS):
     return folder / f"{name}.record"
 
 
+def read(file, keys):
+    """What a record says, or in its place what the base does."""
+    of_base = PARTICULAR / file.name
+    return lines(file, keys) | (lines(of_base, keys) if of_base.is_file() else {})
+
+
 def parse(file):
     """All values of one record, with what it is like and the defaults."""
-    own = lines(file, {*DEFAULTS, *(f"{key}+" for key in DEFAULTS if key != "like")})
+    own = read(file, {*DEFAULTS, *(f"{key}+" for key in DEFAULTS if key != "like")})
     like = {}
     if own.get("like"):
         if (own["like"] == file.stem
                 or not (file.parent / f"{own['like']}.record").is_file()):
             raise Invalid(f"{file.name}: like = '{own['like']}': no other record "
                           "has that name")
-        like = lines(file.parent / f"{own['like']}.record", DEFAULTS)
+        like = read(file.parent / f"{own['like']}.record", DEFAULTS)
         if like.get("like"):
             raise Invalid(f"{file.name}: {own['like']} has a 'like' of its own")
         like.setdefault("config", own["like"])
