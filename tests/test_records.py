@@ -278,6 +278,14 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.complaint("checks/modules", "5.10"),
                          "checks/modules: base 5.10: no debian_kernel\n")
 
+    def test_kernel_of_debian(self):
+        """It is booted with a program, of a base that has one."""
+        for base, *words in (("5.10", "x86_64", "--", "/bin/true"), ("7.3", "x86_64"),
+                             ("7.3", "mips64", "--", "/bin/true")):
+            with self.subTest(base=base, words=words):
+                self.assertIn("lab/run: --debian boots a program",
+                              self.complaint("lab/run", "--debian", *words, BASE=base))
+
     def test_unknown_base_of_make(self):
         done = subprocess.run(["make", "-nC", TOP, "check", "BASE=9.9"],
                               capture_output=True, text=True, check=False)
