@@ -129,35 +129,51 @@ static void leave_to_vcpu(void)
 		usleep(50);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
 /* How many files are opened in a span, and in how many spans at most */
 #define OPENS	100
 #define SPANS	100
 
-/* Open and close statistics, or eventfds instead; how often that has failed */
-static unsigned int open_files(int vm_fd, int vcpu_fd, bool statistics)
+/* Open, read and close files of statistics; how often that has failed */
+static unsigned int open_statistics(int vm_fd, int vcpu_fd)
 {
 	unsigned int i, failed = 0;
 	char byte;
 
 	for (i = 0; i < OPENS; i++) {
-		if (statistics) {
-			int fd = ioctl(i % 4 ? vcpu_fd : vm_fd,
-				       i % 2 ? KVM_STATS_GETFD : KVM_GET_STATS_FD, 0);
+		int fd = ioctl(i % 4 ? vcpu_fd : vm_fd,
+			       i % 2 ? KVM_STATS_GETFD : KVM_GET_STATS_FD, 0);
 
-			failed += pread(fd, &byte, 1, 0) != 1 || close(fd);
-		} else {
-			failed += !!close(eventfd(0, 0));
-		}
+		failed += pread(fd, &byte, 1, 0) != 1 || close(fd);
 		leave_to_vcpu();
 	}
 	return failed;
 }
 
+/* Open and close eventfds instead, for so long */
+static void open_eventfds(uint64_t ns)
+{
+	const uint64_t begin = now_ns();
+
+	while (now_ns() - begin < ns) {
+		close(eventfd(0, 0));
+		leave_to_vcpu();
+	}
+}
+
 /*
  * A vCPU stays in KVM_RUN while its statistics are opened and read. The host
  * interrupts the guest for other reasons, too, and more so if it has other work:
- * so spans with and without statistics are taken in turns until the calmest of
- * each are alike. A vCPU that is kicked would count once for each file in all.
+ * so spans with and without statistics, as long as each other, are taken in turns
+ * until the calmest of each are alike. A vCPU that is kicked would count once for
+ * each file in all.
  */
 static void test_running(void)
 {
@@ -172,18 +188,21 @@ static void test_running(void)
 	vcpu_thread_start(&thread, vcpu_fd);
 	kvm_stats_open_getfd(&stats, vcpu_fd, 0);
 
-	for (i = 0; i < 2 * SPANS && (i < 20 || opening >= otherwise + OPENS / 10); i++) {
-		uint64_t *least = i % 2 ? &otherwise : &opening;
-		uint64_t moved = counted(&stats);
+	for (i = 0; i < SPANS && (i < 10 || opening >= otherwise + OPENS / 10); i++) {
+		uint64_t begin = now_ns(), before = counted(&stats), moved, between;
 
-		failed += open_files(vm_fd, vcpu_fd, !(i % 2));
-		moved = counted(&stats) - moved;
-		if (moved < *least)
-			*least = moved;
+		failed += open_statistics(vm_fd, vcpu_fd);
+		between = counted(&stats);
+		open_eventfds(now_ns() - begin);
+		moved = counted(&stats) - between;
+		if (between - before < opening)
+			opening = between - before;
+		if (moved < otherwise)
+			otherwise = moved;
+		vcpu_thread_goes_on();
 	}
 
-	ok(!failed, "opened and read %u times while the vCPU is in KVM_RUN",
-	   i / 2 * OPENS);
+	ok(!failed, "opened and read %u times while the vCPU is in KVM_RUN", i * OPENS);
 	ok(opening < otherwise + OPENS / 10,
 	   "%u times it counted %llu meanwhile, %llu with eventfds instead: less than %u more",
 	   OPENS, (unsigned long long)opening, (unsigned long long)otherwise, OPENS / 10);
@@ -318,15 +337,15 @@ static void halting_stop(struct halting *halting)
 static uint64_t halt_once(struct halting *halting)
 {
 	const struct itimerspec never = { };
-	struct timespec start, end;
+	uint64_t start, end;
 
 	timer_settime(halting->timer, 0, &halting->spec, NULL);
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	start = now_ns();
 	TEST_ASSERT(ioctl(vcpu_get_fd(halting->vm, VCPU_ID), KVM_RUN, NULL) == -1 &&
 		    errno == EINTR, "KVM_RUN, errno: %i", errno);
-	clock_gettime(CLOCK_MONOTONIC, &end);
+	end = now_ns();
 	timer_settime(halting->timer, 0, &never, NULL);
-	return (end.tv_sec - start.tv_sec) * 1000000000ull + end.tv_nsec - start.tv_nsec;
+	return end - start;
 }
 
 /*

@@ -492,13 +492,18 @@ static void on_signal(int sig)
 {
 }
 
+void vcpu_thread_goes_on(void)
+{
+	alarm(120);
+}
+
 void vcpu_thread_start(struct vcpu_thread *thread, int vcpu_fd)
 {
 	struct sigaction action = { .sa_handler = on_signal };
 
 	*thread = (struct vcpu_thread){ .vcpu_fd = vcpu_fd };
 	sigaction(SIGUSR1, &action, NULL);
-	alarm(120);
+	vcpu_thread_goes_on();
 	TEST_ASSERT(!pthread_create(&thread->thread, NULL, vcpu_thread_run, thread),
 		    "pthread_create, errno: %i", errno);
 	while (!READ_ONCE(thread->entered))
