@@ -76,11 +76,13 @@ PLAN = {
         "perf", "record", "-q", "-o", "/tmp/data", "-c", "1000000", "-e",
         "kvm_pv/cpu-clock/", "--", *KEXEC)),
 }
+# For the end of a plan: the guest goes on until all is said. Without a VM the host has no
+# statistics.
+ENDLESS = ["perf-work", 10**9]
 # What the kernels run that are started with kexec: after that, and after a kernel
-# that had no event. The last program goes on until all is said: without a VM the host
-# has no statistics.
+# that had no event.
 LATER = ({"kexeced": ["perf-work", 100], "kexec-without-events": KEXEC},
-         {"kexeced-again": ["perf-work", 100], "until-the-end": ["perf-work", 10**9]})
+         {"kexeced-again": ["perf-work", 100], "until-the-end": ENDLESS})
 
 
 def counts(text):
@@ -280,6 +282,19 @@ class Guest:
         self.channel = judge.Channel()
         return True
 
+    def lives_on(self, plan):
+        """Go on with another kernel that has this plan, of two programs; what the host
+        had counted of NMIs when it began, and at the end of the first one. None: it does
+        not come so far."""
+        first, last = plan
+        if not self.another(first):
+            return None
+        nmis = host("nmi_injections")
+        if not (self.until(first, ended(first)) and self.until(
+                last, lambda channel: channel.running == last)):
+            return None
+        return nmis, host("nmi_injections")
+
     def reset(self):
         """Reset the machine; from then on a reboot of the guest ends QEMU."""
         self.said.seek(0, 2)
@@ -308,19 +323,15 @@ def check_kexec(results, guest):
     """A kernel that another one starts while perf counts and samples lives; so does
     one that is started where there is no event, which is the control."""
     for plan, when in zip(LATER, ("perf counts and samples", "nothing is open")):
-        first, last = plan
-        sampling = host("nmi_injections")
-        alive = guest.another(first)
-        nmis = host("nmi_injections")
-        alive = alive and guest.until(first, ended(first)) and guest.until(
-            last, lambda channel, last=last: channel.running == last)
-        problems = [] if alive else guest.close().splitlines()[-8:]
-        if alive and host("nmi_injections") != nmis:
-            problems.append(f"{host('nmi_injections') - nmis} NMIs in the new kernel")
-        if alive and when != "nothing is open" and nmis - sampling < 10:
-            problems.append(f"{nmis - sampling} NMIs before, that is no sampling")
+        before = host("nmi_injections")
+        nmis = guest.lives_on(plan)
+        problems = [] if nmis else guest.close().splitlines()[-8:]
+        if nmis and nmis[1] != nmis[0]:
+            problems.append(f"{nmis[1] - nmis[0]} NMIs in the new kernel")
+        if nmis and when != "nothing is open" and nmis[0] - before < 10:
+            problems.append(f"{nmis[0] - before} NMIs before, that is no sampling")
         results.add(f"another kernel starts while {when}", problems)
-        if not alive:
+        if not nmis:
             return
 
 

@@ -38,7 +38,7 @@ PLAN = {
         *SAMPLING, "guest-kexec", "-p", "/lab/kernel", "/lab/initrd")),
 }
 # What the kernel runs that is started then.
-AFTER = {"crashed": ["perf-work", 100]}
+AFTER = {"crashed": ["perf-work", 100], "until-the-end": pv_perf.ENDLESS}
 
 
 class Guest(pv_perf.Guest):
@@ -194,15 +194,13 @@ def check_crash(results, guest):
         guest.passes(1)
         if host("nmi_injections") == nmis:
             break
-    alive = guest.another("crashed")
-    nmis = host("nmi_injections")
-    alive = alive and guest.until("crashed", pv_perf.ended("crashed"))
-    if alive and host("nmi_injections") != nmis:
-        problems.append(f"{host('nmi_injections') - nmis} NMIs in the new kernel")
+    nmis = guest.lives_on(AFTER)
+    if nmis and nmis[1] != nmis[0]:
+        problems.append(f"{nmis[1] - nmis[0]} NMIs in the new kernel")
     console = guest.close()
     new = console[console.rfind("Linux version"):]
     problems += pv_perf.complaints(new)
-    if not (alive and re.search("kvm_pv: .* statistics", new)):
+    if not (nmis and re.search("kvm_pv: .* statistics", new)):
         problems += console.splitlines()[-8:]
     results.add("another kernel starts when one crashes while perf counts and samples",
                 problems)
