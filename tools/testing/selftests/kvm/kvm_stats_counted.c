@@ -129,14 +129,6 @@ static void leave_to_vcpu(void)
 		usleep(50);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
 /* How many files are opened in a span, and in how many spans at most */
 #define OPENS	100
 #define SPANS	100

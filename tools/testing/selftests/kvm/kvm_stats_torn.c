@@ -25,7 +25,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "guest_exits.h"
@@ -43,19 +42,10 @@
  */
 #define WORDS		132
 
-/* No fractions: not every CPU of the lab has an FPU. */
 static unsigned long milliseconds = 200;
 
 static bool stop;
 static unsigned long writes;
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000ULL + ts.tv_nsec / 1000000;
-}
 
 static void *write_words(void *arg)
 {
@@ -77,13 +67,13 @@ static unsigned long read_words(int fd, int shift, unsigned long *total)
 {
 	static char buf[(WORDS + 1) * sizeof(uint64_t)] __aligned(8);
 	const ssize_t size = WORDS * sizeof(uint64_t);
-	const uint64_t end = now_ms() + milliseconds;
+	const uint64_t end = now_ns() + milliseconds * 1000000ULL;
 	unsigned long torn = 0;
 	uint64_t word;
 	int i;
 
 	*total = 0;
-	while (now_ms() < end) {
+	while (now_ns() < end) {
 		TEST_ASSERT(pread(fd, buf + shift, size, 0) == size,
 			    "pread, errno: %i", errno);
 		for (i = 0; i < WORDS; i++) {
@@ -141,7 +131,7 @@ static unsigned long read_values(const struct kvm_stats *stats, int shift,
 				 unsigned long *total)
 {
 	const size_t size = kvm_stats_data_size(stats);
-	const uint64_t end = now_ms() + milliseconds;
+	const uint64_t end = now_ns() + milliseconds * 1000000ULL;
 	uint64_t *last = calloc(1, size);
 	char *buf = malloc(size + sizeof(uint64_t));
 	unsigned long torn = 0;
@@ -149,7 +139,7 @@ static unsigned long read_values(const struct kvm_stats *stats, int shift,
 
 	TEST_ASSERT(last && buf, "No memory");
 	*total = 0;
-	while (now_ms() < end) {
+	while (now_ns() < end) {
 		TEST_ASSERT(pread(stats->fd, buf + shift, size, stats->data_offset) ==
 			    (ssize_t)size, "pread, errno: %i", errno);
 		for (i = 0; i < stats->count; i++) {

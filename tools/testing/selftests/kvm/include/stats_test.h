@@ -43,6 +43,9 @@ do {										\
  */
 bool others_use_kvm(void);
 
+/* Nanoseconds of CLOCK_MONOTONIC; whole ones: not every CPU of the lab has an FPU. */
+uint64_t now_ns(void);
+
 /* Of a name in the files, and of an id at least */
 #define STATS_NAME_SIZE	48
 

@@ -24,6 +24,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "stats_test.h"
@@ -44,6 +45,14 @@ const struct stats_abi abi_stats_fd = {
 	.id_offset = sizeof(struct kvm_stats_header),
 	.id_size = STATS_NAME_SIZE,
 };
+
+uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
 
 int create_bare_vm(void)
 {
