@@ -61,10 +61,13 @@ static void pv_guest_nmi(struct ex_regs *regs)
 	}
 	now = pv_guest_overflows();
 	woken = READ_ONCE(guest->woken);
-	if (now > READ_ONCE(guest->seen) &&
-	    regs->rip == READ_ONCE(guest->after_hlt) &&
-	    woken == READ_ONCE(guest->woken_seen))
-		add(&guest->hlt_nmis, 1);
+	if (regs->rip == READ_ONCE(guest->after_hlt)) {
+		/* One that was held back until the end of this did not end the halt. */
+		WRITE_ONCE(guest->after_hlt, 0);
+		if (now > READ_ONCE(guest->seen) &&
+		    woken == READ_ONCE(guest->woken_seen))
+			add(&guest->hlt_nmis, 1);
+	}
 	WRITE_ONCE(guest->woken_seen, woken);
 	WRITE_ONCE(guest->seen, now);
 	add(&guest->stray, READ_ONCE(guest->nmis) > now);
@@ -94,6 +97,8 @@ void pv_guest_busy(struct pv_guest *guest)
 
 static void pv_guest_main(struct pv_guest *guest)
 {
+	/* See guest_spins(). */
+	asm volatile("sti");
 	for (;;) {
 		guest->func(guest);
 		GUEST_SYNC(0);
