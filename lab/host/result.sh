@@ -20,6 +20,15 @@ mkdir -p "$top/build"
 work=$(mktemp -d "$top/build/check-$check.XXXXXX")
 why="ended early, see above"
 
+# For what is built: a folder that stays, so that only what changed is made again. It
+# belongs to one run of the check at a time.
+keep_built() {
+	built=$top/build/$check
+	mkdir -p "$built"
+	exec 9>"$built.lock"
+	flock 9
+}
+
 # For "trap EXIT": the temporary files go, and there is a last line.
 finish() {
 	rm -rf "$work"
