@@ -154,6 +154,12 @@ class Boot(unittest.TestCase):
         boot = self.boot("echo 'WARNING: CPU: 0 PID: 1 at x' >&4; " + PASSED)
         self.assertEqual(boot.problem, "WARNING: CPU: 0 PID: 1 at x")
 
+    def test_fewer_cpus(self):
+        """A CPU that is not there tests nothing; the kernel says how many run."""
+        for said, problem in (("1 CPU", None), ("2 CPUs", "runs on 2 of 1 CPUs")):
+            boot = self.boot(f"echo 'smp: Brought up 1 node, {said}' >&4; {PASSED}")
+            self.assertEqual(boot.problem, problem)
+
     def test_splat_with_a_cut(self):
         cut = "echo '---[ cut here ]---' >&4; "
         self.assertIn("cut here", self.boot(cut + PASSED).problem)

@@ -24,14 +24,20 @@ import suite  # noqa: E402
 class Selftests(unittest.TestCase):
     """The options of the kernel choose, arguments are given."""
 
-    def chosen(self, config):
+    def chosen(self, config, level="guest", of_kernel=False):
         with tempfile.TemporaryDirectory() as folder:
             fragment = Path(folder) / "x.config"
             fragment.write_text(config)
-            with mock.patch.object(suite.programs, "selftests", return_value=[
-                    Path(name) for name in ("plain", "kvm_stats_torn",
-                                            "kvm_stats_stress")]):
-                return suite.selftests(types.SimpleNamespace(fragments=[fragment]))
+            path = Path(folder) / "tools/testing/selftests/kvm/kvm_binary_stats_test.c"
+            if of_kernel:
+                path.parent.mkdir(parents=True)
+                path.touch()
+            with mock.patch.object(suite.records.base_file, "TREE", Path(folder)), \
+                    mock.patch.object(suite.programs, "selftests", return_value=[
+                        Path(name) for name in ("plain", "kvm_stats_torn",
+                                                "kvm_stats_stress")]):
+                return suite.selftests(types.SimpleNamespace(
+                    fragments=[fragment], level=level))
 
     def test_chosen(self):
         everywhere = [["plain"], ["kvm_stats_torn"]]
@@ -40,6 +46,13 @@ class Selftests(unittest.TestCase):
         for config in "CONFIG_KASAN=y\n", "CONFIG_KCSAN=y\n":
             self.assertEqual(self.chosen(config), [
                 *everywhere, ["kvm_stats_stress", "-n", "30000"]])
+
+    def test_of_the_kernel(self):
+        """Newer kernels have one; a vCPU runs in it."""
+        names = [["plain"], ["kvm_stats_torn"]]
+        self.assertEqual(self.chosen("", of_kernel=True),
+                         [["kvm_binary_stats_test"], *names])
+        self.assertEqual(self.chosen("", "vcpu", of_kernel=True), names)
 
 
 class Skips(unittest.TestCase):

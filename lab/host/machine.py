@@ -8,6 +8,7 @@ import functools
 import mmap
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -242,8 +243,13 @@ class Boot:
             problem = f"QEMU exits with {qemu.returncode}"
         self.problem = problem
         self.seconds = time.monotonic() - start
-        found = judge.splats(judge.without_races_of_others(
-            self.console.read_text(errors="replace"), kernel.functions()))
+        console = self.console.read_text(errors="replace")
+        # With fewer of them less is tried than it seems.
+        cpus = "1" if icount else self.record.cpus.partition(",")[0]
+        up = re.search(r"smp: Brought up .*, (\d+) CPUs?\b", console)
+        if not self.problem and up and up[1] != cpus:
+            self.problem = f"runs on {up[1]} of {cpus} CPUs"
+        found = judge.splats(judge.without_races_of_others(console, kernel.functions()))
         if found:
             # "cut here" says less than the line below it.
             self.problem = next((line for line in found

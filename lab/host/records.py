@@ -32,7 +32,7 @@ WORDS = {
     "cross_compile": None,
     "kselftest": "",           # the selftests' library for it, a folder of lib/
     "image": "vmlinux",        # what QEMU boots, in the folder of the build
-    "cpus": "2",               # of the machine
+    "cpus": "2",               # of the machine, as QEMU takes them
     "memory": "1G",
     "cmdline": "console=ttyS0",
     "node": "/dev/ttyS1",      # the verdict channel, in the machine
@@ -187,6 +187,7 @@ class Record(Frozen):
         """A make of this kernel's source, built outside of it, in its folder or another."""
         return ["make", "-C", str(self.source), f"O={into or self.kernel}",
                 f"ARCH={self.arch}", f"CROSS_COMPILE={self.cross_compile}",
-                # kbuild's name of an object is its path from the Makefile.
-                f"CFLAGS_../../../{WITH_TYPES}=-g",
+                # kbuild's name of an object is its path from the Makefile; that of newer
+                # kernels for s390 is in a folder of KVM's.
+                f"CFLAGS_../../../{WITH_TYPES}=-g", f"CFLAGS_../../../../{WITH_TYPES}=-g",
                 "LOCALVERSION=", f"-j{os.cpu_count()}", *targets]

@@ -40,7 +40,9 @@ def selftests(record):
     # Also before it is built, which fails if one of these does not stick.
     built = kernel.options(*record.fragments)
     names = [path.name for path in programs.selftests(record)]
-    if (records.base_file.TREE / f"tools/testing/selftests/kvm/{programs.OF_KERNEL}.c").is_file():
+    # It opens a vCPU that runs.
+    if record.level == "guest" and (
+            records.base_file.TREE / f"tools/testing/selftests/kvm/{programs.OF_KERNEL}.c").is_file():
         names.insert(0, programs.OF_KERNEL)
     return [[name, *ARGUMENTS.get(name, [])]
             for name in names
