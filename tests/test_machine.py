@@ -55,6 +55,28 @@ class Clock(unittest.TestCase):
         self.assertAlmostEqual(machine.tsc_khz() / first, 1, places=3)
 
 
+class Pack(unittest.TestCase):
+    """What is in the initramfs."""
+
+    def test_while_it_is_built(self):
+        """What is half built is not packed: a program that is missing is no verdict."""
+        with tempfile.TemporaryDirectory() as folder:
+            userland = Path(folder) / "userland"
+            record = types.SimpleNamespace(userland=userland, node="node", modules=())
+            (userland / "bin").mkdir(parents=True)
+            with machine.steps.alone(userland):
+                packs = threading.Thread(target=machine.pack, args=(record, Path(folder), []))
+                packs.start()
+                packs.join(0.5)
+                (userland / "bin/late").touch()
+                (userland / "init").touch()
+            packs.join()
+            with (Path(folder) / "initramfs").open("rb") as image:
+                self.assertIn(b"lab/bin/late", subprocess.run(
+                    ["cpio", "-t", "--quiet"], stdin=image, capture_output=True,
+                    check=True).stdout.split())
+
+
 class Boot(unittest.TestCase):
     """What is played, and the problem that the boot then has."""
 

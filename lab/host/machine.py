@@ -57,8 +57,10 @@ def pack(record, folder, tests, files=(), overlay=None):
     """
     root = folder / "root"
     shutil.rmtree(root, ignore_errors=True)
-    shutil.copytree(record.userland / "bin", root / "lab" / "bin")
-    shutil.copy(record.userland / "init", root)
+    # While somebody else builds them there are some, and not all.
+    with steps.alone(record.userland):
+        shutil.copytree(record.userland / "bin", root / "lab" / "bin")
+        shutil.copy(record.userland / "init", root)
     for file in files:
         shutil.copy(file, root / "lab" / "bin")
     plan = [["verdict", record.node]]

@@ -35,9 +35,10 @@ def prepare():
 def pack(record, root, plan, initrd):
     """An initramfs of a folder, with init and what it is to run."""
     (root / "lab/bin").mkdir(parents=True, exist_ok=True)
-    shutil.copy(record.userland / "init", root)
-    for program in GUEST_PROGRAMS:
-        shutil.copy(record.userland / "bin" / program, root / "lab/bin")
+    with steps.alone(record.userland):
+        shutil.copy(record.userland / "init", root)
+        for program in GUEST_PROGRAMS:
+            shutil.copy(record.userland / "bin" / program, root / "lab/bin")
     machine.write_plan(root, [["verdict", "/dev/ttyS1"], *(
         ["test", name, f"/lab/bin/{program}", *map(str, args)]
         for name, (program, *args) in plan.items())])
