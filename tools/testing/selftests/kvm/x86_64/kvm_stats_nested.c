@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the statistics tell of a nested guest, and of its end by a triple fault or
- * an INIT
+ * What the statistics tell of a nested guest, and with SVM of its end by a triple fault
+ * or an INIT
  *
- * The guest, L1, runs a guest of its own, L2, with nested paging, and intercepts
- * neither SHUTDOWN nor INIT. So when L2 has a triple fault it is the vCPU that shuts
- * down, and an INIT resets the vCPU while L2 runs: that ends L2, and L1 has to start
- * again without anything that was set up for it.
+ * The guest, L1, runs a guest of its own, L2.
+ *
+ * With SVM and nested paging L1 intercepts neither SHUTDOWN nor INIT. So when L2 has a
+ * triple fault it is the vCPU that shuts down, and an INIT resets the vCPU while L2
+ * runs: that ends L2, and L1 has to start again without anything that was set up for it.
+ *
+ * With VMX both of these are exits to L1. There L2 calls L1, which resumes it.
  */
 #include <string.h>
 #include <sys/ioctl.h>
@@ -18,16 +21,18 @@
 #include "stats_test.h"
 #include "svm_util.h"
 #include "test_util.h"
+#include "vmx.h"
 
 #define VCPU_ID		0
 #define L2_STACK_WORDS	64
+#define VMCALL_SIZE	3
 
 /* Of an entry in the page tables that translate L2's physical addresses */
 #define NPT_TABLE	0x07ull		/* present, writable, user */
 #define NPT_PAGE	0xe7ull		/* the same, accessed, dirty, 2 MiB */
 #define NPT_ENTRIES	512
 
-enum stage { IN_L1, IN_L2, AFTER_RESET };
+enum stage { IN_L1, IN_L2, AFTER_RESET, AFTER_VMCALL };
 
 static void l2_code(struct svm_test_data *svm)
 {
@@ -168,15 +173,70 @@ static void test_end(bool by_init)
 	kvm_vm_free(vm);
 }
 
+static void l2_calls(void)
+{
+	GUEST_SYNC(IN_L2);
+	vmcall();
+	GUEST_SYNC(IN_L2);
+}
+
+static void l1_resumes(struct vmx_pages *vmx)
+{
+	unsigned long stack[L2_STACK_WORDS];
+
+	GUEST_SYNC(IN_L1);
+	GUEST_ASSERT(prepare_for_vmx_operation(vmx));
+	GUEST_ASSERT(load_vmcs(vmx));
+	prepare_vmcs(vmx, l2_calls, &stack[L2_STACK_WORDS]);
+	GUEST_ASSERT(!vmlaunch());
+	GUEST_ASSERT(vmreadz(VM_EXIT_REASON) == EXIT_REASON_VMCALL);
+	GUEST_SYNC(AFTER_VMCALL);
+	vmwrite(GUEST_RIP, vmreadz(GUEST_RIP) + VMCALL_SIZE);
+	vmresume();
+	GUEST_ASSERT(0);
+}
+
+static void test_vmx(void)
+{
+	struct kvm_stats stats;
+	struct kvm_vm *vm;
+	vm_vaddr_t vmx;
+
+	vm = vm_create_default(VCPU_ID, 0, l1_resumes);
+	vcpu_set_cpuid(vm, VCPU_ID, kvm_get_supported_cpuid());
+	vcpu_alloc_vmx(vm, &vmx);
+	vcpu_args_set(vm, VCPU_ID, 1, vmx);
+	kvm_stats_open_getfd(&stats, vcpu_get_fd(vm, VCPU_ID), 0);
+
+	ok(reaches(vm, IN_L1) && !kvm_stats_value(&stats, "guest_mode") &&
+	   !kvm_stats_value(&stats, "nested_run"), "VMX: guest_mode is 0 while L1 runs");
+	ok(reaches(vm, IN_L2) && kvm_stats_value(&stats, "guest_mode") == 1 &&
+	   kvm_stats_value(&stats, "nested_run") == 1,
+	   "VMX: guest_mode is 1 while L2 runs, nested_run counts the VMLAUNCH");
+	ok(reaches(vm, AFTER_VMCALL) && !kvm_stats_value(&stats, "guest_mode") &&
+	   kvm_stats_value(&stats, "nested_run") == 1,
+	   "VMX: guest_mode is 0 after an exit of L2, nested_run counts no entry");
+	ok(reaches(vm, IN_L2) && kvm_stats_value(&stats, "guest_mode") == 1 &&
+	   kvm_stats_value(&stats, "nested_run") == 2,
+	   "VMX: guest_mode is 1 again, nested_run counts the VMRESUME");
+
+	kvm_stats_close(&stats);
+	kvm_vm_free(vm);
+}
+
 int main(void)
 {
 	ksft_print_header();
-	if (!nested_svm_supported())
-		ksft_exit_skip("no nested SVM\n");
-	ksft_set_plan(14);
-
-	test_end(false);
-	test_end(true);
+	if (nested_svm_supported()) {
+		ksft_set_plan(14);
+		test_end(false);
+		test_end(true);
+	} else if (nested_vmx_supported()) {
+		ksft_set_plan(4);
+		test_vmx();
+	} else {
+		ksft_exit_skip("no nested SVM or VMX\n");
+	}
 	if (ksft_get_fail_cnt())
 		ksft_exit_fail();
 	ksft_exit_pass();

@@ -54,6 +54,8 @@ static void pv_guest_nmi(struct ex_regs *regs)
 	add(&guest->nmis, 1);
 	if (READ_ONCE(guest->slow)) {
 		add(&guest->slow, -1);
+		/* They are off in a handler; see guest_spins(). */
+		asm volatile("sti");
 		/* As slow as it takes for more overflows to come meanwhile */
 		now = pv_guest_overflows() + 2;
 		while (pv_guest_overflows() < now)
