@@ -14,10 +14,8 @@ from pathlib import Path
 
 import consumer
 
-KVM_SET_MP_STATE = 0x4004ae99
 KVM_ENABLE_CAP = 0x4068aea3
 KVM_CAP_ENFORCE_PV_FEATURE_CPUID = 190
-KVM_MP_STATE_RUNNABLE = 0
 
 SYS_IOCTL = 16
 SYSCALL = b"\x0f\x05"
@@ -99,12 +97,6 @@ def enforce_cpuid(pid, enforce):
     for link in vcpus(pid):
         ioctl(pid, link, KVM_ENABLE_CAP, struct.pack(
             "=2I4Q64x", KVM_CAP_ENFORCE_PV_FEATURE_CPUID, 0, enforce, 0, 0, 0))
-
-
-def restore_state(pid):
-    """Have its vCPUs run on, as one does last that restores them."""
-    for link in vcpus(pid):
-        ioctl(pid, link, KVM_SET_MP_STATE, struct.pack("=I", KVM_MP_STATE_RUNNABLE))
 
 
 def replace_in_memory(pid, size, was, becomes):

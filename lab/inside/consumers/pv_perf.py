@@ -208,6 +208,7 @@ class Guest:
     def __init__(self, *options):
         for path in (CONSOLE, VERDICT):
             path.write_bytes(b"")
+        self.options = options
         self.start(*options)
         self.begin = time.monotonic()
         self.channel = judge.Channel()
@@ -295,11 +296,12 @@ class Guest:
             return None
         return nmis, host("nmi_injections")
 
-    def reset(self):
-        """Reset the machine; from then on a reboot of the guest ends QEMU."""
+    def reset(self, plan):
+        """Reset the machine, which has this plan; from then on a reboot of the guest ends
+        QEMU."""
         self.said.seek(0, 2)
         self.monitor("system_reset")
-        self.another(next(iter(PLAN)))
+        self.another(next(iter(plan)))
         self.monitor("set-action", reboot="shutdown")
 
     def close(self):
@@ -346,7 +348,7 @@ def check_allowed(results):
     while guest.heard():
         pass
     sampled = sampled and guest.channel.running == "sampling"
-    guest.reset()
+    guest.reset(PLAN)
     guest.until("kexec", lambda channel: channel.running == "kexec")
     results.add("the guest is reset while it samples", [] if sampled else [
         "it did not sample at that time"])

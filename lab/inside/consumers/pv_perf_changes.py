@@ -4,8 +4,9 @@
 the host, when the host changes, or the guest crashes?
 
 The tests of PLAN run in the guest; while one of them does, statistics are cleared in
-debugfs, the guest is restored where one of them is not known, the VMM takes the feature
-away, an NMI has the guest panic.
+debugfs, the guest is migrated to where one of them is not known, the VMM takes the feature
+away, an NMI has the guest panic. Before all that it panics while nothing is open, which is
+the control.
 """
 
 import re
@@ -16,6 +17,7 @@ import time
 import consumer
 import in_vmm
 import pv_perf
+import pv_perf_migration
 from pv_perf import counts, host
 
 # Long enough for something to happen in the middle.
@@ -29,25 +31,24 @@ SAMPLING = ["perf", "record", "-q", "-a", "-o", "/tmp/data", "-c", "1000000", "-
 
 # What runs in the guest, in this order.
 PLAN = {
+    "load": ["guest-kexec", "-p", "/lab/kernel", "/lab/initrd"],
+    "nothing-open": ["perf-work", CPUIDS],
     "cleared": pv_perf.stat(program=("perf-work", CPUIDS)),
     "unknown": pv_perf.stat(*INTERVALS, events="kvm_pv/exits/,kvm_pv/hypercalls/",
                             program=("perf-work", CPUIDS)),
     "taken": pv_perf.stat("-a", *INTERVALS, program=(*SAMPLING, "perf-work", CPUIDS)),
     "given": pv_perf.stat(program=("perf-work", CPUIDS)),
-    "crash": pv_perf.stat("-a", program=(
-        *SAMPLING, "guest-kexec", "-p", "/lab/kernel", "/lab/initrd")),
+    "crash": pv_perf.stat("-a", program=(*SAMPLING, *pv_perf.ENDLESS)),
 }
 # What the kernel runs that is started then.
 AFTER = {"crashed": ["perf-work", 100], "until-the-end": pv_perf.ENDLESS}
 
 
-class Guest(pv_perf.Guest):
+class Guest(pv_perf_migration.Guest):
     """A guest whose VMM does what it is told."""
 
     def __init__(self):
         super().__init__("-append", f"{pv_perf.CMDLINE} crashkernel=128M")
-        # A reboot is not wanted here.
-        self.monitor("set-action", reboot="shutdown")
 
     def text(self, name):
         """What a test has said so far."""
@@ -66,12 +67,11 @@ class Guest(pv_perf.Guest):
             "it does not sample"]
 
     def passes(self, seconds):
-        """Let some time pass, that of this machine."""
+        """Let some time pass, that of this machine. Nothing is heard: another kernel may
+        begin to speak."""
         own = consumer.OwnTime()
         while own.now() < seconds:
             time.sleep(0.1)
-            while self.heard():
-                pass
 
     def have(self, done, *arguments):
         """Have something done to its VMM while no vCPU runs."""
@@ -122,6 +122,8 @@ def check_cleared(results, guest):
     times = 0
     for _ in range(4):
         guest.passes(LOOKS)
+        while guest.heard():
+            pass
         if guest.channel.running == "cleared":
             (pv_perf.DEBUGFS / "exits").write_text("0")
             times += 1
@@ -134,19 +136,16 @@ def check_cleared(results, guest):
 
 
 def check_unknown(results, guest):
-    """What a host does not know that the guest is restored on is not counted there."""
+    """What a host does not know that the guest is migrated to is not counted there."""
     problems = [] if guest.runs("unknown", three("hypercalls")) else ["it had ended before"]
     known = guest.vcpu().descs["hypercalls"].raw
-
-    def elsewhere(pid):
-        """As on a host with another table: a name that the guest asks for is not in it."""
-        places = in_vmm.replace_in_memory(pid, MEMORY, known,
-                                          known.replace(b"hypercalls", b"hypocalls\0"))
-        in_vmm.restore_state(pid)
-        return places
-
-    if not guest.have(elsewhere):
+    guest.monitor("stop")
+    # As on a host with another table: a name that the guest asks for is not in it.
+    if not in_vmm.replace_in_memory(guest.qemu.pid, MEMORY, known,
+                                    known.replace(b"hypercalls", b"hypocalls\0")):
         problems.append("the guest does not have the descriptor")
+    problems += guest.migrate()
+    guest.monitor("cont")
     problems += guest.ends("unknown")
     text = guest.text("unknown")
     problems += stops(column(text, "hypercalls"))
@@ -154,7 +153,7 @@ def check_unknown(results, guest):
     found = column(text, "exits")
     if None in found or sum(found) < CPUIDS:
         problems.append(f"exits: {found}")
-    results.add("the guest is restored where a statistic is not known", problems)
+    results.add("the guest is migrated to where a statistic is not known", problems)
 
 
 def check_taken(results, guest):
@@ -180,12 +179,8 @@ def check_taken(results, guest):
                 guest.ends("given") + pv_perf.at_least(guest.text("given")))
 
 
-def check_crash(results, guest):
-    """A kernel lives that is started by one that crashes while perf counts and samples."""
-    problems = [] if guest.runs("crash", lambda text: "loaded" in text) else [
-        "no kernel is loaded"]
-    problems += guest.samples()
-    problems += pv_perf.complaints(pv_perf.CONSOLE.read_text(errors="replace"))
+def crash(guest):
+    """Have it panic, and another kernel start; what is wrong with that one."""
     # Perf's handler takes one for a late one of its own now and then: it goes on sampling.
     for _ in range(5):
         guest.monitor("inject-nmi")
@@ -194,16 +189,38 @@ def check_crash(results, guest):
         guest.passes(1)
         if host("nmi_injections") == nmis:
             break
+    else:
+        return ["NMIs do not end with the kernel that crashed"]
     nmis = guest.lives_on(AFTER)
+    problems = []
     if nmis and nmis[1] != nmis[0]:
         problems.append(f"{nmis[1] - nmis[0]} NMIs in the new kernel")
-    console = guest.close()
+    console = pv_perf.CONSOLE.read_text(errors="replace")
     new = console[console.rfind("Linux version"):]
     problems += pv_perf.complaints(new)
     if not (nmis and re.search("kvm_pv: .* statistics", new)):
         problems += console.splitlines()[-8:]
+    return problems
+
+
+def check_control(results, guest):
+    """A kernel lives that is started by one that crashes while nothing is open."""
+    problems = [] if guest.runs("nothing-open") else ["it had ended before"]
+    results.add("another kernel starts when one crashes while nothing is open",
+                problems + crash(guest))
+    # What the crash had to say is no complaint of what follows.
+    pv_perf.CONSOLE.write_bytes(b"")
+    guest.reset(PLAN)
+
+
+def check_crash(results, guest):
+    """So does one that is started by one that crashes while perf counts and samples."""
+    problems = [] if guest.runs("crash") else ["it had ended before"]
+    problems += guest.samples()
+    problems += pv_perf.complaints(pv_perf.CONSOLE.read_text(errors="replace"))
     results.add("another kernel starts when one crashes while perf counts and samples",
-                problems)
+                problems + crash(guest))
+    guest.close()
 
 
 def main():
@@ -214,7 +231,7 @@ def main():
                              capture_output=True, text=True).stdout
     print("#", version.splitlines()[0])
     guest = Guest()
-    for check in check_cleared, check_unknown, check_taken, check_crash:
+    for check in check_control, check_cleared, check_unknown, check_taken, check_crash:
         check(results, guest)
     return results.end()
 

@@ -30,7 +30,7 @@ class Guest(pv_perf.Guest):
         """On to another QEMU; the old one ends."""
         there = "unix:/tmp/migration"
         old, monitor = self.qemu, self.monitor
-        self.start("-incoming", there)
+        self.start(*self.options, "-incoming", there)
         monitor("migrate", uri=there)
         ends = ("completed", "failed", "cancelled")
         consumer.wait_for("migration", lambda: monitor("query-migrate").get(

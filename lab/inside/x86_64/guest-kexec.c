@@ -3,8 +3,7 @@
  * Start another kernel, as a guest does it while perf runs:
  * guest-kexec [-p] KERNEL INITRD
  *
- * With -p it is started when this one panics, which somebody else has to see to once
- * it is loaded.
+ * With -p it is started when this one panics, which somebody else has to see to later.
  *
  * The command line is this kernel's. The task is on the last CPU, so that the kernel
  * moves it to the first one, which it does after the reboot notifiers have run.
@@ -57,14 +56,13 @@ int main(int argc, char **argv)
 	TEST_ASSERT(!syscall(SYS_kexec_file_load, opened(argv[1]), opened(argv[2]),
 			     strlen(cmdline) + 1, cmdline, panic ? KEXEC_FILE_ON_CRASH : 0),
 		    "kexec_file_load, errno: %i", errno);
+	if (panic)
+		return 0;
 	CPU_ZERO(&last);
 	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &last);
 	TEST_ASSERT(!sched_setaffinity(0, sizeof(last), &last), "sched_setaffinity");
-	if (panic)
-		puts("loaded");
-	fflush(stdout);
 	/* Give perf something to see. */
-	for (end = time(NULL) + busy; panic || time(NULL) < end; )
+	for (end = time(NULL) + busy; time(NULL) < end; )
 		continue;
 	syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,
 		LINUX_REBOOT_CMD_KEXEC, NULL);
