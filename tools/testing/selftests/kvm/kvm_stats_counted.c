@@ -133,29 +133,36 @@ static void leave_to_vcpu(void)
 #define OPENS	100
 #define SPANS	100
 
-/* Open, read and close files of statistics; how often that has failed */
-static unsigned int open_statistics(int vm_fd, int vcpu_fd)
+/* Open, read and close files of statistics; how often that has failed, and how long each took */
+static unsigned int open_statistics(int vm_fd, int vcpu_fd, uint64_t took_ns[OPENS])
 {
 	unsigned int i, failed = 0;
+	uint64_t begin;
 	char byte;
+	int fd;
 
 	for (i = 0; i < OPENS; i++) {
-		int fd = ioctl(i % 4 ? vcpu_fd : vm_fd,
-			       i % 2 ? KVM_STATS_GETFD : KVM_GET_STATS_FD, 0);
-
+		begin = now_ns();
+		fd = ioctl(i % 4 ? vcpu_fd : vm_fd,
+			   i % 2 ? KVM_STATS_GETFD : KVM_GET_STATS_FD, 0);
 		failed += pread(fd, &byte, 1, 0) != 1 || close(fd);
+		took_ns[i] = now_ns() - begin;
 		leave_to_vcpu();
 	}
 	return failed;
 }
 
-/* Open and close eventfds instead, for so long */
-static void open_eventfds(uint64_t ns)
+/* The same with eventfds instead: as long each, so that all else of the host is alike */
+static void open_eventfds(const uint64_t took_ns[OPENS])
 {
-	const uint64_t begin = now_ns();
+	unsigned int i;
+	uint64_t begin;
 
-	while (now_ns() - begin < ns) {
-		close(eventfd(0, 0));
+	for (i = 0; i < OPENS; i++) {
+		begin = now_ns();
+		do
+			close(eventfd(0, 0));
+		while (now_ns() - begin < took_ns[i]);
 		leave_to_vcpu();
 	}
 }
@@ -163,7 +170,7 @@ static void open_eventfds(uint64_t ns)
 /*
  * A vCPU stays in KVM_RUN while its statistics are opened and read. The host
  * interrupts the guest for other reasons, too, and more so if it has other work:
- * so spans with and without statistics, as long as each other, are taken in turns
+ * so spans with and without statistics, as busy as each other, are taken in turns
  * until the calmest of each are alike. A vCPU that is kicked would count once for
  * each file in all.
  */
@@ -172,20 +179,21 @@ static void test_running(void)
 	struct kvm_vm *vm = vm_create_guest(VCPU_ID, guest_spins);
 	int vm_fd = vm_get_fd(vm), vcpu_fd = vcpu_get_fd(vm, VCPU_ID);
 	uint64_t opening = UINT64_MAX, otherwise = UINT64_MAX;
-	struct vcpu_thread thread;
-	struct kvm_stats stats;
 	unsigned int i, failed = 0;
+	struct vcpu_thread thread;
+	uint64_t took_ns[OPENS];
+	struct kvm_stats stats;
 
 	/* If opening waited for the vCPU, it would wait until the alarm. */
 	vcpu_thread_start(&thread, vcpu_fd);
 	kvm_stats_open_getfd(&stats, vcpu_fd, 0);
 
 	for (i = 0; i < SPANS && (i < 10 || opening >= otherwise + OPENS / 10); i++) {
-		uint64_t begin = now_ns(), before = counted(&stats), moved, between;
+		uint64_t before = counted(&stats), between, moved;
 
-		failed += open_statistics(vm_fd, vcpu_fd);
+		failed += open_statistics(vm_fd, vcpu_fd, took_ns);
 		between = counted(&stats);
-		open_eventfds(now_ns() - begin);
+		open_eventfds(took_ns);
 		moved = counted(&stats) - between;
 		if (between - before < opening)
 			opening = between - before;
@@ -448,9 +456,14 @@ static void *watch(void *arg)
  * a vCPU does not block while the host polls. The host polls only while the CPU has
  * nothing else to do: where it never does, nothing can be said. With one CPU nobody
  * can look while it polls.
+ *
+ * It polls for twice as long each time, until halts end meanwhile; for longer than
+ * most_ns never, a halt of more lets it begin again. So do the halts here: there is
+ * always a next one that it polls for and then waits in.
  */
 static void test_poll_and_wait(void)
 {
+	const long most_ns = 500 * NSEC_PER_MSEC, first_ns = 6 * NSEC_PER_MSEC;
 	unsigned int halts, both = 0, polled = 0, too_long = 0, blocked = 0;
 	const bool can_watch = sysconf(_SC_NPROCESSORS_ONLN) > 1;
 	struct halting halting;
@@ -458,7 +471,7 @@ static void test_poll_and_wait(void)
 	pthread_t thread;
 	bool watching = false;
 
-	halting_start(&halting, 500 * NSEC_PER_MSEC, 6 * NSEC_PER_MSEC);
+	halting_start(&halting, most_ns, first_ns);
 	watcher = (struct watcher) { .stats = &halting.stats };
 	for (halts = 0; halts < 400 && (both < 2 || (can_watch && polled < 10)); halts++) {
 		const uint64_t before[] = {
@@ -474,6 +487,7 @@ static void test_poll_and_wait(void)
 			TEST_ASSERT(!pthread_create(&thread, NULL, watch, &watcher),
 				    "pthread_create");
 			watching = true;
+			halting.spec.it_value.tv_nsec = first_ns;
 		}
 		WRITE_ONCE(watcher.halt, halts + 1);
 		wall = halt_once(&halting);
@@ -491,6 +505,10 @@ static void test_poll_and_wait(void)
 			if (READ_ONCE(watcher.blocked) == halts + 1)
 				blocked++;
 		}
+		if (halting.spec.it_value.tv_nsec > most_ns)
+			halting.spec.it_value.tv_nsec = first_ns;
+		else if (successful && !watching)
+			halting.spec.it_value.tv_nsec *= 2;
 	}
 	if (watching) {
 		WRITE_ONCE(watcher.end, true);
