@@ -69,6 +69,27 @@ class Skips(unittest.TestCase):
             self.assertFalse(torn.judge(output, 0)[0])
 
 
+class Modules(unittest.TestCase):
+    """In the kernel of which base modules of its series are loaded."""
+
+    def test_base(self):
+        loader = importlib.machinery.SourceFileLoader(
+            "modules", str(records.TOP / "checks/modules"))
+        modules = importlib.util.module_from_spec(
+            importlib.util.spec_from_loader("modules", loader))
+        loader.exec_module(modules)
+        kernels = {"5.10": "", "6.2": "a", "6.12": "b"}
+        with mock.patch.multiple(
+                records.base_file, names=lambda: list(kernels),
+                values=lambda name: {"debian_kernel": kernels[name]}):
+            for chosen, named, base in (("5.10", None, "6.12"), ("6.2", None, "6.2"),
+                                        ("6.2", "6.12", "6.12"), ("5.10", "6.2", "6.2")):
+                with mock.patch.object(records.base_file, "NAME", chosen):
+                    self.assertEqual(modules.which(named), base)
+            with self.assertRaises(records.Invalid):
+                modules.which("5.10")
+
+
 class Order(unittest.TestCase):
     """Which kernel is built first."""
 
