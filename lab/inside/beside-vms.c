@@ -36,7 +36,7 @@ static void have_vms(void)
 		close(event);
 		vm = create_vm(kvm);
 		event = must_succeed(eventfd(0, 0), "eventfd");
-		/* The program is to have company, not to compete for the CPU. */
+		/* The program is to have company, but the CPU to itself. */
 		usleep(5000);
 	}
 }

@@ -3,8 +3,8 @@
  * Ask the kernel's leak detector for memory that nothing points to any more,
  * see Documentation/dev-tools/kmemleak.rst.
  *
- * What the kernel lost before it started init, as ACPI does, is not counted:
- * it has the comm of the boot, "swapper/0".
+ * What the kernel lost before it started init, as ACPI does, is not counted: its
+ * comm is "swapper/0", the task that boots.
  */
 #include <fcntl.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /*
  * Unload kernel modules, in the order given: unload MODULE...
  *
- * The tests before may hold one for a little longer: files that io_uring or a dead
- * process had are closed late. A module that is held for good is an error.
+ * The tests before may still hold one for a moment: files of io_uring or of a dead
+ * process are closed late. A module that stays in use is an error.
  */
 #define _GNU_SOURCE
 #include <errno.h>

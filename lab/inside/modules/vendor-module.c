@@ -5,9 +5,9 @@
  * debugfs for a file of the VM there.
  *
  * The file holds the VM or its memory, so the module has to stay: EAGAIN. If it
- * goes, closing the file jumps to where it was, and the host panics. It warns
- * before, at which the lab's machines panic: with close they go on, and stay where
- * they panic, as even a reboot would jump there.
+ * goes, the kernel warns, and closing the file jumps to where the module was: the
+ * host panics. The lab's machines panic at the warning and reboot; with close they
+ * get as far as the jump, and do not reboot after it, as that would jump there again.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -16,8 +16,8 @@
 #define PLO_OPCODE	0xee
 
 /*
- * Newer kernels begin 2 GB above the first module, and have its per-CPU variables behind
- * that. QEMU 7.2 takes what LARL finds more than 2 GB away to be 4 GB lower. With this
+ * Newer kernels begin 2 GB above the first module, and have its per-CPU variables above
+ * themselves. QEMU 7.2 takes what LARL finds more than 2 GB away to be 4 GB lower. With this
  * between them KVM, which is loaded next, is near enough.
  */
 static char distance[SZ_16M] __used;
@@ -32,7 +32,7 @@ static int answer_plo(struct notifier_block *self, unsigned long val, void *data
 	    *(u8 *)(regs->psw.addr - ilc) != PLO_OPCODE)
 		return NOTIFY_DONE;
 
-	/* The PSW stands behind the instruction already: condition code 3. */
+	/* The PSW points past the instruction already: set condition code 3. */
 	regs->psw.mask |= PSW_MASK_CC;
 	return NOTIFY_STOP;
 }
@@ -45,7 +45,7 @@ static int __init nosie_init(void)
 {
 	sclp.has_sief2 = 1;
 	sclp.has_64bscao = 1;
-	/* Not all of it: newer kernels take one more than that for the limit of a VM. */
+	/* Less than U64_MAX: newer kernels add 1 to get the limit of a VM. */
 	sclp.hamax = (1UL << 47) - 1;
 	return register_die_notifier(&plo_notifier);
 }

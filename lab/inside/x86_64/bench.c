@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Measure what the statistics cost in the running kernel, which may also be one
- * without them. Needs QEMU's -icount: there the time stamp counter counts
+ * Measure what the statistics cost in the running kernel, with or without the
+ * series. Needs QEMU's -icount: there the time stamp counter counts
  * instructions.
  *
  * Prints one figure a line, NAME VALUE: instructions, or what the name says.

@@ -3,7 +3,7 @@
  * Start another kernel, as a guest does it while perf runs:
  * guest-kexec [-p] KERNEL INITRD
  *
- * With -p it is started when this one panics, which somebody else has to see to later.
+ * With -p it is loaded for when this one panics; the caller makes it panic.
  *
  * The command line is this kernel's. The task is on the last CPU, so that the kernel
  * moves it to the first one, which it does after the reboot notifiers have run.
@@ -33,7 +33,7 @@ static int opened(const char *path)
 
 int main(int argc, char **argv)
 {
-	/* The CPUs that did not panic stand still in the kernel that did. */
+	/* Only the CPU that panicked starts it, and it cannot start the others. */
 	static const char after_panic[] = " crashkernel=0 nr_cpus=1";
 	const time_t busy = 2;
 	char cmdline[1024];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What perf is to measure in a guest: perf-work CPUIDS [CPUS]
+ * Work for perf to measure in a guest: perf-work CPUIDS [CPUS]
  *
- * Execute the CPUID instruction so often, each time an exit to the host, and be busy
- * in one function in between. With CPUS, move to the next CPU a hundred times.
+ * Execute CPUIDS CPUID instructions, each of which exits to the host, and keep one
+ * function busy in between. With CPUS, move to the next CPU a hundred times.
  */
 #define _GNU_SOURCE
 #include <cpuid.h>
