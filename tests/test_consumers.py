@@ -166,6 +166,44 @@ class Sampled(unittest.TestCase):
         self.assertTrue(pv_perf.once_a_period("", ""))
 
 
+class Patience(unittest.TestCase):
+    """When a guest is no longer waited for."""
+
+    def setUp(self):
+        self.patience = pv_perf.Patience()
+        self.said, self.ticks, self.seconds = 1, 1, 0
+
+    def after(self, seconds, ticks, said=0):
+        """What is wrong when the machine had so many seconds, the guest so many ticks of
+        its own, and said so much."""
+        self.said += said
+        self.ticks += ticks
+        self.seconds += seconds
+        with mock.patch.object(self.patience.own, "now", return_value=self.seconds):
+            return self.patience.problem([self.said, 0], self.ticks)
+
+    def test_slow(self):
+        """What it does for hours is its own matter, if it is a second of its time."""
+        self.assertIsNone(self.after(0, 0))
+        for _ in range(100):
+            self.assertIsNone(self.after(100, 1))
+
+    def test_silent(self):
+        many = pv_perf.LIMIT * pv_perf.TICKS * consumer.CPUS
+        self.assertIsNone(self.after(1, many))
+        self.assertIsNone(self.after(1, many))
+        self.assertIsNone(self.after(1, 1, said=1))
+        self.assertIsNone(self.after(1, many))
+        self.assertRegex(self.after(1, 1), "says nothing")
+
+    def test_no_ticks(self):
+        """As in one that handles an NMI after the other; what it says is no tick."""
+        self.assertIsNone(self.after(1, 1))
+        self.assertIsNone(self.after(pv_perf.LIMIT, 0))
+        self.assertRegex(self.after(1, 0, said=1), "no tick for 120 s")
+        self.assertIsNone(self.after(1, 1))
+
+
 class Changes(unittest.TestCase):
     """Intervals of perf stat in which something ends to be counted."""
 

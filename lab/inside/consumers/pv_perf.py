@@ -202,6 +202,34 @@ def host(name):
     return int((DEBUGFS / name).read_text())
 
 
+class Patience:
+    """Whether a guest still moves.
+
+    One that gets little CPU has few ticks: its own time is what counts while it says
+    nothing. One that has no ticks, as it only handles NMIs, is judged by the time of this
+    machine.
+    """
+
+    def __init__(self):
+        self.own = consumer.OwnTime()
+        self.said, self.at_word = None, 0
+        self.ticks, self.at_tick = None, 0
+
+    def problem(self, said, ticks):
+        """What is wrong with one that has said so much and had so many ticks, if
+        something is."""
+        now = self.own.now()
+        if said != self.said:
+            self.said, self.at_word = said, ticks
+        if ticks != self.ticks:
+            self.ticks, self.at_tick = ticks, now
+        if ticks - self.at_word > LIMIT * TICKS * consumer.CPUS:
+            return f"the guest says nothing for {LIMIT} s of its own"
+        if now - self.at_tick > LIMIT:
+            return f"the guest has no tick for {LIMIT} s"
+        return None
+
+
 class Guest:
     """QEMU with the guest, and what the guest says on its verdict channel."""
 
@@ -213,6 +241,8 @@ class Guest:
         self.begin = time.monotonic()
         self.channel = judge.Channel()
         self.said = VERDICT.open("rb", buffering=0)
+        # Why the last wait ended, if not because it was so.
+        self.gave_up = None
         # Exits that the host counted while a test ran, none less: those before the
         # first look that saw its begin, and those after its end.
         self.exits, self.before = {}, host("exits")
@@ -240,27 +270,19 @@ class Guest:
         return bool(data)
 
     def wait(self, what, condition):
-        """Wait until it is so, as long as something moves; returns whether it is.
-
-        A guest that gets little CPU has few ticks: its own time is what counts. Only
-        one that has none at all is judged by the clock.
-        """
-        def signs():
-            return [path.stat().st_size for path in (CONSOLE, VERDICT)], host(
-                "nmi_injections")
-        last, silent, ticks = None, 0, 0
+        """Wait until it is so, as long as something moves; returns whether it is."""
+        self.gave_up = None
+        patience = Patience()
         while not condition():
-            gone = self.qemu.poll() is not None
-            if signs() != last:
-                last, silent, ticks = signs(), 0, host("irq_injections")
-            exits = host("exits")
-            time.sleep(0.05)
-            silent = silent + 0.05 if host("exits") == exits else 0
-            if gone or silent > LIMIT or host("irq_injections") - ticks > (
-                    LIMIT * TICKS * consumer.CPUS):
-                print(f"# waiting for {what}: QEMU "
-                      + ("is gone" if gone else "runs, the guest is silent"))
+            problem = patience.problem(
+                [path.stat().st_size for path in (CONSOLE, VERDICT)], host("irq_injections"))
+            if self.qemu.poll() is not None:
+                problem = "QEMU is gone"
+            if problem:
+                self.gave_up = f"waiting for {what}: {problem}"
+                print(f"# {self.gave_up}")
                 return False
+            time.sleep(0.05)
         return True
 
     def until(self, what, condition):
@@ -327,7 +349,7 @@ def check_kexec(results, guest):
     for plan, when in zip(LATER, ("perf counts and samples", "nothing is open")):
         before = host("nmi_injections")
         nmis = guest.lives_on(plan)
-        problems = [] if nmis else guest.close().splitlines()[-8:]
+        problems = [] if nmis else [guest.gave_up, *guest.close().splitlines()[-8:]]
         if nmis and nmis[1] != nmis[0]:
             problems.append(f"{nmis[1] - nmis[0]} NMIs in the new kernel")
         if nmis and when != "nothing is open" and nmis[0] - before < 10:
@@ -354,7 +376,8 @@ def check_allowed(results):
         "it did not sample at that time"])
     results.add("the guest comes to its last test", [] if (
         guest.channel.running == "kexec") else [
-            f"it hangs in {guest.channel.running}", *guest.close().splitlines()[-8:]])
+            f"it hangs in {guest.channel.running}, {guest.gave_up}",
+            *guest.close().splitlines()[-8:]])
     for name in PLAN:
         if name == "kexec":
             continue

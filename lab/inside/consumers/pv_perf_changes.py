@@ -88,7 +88,8 @@ class Guest(pv_perf_migration.Guest):
         text = self.text(name)
         for line in text.splitlines()[:40]:
             print(f"#   {line}")
-        return [] if status == 0 else [f"exit status {status}", *text.splitlines()]
+        return [] if status == 0 else [self.gave_up or f"exit status {status}",
+                                       *text.splitlines()]
 
     def vcpu(self):
         """The statistics of the first one."""
@@ -192,7 +193,7 @@ def crash(guest):
     else:
         return ["NMIs do not end with the kernel that crashed"]
     nmis = guest.lives_on(AFTER)
-    problems = []
+    problems = [] if nmis else [guest.gave_up]
     if nmis and nmis[1] != nmis[0]:
         problems.append(f"{nmis[1] - nmis[0]} NMIs in the new kernel")
     console = pv_perf.CONSOLE.read_text(errors="replace")
