@@ -101,18 +101,31 @@ class Order(unittest.TestCase):
 class Agreed(unittest.TestCase):
     """What several boots say of one mutant."""
 
-    def agreed(self, *said):
+    def agreed(self, *said, test="t"):
         boots = iter(said)
-        return mutants.agreed(lambda: next(boots))
+        self.alone = []
+
+        def boot(alone):
+            self.alone.append(alone)
+            line = next(boots)
+            return line and test, line
+        return mutants.agreed(boot)
 
     def test_nothing(self):
         self.assertIsNone(self.agreed(None))
+        self.assertEqual(self.alone, [None])
 
     def test_the_same_but_for_numbers(self):
         self.assertEqual(self.agreed("not ok 3 - 504 of 16", "not ok 3 - 27 of 16"),
                          "not ok 3 - 27 of 16")
+        self.assertEqual(self.alone, [None, "t"])
         self.assertEqual(self.agreed("a", None, "a"), "a")
+        self.assertEqual(self.alone, [None, "t", None])
         self.assertEqual(self.agreed("a", "b", "b"), "b")
+
+    def test_no_test_to_run_alone(self):
+        self.assertEqual(self.agreed("a", "a", test=None), "a")
+        self.assertEqual(self.alone, [None, None])
 
     def test_chance(self):
         for said in ("a", "b", "c"), ("a", None, "b"), ("a", None, None):
@@ -124,21 +137,35 @@ class Agreed(unittest.TestCase):
 class Boot(unittest.TestCase):
     """What one boot says; how long tests take is known from those without a mutant."""
 
-    def boot(self, control, passed=True):
+    def boot(self, control, passed=True, name="test", output=b"1 of 2"):
         workshop = object.__new__(mutants.Workshop)
         workshop.record = types.SimpleNamespace(name="kernel")
         boot = types.SimpleNamespace(
-            run=lambda limit: [("exit", "test", None)], times={"test": 1.5}, problem=None,
-            channel=types.SimpleNamespace(output={"test": b"1 of 2"}, status={"test": 0}))
-        tests = {"test": types.SimpleNamespace(judge=lambda output, _: (passed, output))}
+            run=mock.Mock(return_value=[("exit", name, None)]), times={name: 1.5}, problem=None,
+            channel=types.SimpleNamespace(output={name: output}, status={name: 0},
+                                          running=None))
+        tests = {name: types.SimpleNamespace(judge=lambda output, _: (passed, output))}
         with mock.patch.object(mutants.machine, "Boot", return_value=boot), \
+                mock.patch.object(mutants.durations, "last", return_value=4), \
                 mock.patch.object(mutants.durations, "keep") as keep:
-            return workshop.boot(None, None, tests, control), keep.call_args
+            said = workshop.boot(workshop.record, None, tests, control)
+        self.limit, = boot.run.call_args.args
+        return said, keep.call_args
 
     def test_boot(self):
-        self.assertEqual(self.boot(True), (None, mock.call(1.5, "tests", "kernel", "test")))
-        self.assertEqual(self.boot(False), (None, None))
-        self.assertEqual(self.boot(False, passed=False), ("kernel/test: 1 of 2", None))
+        self.assertEqual(self.boot(True), (
+            (None, None), mock.call(1.5, "tests", "kernel", "test")))
+        self.assertEqual(self.limit, mutants.LIMIT)
+        self.assertEqual(self.boot(False), ((None, None), None))
+        self.assertEqual(self.limit, 4 * mutants.SLOWER)
+        self.assertEqual(self.boot(False, passed=False), (
+            ("test", "kernel/test: 1 of 2"), None))
+        self.assertEqual(self.boot(False, output=b"not ok 2 x\n"), (
+            ("test", "kernel/test: not ok 2 x"), None))
+
+    def test_what_looks_at_what_all_have_left(self):
+        self.assertEqual(self.boot(False, passed=False, name="unload"), (
+            (None, "kernel/unload: 1 of 2"), None))
 
 
 class Verdict(unittest.TestCase):
