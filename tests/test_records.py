@@ -156,7 +156,7 @@ class Parser(unittest.TestCase):
         for more, built_as in (("", "other"), ("cpus = 1\nqemu = q\ncmdline += a", "other"),
                                *((f"{line}\n", "x") for line in (
                                    "config = x", "config += x", "image = b",
-                                   "arch = i386", "extmod = nosie"))):
+                                   "arch = i386", "llvm = -19", "extmod = nosie"))):
             with self.subTest(more=more):
                 self.assertEqual(self.parse(f"like = other\n{more}")["built_as"], built_as)
 
@@ -172,6 +172,15 @@ class Parser(unittest.TestCase):
             record.but(colour="red")
         with self.assertRaises(AttributeError):
             record.qemu.append("-S")
+
+    def test_compiler(self):
+        """gcc of the architecture, or LLVM."""
+        record = records.Record("x86_64")
+        self.assertEqual(record.compiler, "x86_64-linux-gnu-gcc")
+        self.assertNotIn("LLVM=-19", record.make("x"))
+        record = record.but(llvm="-19")
+        self.assertEqual(record.compiler, "clang-19")
+        self.assertIn("LLVM=-19", record.make("x"))
 
     def test_machine_for_long_guests(self):
         """Nothing of x86_64 is built twice for it."""

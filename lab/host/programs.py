@@ -48,7 +48,7 @@ def build(record):
     shutil.rmtree(out, ignore_errors=True)
     (out / "bin").mkdir(parents=True)
     install_headers(record)
-    cc = [f"{record.cross_compile}gcc", *record.cflags]
+    cc = [record.compiler, *record.cflags]
     compiler = " ".join(cc)
     include = f"-I{out}/usr/include"
     ldflags = " ".join(STATIC + record.ldflags)

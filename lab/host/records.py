@@ -30,6 +30,7 @@ WORDS = {
     "like": "",                # another record, whose values hold instead
     "arch": None,              # as kbuild takes them
     "cross_compile": None,
+    "llvm": "",                # what compiles instead of gcc, -19 for clang-19
     "kselftest": "",           # the selftests' library for it, a folder of lib/
     "image": "vmlinux",        # what QEMU boots, in the folder of the build
     "cpus": "2",               # of the machine, as QEMU takes them
@@ -54,7 +55,7 @@ LISTS = {
 DEFAULTS = WORDS | LISTS
 # What of it makes another kernel; a record that is like another one and has none of
 # these is another machine for the same kernel.
-BUILT = {"arch", "cross_compile", "image", "extmod", "config", "config+"}
+BUILT = {"arch", "cross_compile", "llvm", "image", "extmod", "config", "config+"}
 # Run guests; create VMs and vCPUs; the same without the selftests, which have no
 # library for the architecture; be compiled.
 LEVELS = ("guest", "vcpu", "own-tests", "build")
@@ -183,10 +184,16 @@ class Record(Frozen):
             boot=OF_BASE / f"boots{suffix}" / name,
             log=OF_BASE / "logs" / f"{name}{suffix}")
 
+    @property
+    def compiler(self):
+        """Its command."""
+        return f"clang{self.llvm}" if self.llvm else f"{self.cross_compile}gcc"
+
     def make(self, *targets, into=None):
         """A make of this kernel's source, built outside of it, in its folder or another."""
         return ["make", "-C", str(self.source), f"O={into or self.kernel}",
                 f"ARCH={self.arch}", f"CROSS_COMPILE={self.cross_compile}",
+                *([f"LLVM={self.llvm}"] if self.llvm else []),
                 # kbuild's name of an object is its path from the Makefile; that of newer
                 # kernels for s390 is in a folder of KVM's.
                 f"CFLAGS_../../../{WITH_TYPES}=-g", f"CFLAGS_../../../../{WITH_TYPES}=-g",

@@ -193,7 +193,7 @@ class Stamp:
     """What something was made from; true while that is unchanged."""
 
     def __init__(self, path, record, files, left_out):
-        compiler = subprocess.run([f"{record.cross_compile}gcc", "--version"],
+        compiler = subprocess.run([record.compiler, "--version"],
                                   check=True, capture_output=True).stdout
         digest = hashlib.sha256(compiler)
         # Who asks while another one does waits for its answer.
