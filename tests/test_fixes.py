@@ -5,6 +5,7 @@
 import importlib.machinery
 import importlib.util
 import io
+import os
 import subprocess
 import sys
 import tarfile
@@ -127,6 +128,12 @@ class Newest(unittest.TestCase):
         self.assertEqual({suites for _, suites in self.fetched},
                          {("trixie-backports", "sid", "experimental")})
         self.assertEqual((text("virt/f.c"), text("arch/gone.c")), (BUG, None))
+
+    def test_nothing_said(self):
+        done = subprocess.run([TOP / "checks/fixes"], env={**os.environ, "BASE": "7.3"},
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, "^checks/fixes: base 7.3 has no upstream.toml: .*\n$")
 
     def test_nothing_to_read(self):
         with self.assertRaisesRegex(steps.Failed, "linux-source-99.1: .*Not found"):
