@@ -334,7 +334,7 @@ static void *run_here(void *vcpu_fd)
 static pid_t run_in_thread(int vm_fd)
 {
 	const int size = ioctl(kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
-	int vcpu_fd = must_succeed(ioctl(vm_fd, KVM_CREATE_VCPU, 0));
+	int vcpu_fd = create_bare_vcpu(vm_fd, 0);
 	struct kvm_run *run;
 	pthread_t thread;
 	void *tid;

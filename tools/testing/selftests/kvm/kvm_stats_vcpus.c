@@ -30,13 +30,6 @@
 #include "stats_test.h"
 #include "test_util.h"
 
-static int create_vcpu(int vm_fd, unsigned long id)
-{
-	int vcpu_fd = must_succeed(ioctl(vm_fd, KVM_CREATE_VCPU, id));
-
-	return vcpu_fd;
-}
-
 /* Where the values are */
 struct rows {
 	struct kvm_stats stats;
@@ -136,7 +129,7 @@ static void test_refused(void)
 	refused = ioctl(vm_fd, KVM_CREATE_VCPU, 0ul) == -1 && errno == EMFILE;
 	must_succeed(setrlimit(RLIMIT_NOFILE, &old));
 	ok(refused && !rows_now(&rows), "a vCPU for which there is no fd has no row");
-	vcpu_fd = create_vcpu(vm_fd, 0);
+	vcpu_fd = create_bare_vcpu(vm_fd, 0);
 	ok(ioctl(vm_fd, KVM_CREATE_VCPU, 0ul) == -1 && errno == EEXIST &&
 	   rows_now(&rows) == 1 && row_value(&rows, 0, rows.id_offset) == 0,
 	   "nor has a second one with the same id");
@@ -154,7 +147,7 @@ static bool instant(const struct kvm_stats_desc *desc, size_t offset)
 /* A reader of vCPUs' own files needs nothing new for this one. */
 static void test_descriptors(void)
 {
-	int vm_fd = create_bare_vm(), vcpu_fd = create_vcpu(vm_fd, 0);
+	int vm_fd = create_bare_vm(), vcpu_fd = create_bare_vcpu(vm_fd, 0);
 	struct kvm_stats vcpu;
 	struct rows rows;
 	size_t size;
@@ -216,7 +209,7 @@ static void test_growth(void)
 
 	for (i = 0; i < ARRAY_SIZE(ids); i++) {
 		good = read(rows.stats.fd, buf, 1) == 0;
-		vcpu_fd[i] = create_vcpu(vm_fd, ids[i]);
+		vcpu_fd[i] = create_bare_vcpu(vm_fd, ids[i]);
 		good &= read(rows.stats.fd, buf, rows.size + 1) ==
 			(ssize_t)rows.size &&
 			((uint64_t *)buf)[rows.id_offset / 8] == ids[i];
@@ -304,9 +297,7 @@ static pid_t run_at_once(int vcpu_fd)
 	close(kvm_fd);
 	run = must_succeed(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu_fd, 0));
 	run->immediate_exit = 1;
-	/* arm64 refuses a vCPU that is not initialised, as late as that. */
-	TEST_ASSERT(ioctl(vcpu_fd, KVM_RUN, NULL) == -1 &&
-		    (errno == EINTR || errno == ENOEXEC),
+	TEST_ASSERT(ioctl(vcpu_fd, KVM_RUN, NULL) == -1 && errno == EINTR,
 		    "KVM_RUN, errno: %i", errno);
 	munmap(run, size);
 	return current_tid();
@@ -319,8 +310,8 @@ static void *run_in_thread(void *arg)
 
 static void test_tid(void)
 {
-	int vm_fd = create_bare_vm(), vcpu_fd = create_vcpu(vm_fd, 0);
-	int other_fd = create_vcpu(vm_fd, 1);
+	int vm_fd = create_bare_vm(), vcpu_fd = create_bare_vcpu(vm_fd, 0);
+	int other_fd = create_bare_vcpu(vm_fd, 1);
 	struct rows rows;
 	pthread_t thread;
 	void *tid;
@@ -357,7 +348,7 @@ static bool child_in_pid_namespace(void *arg)
 		return false;
 	pid = fork();
 	if (!pid) {
-		int vm_fd = create_bare_vm(), vcpu_fd = create_vcpu(vm_fd, 0);
+		int vm_fd = create_bare_vm(), vcpu_fd = create_bare_vcpu(vm_fd, 0);
 		struct rows rows;
 
 		rows_open(&rows, vm_fd);
@@ -390,7 +381,7 @@ static void test_every_offset(void)
 	ssize_t r = 0;
 
 	for (i = 0; i < 3; i++)
-		close(create_vcpu(vm_fd, i));
+		close(create_bare_vcpu(vm_fd, i));
 	rows_open(&rows, vm_fd);
 	size = row_start(&rows, 3);
 	reference = malloc(size);
@@ -439,7 +430,7 @@ static void test_faults(void)
 	ssize_t r = 0;
 
 	for (i = 0; i < 3; i++)
-		close(create_vcpu(vm_fd, i));
+		close(create_bare_vcpu(vm_fd, i));
 	rows_open(&rows, vm_fd);
 	start = row_start(&rows, 0);
 	size = 3 * rows.size;

@@ -65,6 +65,9 @@ uint64_t now_ns(void);
 /* A VM without memory and without vCPUs; returns its fd. */
 int create_bare_vm(void);
 
+/* A vCPU of it that can enter KVM_RUN, but has no guest code; returns its fd. */
+int create_bare_vcpu(int vm_fd, unsigned long id);
+
 /* A user without capabilities */
 #define NOBODY		65534
 

@@ -4,6 +4,7 @@
  * there is one header, and a vCPU is a structure, not a number.
  */
 #include "guest_exits.h"
+#include "processor.h"
 #include "stats_test.h"
 #include "ucall_common.h"
 
@@ -53,8 +54,13 @@ void vm_vcpu_add_default(struct kvm_vm *vm, uint32_t vcpuid, void *guest_code)
 
 struct kvm_vm *vm_create_guest(uint32_t vcpuid, void *guest_code)
 {
-	struct kvm_vm *vm = vm_create(1);
+	struct kvm_vm *vm;
 
+#ifdef __aarch64__
+	/* With the library's a vCPU cannot be added to a VM that has run. */
+	test_disable_default_vgic();
+#endif
+	vm = vm_create(1);
 	vm_vcpu_add(vm, vcpuid, guest_code);
 	return vm;
 }

@@ -63,6 +63,19 @@ int create_bare_vm(void)
 	return vm_fd;
 }
 
+int create_bare_vcpu(int vm_fd, unsigned long id)
+{
+	int vcpu_fd = must_succeed(ioctl(vm_fd, KVM_CREATE_VCPU, id));
+
+#ifdef __aarch64__
+	struct kvm_vcpu_init init;
+
+	must_succeed(ioctl(vm_fd, KVM_ARM_PREFERRED_TARGET, &init));
+	must_succeed(ioctl(vcpu_fd, KVM_ARM_VCPU_INIT, &init));
+#endif
+	return vcpu_fd;
+}
+
 bool poisoned(const char *p, size_t len)
 {
 	while (len--) {
