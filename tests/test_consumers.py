@@ -157,11 +157,12 @@ class Sampled(unittest.TestCase):
     """Samples of 1 ms, and what was counted beside them."""
 
     def test_ratio(self):
-        for ms, good in ((100, True), (1000, True), (1002, False), (9, False)):
+        for ms, good in ((100, True), (1000, True), (1002, False), (1, True),
+                         (0, False), (99.5, False)):
             with self.subTest(ms=ms):
                 problems = pv_perf.once_a_period(
                     "1.001,s,kvm_pv/task-clock/,1001000000,100.00,,\n",
-                    f"# Samples: {ms}  of event 'x'\n# Event count (approx.): {ms}000000\n")
+                    f"# Samples: {ms}\n# Event count (approx.): {ms * 10**6:.0f}\n")
                 self.assertEqual(not problems, good)
         self.assertTrue(pv_perf.once_a_period("", ""))
 
