@@ -588,6 +588,23 @@ class Series(Repository):
         self.assertIn("5.11.7", said)
         self.assertFalse((self.repo / "build/5.10/base").exists())
 
+    def test_package_that_is_gone(self):
+        """One line and exit status 2, nothing left; a mirror's trouble is another."""
+        fake = self.repo / "bin/apt-get"
+        fake.parent.mkdir()
+        for error, expected in (("Unable to locate package linux-source-5.10", 2),
+                                ("Failed to fetch the index", 1)):
+            fake.write_text("#!/bin/sh\ncase $* in\nindextargets*) echo http://mirror ;;\n"
+                            f"*download*) echo 'E: {error}'; exit 100 ;;\nesac\n")
+            fake.chmod(0o755)
+            status, said = self.run_script(
+                "tree", LINUX_SRC="", PATH=f"{fake.parent}:{os.environ['PATH']}")
+            self.assertEqual((status, said.splitlines()[1:]),
+                             (expected, [f"apt-suites: E: {error}"]), said)
+            self.assertEqual([], [str(path) for path in
+                                  (self.repo / "build/5.10").glob("*")
+                                  if not path.name.endswith("lock")])
+
     def test_no_kernel_tree(self):
         """LINUX_SRC of something else is one line, of every script."""
         for base in (self.repo, self.base / "virt", self.repo / "missing"):
