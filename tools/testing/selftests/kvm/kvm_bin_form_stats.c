@@ -741,6 +741,8 @@ int main(int argc, char *argv[])
 
 	test_capability(vm, &abi_getfd);
 	test_capability(vm, &abi_stats_fd);
+	ok(kvm_check_cap(KVM_CAP_STATS_BINARY_FD) & KVM_STATS_CAP_GETFD,
+	   "the capability of getfd says that there is KVM_STATS_GETFD");
 	test_argument(vm_fd, "VM");
 	test_argument(vcpu_fd, "vCPU");
 	test_no_room(vm_fd, "VM");

@@ -308,6 +308,31 @@ static void *run_in_thread(void *arg)
 	return (void *)(long)run_at_once(*(int *)arg);
 }
 
+static void *create_in_thread(void *vm_fd)
+{
+	return (void *)(long)create_bare_vcpu(*(int *)vm_fd, 0);
+}
+
+/* It is that of the process, whichever of its threads creates the vCPU. */
+static void test_id(void)
+{
+	int vm_fd = create_bare_vm();
+	struct kvm_stats vcpu;
+	pthread_t thread;
+	char want[64];
+	void *vcpu_fd;
+
+	TEST_ASSERT(!pthread_create(&thread, NULL, create_in_thread, &vm_fd),
+		    "pthread_create");
+	pthread_join(thread, &vcpu_fd);
+	kvm_stats_open_getfd(&vcpu, (long)vcpu_fd, 0);
+	snprintf(want, sizeof(want), "kvm-%d/vcpu-0", getpid());
+	ok(!strcmp(vcpu.id, want), "the id of a vCPU that a thread created is %s", vcpu.id);
+	kvm_stats_close(&vcpu);
+	close((long)vcpu_fd);
+	close(vm_fd);
+}
+
 static void test_tid(void)
 {
 	int vm_fd = create_bare_vm(), vcpu_fd = create_bare_vcpu(vm_fd, 0);
@@ -560,6 +585,7 @@ int main(int argc, char *argv[])
 		test_rows();
 	else
 		ksft_test_result_skip("no guest can run here\n");
+	test_id();
 	test_tid();
 	test_pid_namespace();
 	test_every_offset();
