@@ -179,7 +179,8 @@ static void come(void)
 	       "its name is that of the process");
 	sample();
 	vm = find(1);
-	result(vm && !vm->fresh && vm->elapsed && !vm->ended && !vm->vcpu[0]->fresh,
+	result(has_vcpus(vm, 2) && !vm->fresh && vm->elapsed && !vm->ended &&
+	       !vm->vcpu[0]->fresh,
 	       "then it has time that passed");
 	result(has_vcpus(vm, 2) && never_ran(vm->vcpu[0]) && never_ran(vm->vcpu[1]),
 	       "its vCPUs, which have never run, were in the VMM, as far as it is known");
