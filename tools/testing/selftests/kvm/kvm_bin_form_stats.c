@@ -361,6 +361,7 @@ static void test_faults(struct stats_file *file)
 	const size_t pages = BUF_SIZE / page;
 	/* The kernel's half, and on x86 the first of what is nobody's */
 	void *no_users = (void *)~(~0UL >> 1);
+	struct iovec iov[2] = { { .iov_len = 8 }, { .iov_len = 8 } };
 	char *map, *end;
 	ssize_t r = 0;
 	int i;
@@ -369,6 +370,8 @@ static void test_faults(struct stats_file *file)
 				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 	end = map + pages * page;
 	must_succeed(mprotect(end, page, PROT_NONE));
+	iov[0].iov_base = end - iov[0].iov_len;
+	iov[1].iov_base = end;
 
 	for (i = 0; i < ARRAY_SIZE(cut); i++) {
 		char *p = end - cut[i].room;
@@ -388,6 +391,9 @@ static void test_faults(struct stats_file *file)
 	   pread(file->stats.fd, end, values, file->stats.data_offset) == -1 &&
 	   errno == EFAULT,
 	   "%s: a fault at the first byte: EFAULT", file->label);
+	ok(preadv(file->stats.fd, iov, ARRAY_SIZE(iov), 0) == (ssize_t)iov[0].iov_len &&
+	   stats_file_matches(file, iov[0].iov_base, 0, iov[0].iov_len),
+	   "%s: a fault at the second vector's: the first one's bytes", file->label);
 	ok(pread(file->stats.fd, READ_ONCE(no_users), 8, 0) == -1 &&
 	   errno == EFAULT &&
 	   pread(file->stats.fd, READ_ONCE(no_users), values,

@@ -147,8 +147,9 @@ static void test_one(uint32_t scope, const char *link)
 static void test_order(void)
 {
 	struct kvm_stats_next next = { 0 };
-	uint64_t numbers[5];
-	int vm_fd[5], stats_fd, i, found = 0;
+	/* So many that several are looked for from the newest on */
+	uint64_t numbers[12];
+	int vm_fd[ARRAY_SIZE(numbers)], stats_fd, i, found = 0;
 	bool grows = true;
 	uint64_t last = 0;
 
