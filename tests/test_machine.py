@@ -144,6 +144,16 @@ class Boot(unittest.TestCase):
         self.assertEqual(boot.problem, "hangs in a")
         self.assertLess(time.monotonic() - start, 10)
 
+    def test_hangs_after_a_splat(self):
+        """Nothing more is to come: the limit is for those that may pass."""
+        play = "printf 'begin a\\n' >&3; echo '%s' >&4; exec sleep 60"
+        with mock.patch.object(machine, "AFTER_A_FAILURE", 1):
+            start = time.monotonic()
+            self.assertEqual(self.boot(play % "WARNING: x", limit=30).problem, "WARNING: x")
+            self.assertLess(time.monotonic() - start, 15)
+            self.assertEqual(self.boot(play % "x", limit=4).problem, "hangs in a")
+            self.assertGreater(time.monotonic() - start, 5)
+
     def test_talks_for_ever(self):
         boot = self.boot(r"printf 'begin a\n' >&3; "
                          "while :; do echo '| x' >&3; done", limit=0.2)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Configure and build one kernel of the lab, its modules included."""
 
+import functools
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ def options(*files):
             for name, value, unset in OPTION.findall(file.read_text())}
 
 
+@functools.lru_cache(maxsize=None)
 def functions():
     """The functions that the series adds, in files of its own and in others."""
     begin = re.compile(r"^(?:\w[\w \t*]*[ \t*])?(\w+)\(", re.M)

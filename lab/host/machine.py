@@ -25,6 +25,8 @@ import steps
 PLACES = os.cpu_count()
 # A dying kernel ends QEMU instead of hanging, a warning is deadly.
 CMDLINE = "panic=-1 panic_on_warn=1 oops=panic"
+# Seconds without a word of what has failed: it says no more.
+AFTER_A_FAILURE = 30
 # rdtsc; shl $32, %rdx; or %rdx, %rax; ret
 RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")
 
@@ -142,11 +144,12 @@ class Patience:
     # Who talks all the time and comes to no end does not move either.
     TALK = 10
 
-    def __init__(self, pid, files, limit):
-        """limit: seconds without a word."""
+    def __init__(self, pid, files, limit, failed=lambda: False):
+        """limit: seconds without a word; failed: whether it cannot come to a good end."""
         self.threads = Path(f"/proc/{pid}/task")
         self.files = files
         self.limit = limit
+        self.failed = failed
         self.silence = self.talk = 0
         self.last = time.monotonic(), self._waited(), self._sizes()
 
@@ -173,6 +176,8 @@ class Patience:
             own = max(0, now - before - longest)
             self.silence = 0 if self.last[2] != sizes else self.silence + own
             self.talk += own
+            if self.silence > AFTER_A_FAILURE and self.failed():
+                return False
         return self.silence < self.limit and self.talk < self.TALK * self.limit
 
 
@@ -225,7 +230,8 @@ class Boot:
             start = time.monotonic()
             with subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                   stdout=log, stderr=log) as qemu:
-                patience = Patience(qemu.pid, (self.console, self.verdict), limit)
+                patience = Patience(qemu.pid, (self.console, self.verdict), limit,
+                                    self._splats)
                 problem = None
                 try:
                     yield from self._follow(qemu, verdict, patience)
@@ -245,17 +251,21 @@ class Boot:
             problem = f"QEMU exits with {qemu.returncode}"
         self.problem = problem
         self.seconds = time.monotonic() - start
-        console = self.console.read_text(errors="replace")
         # With fewer of them less is tried than it seems.
         cpus = "1" if icount else self.record.cpus.partition(",")[0]
-        up = re.search(r"smp: Brought up .*, (\d+) CPUs?\b", console)
+        up = re.search(r"smp: Brought up .*, (\d+) CPUs?\b",
+                       self.console.read_text(errors="replace"))
         if not self.problem and up and up[1] != cpus:
             self.problem = f"runs on {up[1]} of {cpus} CPUs"
-        found = judge.splats(judge.without_races_of_others(console, kernel.functions()))
-        if found:
+        if found := self._splats():
             # "cut here" says less than the line below it.
             self.problem = next((line for line in found
                                  if "cut here" not in line), found[0])
+
+    def _splats(self):
+        """What no healthy kernel prints, so far."""
+        console = self.console.read_text(errors="replace")
+        return judge.splats(judge.without_races_of_others(console, kernel.functions()))
 
     def _follow(self, qemu, verdict, patience):
         """Watch until QEMU is gone, or nothing moves."""
