@@ -119,6 +119,8 @@ class Agreed(unittest.TestCase):
         self.assertEqual(self.agreed("not ok 3 - 504 of 16", "not ok 3 - 27 of 16"),
                          "not ok 3 - 27 of 16")
         self.assertEqual(self.alone, [None, "t"])
+        self.assertEqual(self.agreed("data-race in read / run", "data-race in put / read"),
+                         "data-race in put / read")
         self.assertEqual(self.agreed("a", None, "a"), "a")
         self.assertEqual(self.alone, [None, "t", None])
         self.assertEqual(self.agreed("a", "b", "b"), "b")
@@ -137,11 +139,12 @@ class Agreed(unittest.TestCase):
 class Boot(unittest.TestCase):
     """What one boot says; how long tests take is known from those without a mutant."""
 
-    def boot(self, control, passed=True, name="test", output=b"1 of 2"):
+    def boot(self, control, passed=True, name="test", output=b"1 of 2", splats=()):
         workshop = object.__new__(mutants.Workshop)
         workshop.record = types.SimpleNamespace(name="kernel")
         boot = types.SimpleNamespace(
             run=mock.Mock(return_value=[("exit", name, None)]), times={name: 1.5}, problem=None,
+            splats=lambda: splats,
             channel=types.SimpleNamespace(output={name: output}, status={name: 0},
                                           running=None))
         tests = {name: types.SimpleNamespace(judge=lambda output, _: (passed, output))}
@@ -162,6 +165,8 @@ class Boot(unittest.TestCase):
             ("test", "kernel/test: 1 of 2"), None))
         self.assertEqual(self.boot(False, output=b"not ok 2 x\n"), (
             ("test", "kernel/test: not ok 2 x"), None))
+        self.assertEqual(self.boot(False, splats=["BUG: x", "BUG: y"]), (
+            ("test", "kernel/test: BUG: x"), None))
 
     def test_what_looks_at_what_all_have_left(self):
         self.assertEqual(self.boot(False, passed=False, name="unload"), (

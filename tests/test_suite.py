@@ -43,9 +43,10 @@ class Selftests(unittest.TestCase):
         everywhere = [["plain"], ["kvm_stats_torn"]]
         for config in "", "CONFIG_KASAN=m\n", "# CONFIG_KASAN is not set\n":
             self.assertEqual(self.chosen(config), everywhere)
-        for config in "CONFIG_KASAN=y\n", "CONFIG_KCSAN=y\n":
-            self.assertEqual(self.chosen(config), [
-                *everywhere, ["kvm_stats_stress", "-n", "30000"]])
+        stress = ["kvm_stats_stress", "-n", "30000"]
+        self.assertEqual(self.chosen("CONFIG_KASAN=y\n"), [*everywhere, stress])
+        self.assertEqual(self.chosen("CONFIG_KCSAN=y\n"), [
+            ["plain"], ["kvm_stats_torn", "-m", "5000"], stress])
 
     def test_of_the_kernel(self):
         """Newer kernels have one; a vCPU runs in it."""

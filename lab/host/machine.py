@@ -231,7 +231,7 @@ class Boot:
             with subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                   stdout=log, stderr=log) as qemu:
                 patience = Patience(qemu.pid, (self.console, self.verdict), limit,
-                                    self._splats)
+                                    self.splats)
                 problem = None
                 try:
                     yield from self._follow(qemu, verdict, patience)
@@ -257,12 +257,12 @@ class Boot:
                        self.console.read_text(errors="replace"))
         if not self.problem and up and up[1] != cpus:
             self.problem = f"runs on {up[1]} of {cpus} CPUs"
-        if found := self._splats():
+        if found := self.splats():
             # "cut here" says less than the line below it.
             self.problem = next((line for line in found
                                  if "cut here" not in line), found[0])
 
-    def _splats(self):
+    def splats(self):
         """What no healthy kernel prints, so far."""
         console = self.console.read_text(errors="replace")
         return judge.splats(judge.without_races_of_others(console, kernel.functions()))

@@ -21,6 +21,9 @@ Test = collections.namedtuple("Test", "name argv judge")
 # the kernel, all of them, one has nothing to do. The operations are what a machine with
 # far too much to do does in a minute.
 ARGUMENTS = {"kvm_stats_stress": ["-n", "30000"]}
+# KCSAN watches one access of hundreds, and reports it if a vCPU counts in that moment: once in
+# about a second of reading statistics, which are two of this test's ten figures.
+ARGUMENTS_OF_KCSAN = {"kvm_stats_torn": ["-m", "5000"]}
 # Kernels whose selftests run a second time, beside VMs of another process.
 BESIDE_VMS = ("x86_64",)
 NEEDS = {"kvm_stats_faults": ["CONFIG_FAULT_INJECTION_USERCOPY"],
@@ -44,7 +47,8 @@ def selftests(record):
     if record.level == "guest" and (
             records.base_file.TREE / f"tools/testing/selftests/kvm/{programs.OF_KERNEL}.c").is_file():
         names.insert(0, programs.OF_KERNEL)
-    return [[name, *ARGUMENTS.get(name, [])]
+    arguments = ARGUMENTS | (ARGUMENTS_OF_KCSAN if built.get("CONFIG_KCSAN") == "y" else {})
+    return [[name, *arguments.get(name, [])]
             for name in names
             if name not in NEEDS
             or any(built.get(option) == "y" for option in NEEDS[name])]
