@@ -93,6 +93,9 @@ struct stats_abi {
 /* Whether the values stand in the order of their descriptors */
 extern const bool stats_values_in_order;
 
+/* Whether struct kvm is a line of /proc/vmallocinfo on x86_64 */
+extern const bool stats_vm_is_large_block;
+
 extern const struct stats_abi abi_getfd;
 extern const struct stats_abi abi_stats_fd;
 

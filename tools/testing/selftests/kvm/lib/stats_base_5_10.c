@@ -11,6 +11,7 @@
 #include "stats_test.h"
 
 const bool stats_values_in_order = true;
+const bool stats_vm_is_large_block = true;
 
 const struct stats_abi abi_getfd = {
 	.name = "getfd",

@@ -10,6 +10,8 @@
 
 /* They are in that of the structures, the descriptors in any. */
 const bool stats_values_in_order;
+/* It comes from kmalloc(). */
+const bool stats_vm_is_large_block;
 
 const struct stats_abi abi_getfd = {
 	.name = "getfd",
