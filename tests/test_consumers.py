@@ -20,6 +20,7 @@ import consumer  # noqa: E402
 import in_vmm  # noqa: E402
 import pv_perf  # noqa: E402
 import pv_perf_changes  # noqa: E402
+import pv_perf_migration  # noqa: E402
 
 
 def desc(name, kind="cumulative", size=1):
@@ -165,6 +166,19 @@ class Sampled(unittest.TestCase):
                     f"# Samples: {ms}\n# Event count (approx.): {ms * 10**6:.0f}\n")
                 self.assertEqual(not problems, good)
         self.assertTrue(pv_perf.once_a_period("", ""))
+
+
+class Migrated(unittest.TestCase):
+    """What a guest has to have counted that moved meanwhile."""
+
+    def test_kept(self):
+        """Ten seconds, of which the new place may miss half a one, and that was fast."""
+        for value, good in ((200000, True), (180000, True), (179999, False), (100000, False)):
+            with self.subTest(value=value):
+                self.assertEqual(not pv_perf_migration.kept(
+                    f"{value},,kvm_pv/exits/,10000000000,100.00,,\n", "kvm_pv/exits/"), good)
+        self.assertTrue(pv_perf_migration.kept("<not counted>,,kvm_pv/exits/,0,100.00,,\n",
+                                               "kvm_pv/exits/"))
 
 
 class Patience(unittest.TestCase):

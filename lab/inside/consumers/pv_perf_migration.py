@@ -6,6 +6,7 @@ the guest is migrated, or restored?
 usage: pv_perf_migration.py migrate|restore EVENT
 """
 
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,10 @@ import pv_perf
 WAYS = ("migrate", "restore")
 # Long enough for something to happen in the middle.
 CPUIDS = 200000
+# Seconds that a guest may take to notice, in which the new place counts nothing: CHECK_NS in
+# its driver. The emulator may run them twice as fast as the others.
+UNNOTICED = 0.5
+FASTER = 2
 
 
 def plan(event):
@@ -46,6 +51,17 @@ class Guest(pv_perf.Guest):
         time.sleep(2)
         problems += self.monitor.human("loadvm middle", 0)
         return [line for line in problems if line]
+
+
+def kept(text, event):
+    """Problems: what the old place counted has to be there, and the new one but for that time."""
+    found = re.search(rf"^(\d+),,{event},(\d+),", text, re.M)
+    if not found:
+        return [text]
+    value, seconds = int(found[1]), int(found[2]) / 1e9
+    least = CPUIDS * (1 - UNNOTICED * FASTER / seconds)
+    return [] if value >= least else [
+        f"{value} exits in {seconds:.1f} s, {least:.0f} of {CPUIDS} are to be there"]
 
 
 def disk():
@@ -93,7 +109,7 @@ def main():
     results.add("the guest comes to its end", [] if guest.channel.status.get(
         "stat") == 0 else [text])
     if event.startswith("kvm_pv/"):
-        results.add("nothing is lost", pv_perf.at_least(text, CPUIDS))
+        results.add("what was counted is kept, and counting goes on", kept(text, event))
         results.add("nothing is counted twice", [] if sum(
             value or 0 for value in pv_perf.counts(text)) < 2 * CPUIDS else [text])
     console = guest.close()
