@@ -121,6 +121,9 @@ class Agreed(unittest.TestCase):
         self.assertEqual(self.alone, [None, "t"])
         self.assertEqual(self.agreed("data-race in read / run", "data-race in put / read"),
                          "data-race in put / read")
+        self.assertEqual(self.agreed("KASAN: use-after-free in read+0x8/0x10",
+                                     "KASAN: use-after-free in put+0x5/0x20"),
+                         "KASAN: use-after-free in put+0x5/0x20")
         self.assertEqual(self.agreed("a", None, "a"), "a")
         self.assertEqual(self.alone, [None, "t", None])
         self.assertEqual(self.agreed("a", "b", "b"), "b")
