@@ -1,88 +1,94 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# What a person types. Each goal is one script; the scripts say more.
+# The goals that users type. Each goal is one script; the scripts have the details.
 
-# What the series are for: a folder of patches/.
-override BASE := $(or $(BASE),$(file <patches/default))
+# The base kernel that the series target: a directory of patches/. Without BASE it is the
+# default base; make check and make check-all then cover every base.
 BASES := $(notdir $(patsubst %/base,%,$(wildcard patches/*/base)))
-$(if $(filter-out $(BASES),$(BASE)),$(error no base '$(BASE)', choose from: $(BASES)))
-# Its source: a tree you already have, or Debian's package.
+DEFAULT := $(file <patches/default)
+CHOSEN := $(or $(BASE),$(DEFAULT))
+$(if $(filter-out 1,$(words $(CHOSEN)))$(filter-out $(BASES),$(CHOSEN)),$(error no base '$(CHOSEN)', choose from: $(BASES)))
+# The source of the base: a tree that you have, or Debian's package.
 LINUX_SRC ?=
-# The kernels of the lab to check, of those that the base names.
-OF_BASE = $(shell sed -n 's/^$(1) *= *//p' patches/$(BASE)/base)
-ALL_KERNELS := $(call OF_BASE,kernels)
-KERNELS ?= $(ALL_KERNELS)
+# The lab's kernels to check; without KERNELS those that a check uses.
+KERNELS ?=
+ALL_KERNELS := $(sort $(shell sed -n 's/^kernels *= *//p' patches/*/base))
 UNKNOWN := $(filter-out $(ALL_KERNELS),$(KERNELS))
+UNLISTED := $(foreach kernel,$(UNKNOWN),$(if $(wildcard lab/kernels/$(kernel).record),$(kernel)))
+$(if $(UNLISTED),$(error no base lists the kernel '$(UNLISTED)': add it to kernels in patches/BASE/base))
 $(if $(UNKNOWN),$(error no kernel '$(UNKNOWN)', choose from: $(ALL_KERNELS)))
 export BASE LINUX_SRC KERNELS
-# What the scripts themselves need; the lab installs what its kernels need.
+# Packages that the scripts need; the lab installs the packages that its kernels need.
 NEEDED := git python3 xz-utils
 
 help:
-	@echo 'The KVM statistics file descriptor for Linux $(BASE), and the lab that boots it.'
+	@echo 'The KVM statistics file descriptor for Linux $(CHOSEN), and the lab that boots it.'
 	@echo
-	@echo '  make demo             see the statistics of a running guest'
-	@echo '  make check            run all tests on all kernels'
+	@echo '  make demo             show the statistics of two running guests: 4 minutes at first'
+	@echo '  make check            run the quick tests, of every base: about 40 minutes of CPU time at first'
+	@echo '  make check-all        run all tests, of every base: about 95 minutes of CPU time at first'
+	@echo '  make check-NAME       run one check: $(filter-out all costs host long,$(notdir $(wildcard checks/*)))'
+	@echo '                        or one that takes long: $(filter-out host,$(notdir $(wildcard checks/long/*)))'
+	@echo '  checks/all --list     list what make check-all runs, with the expected durations'
 	@echo
-	@echo '  make tree             make the kernel tree build/$(BASE)/linux: a commit per patch, a branch per series'
-	@echo '  make import           bring the commits of build/$(BASE)/linux back into the repository'
-	@echo '  make series           export each series for git am into build/$(BASE)/series'
-	@echo '  make bench            count the instructions of opening and reading, and what serve costs'
-	@echo '  make check-bisect     build every patch on every kernel'
-	@echo '  make check-warnings   compile KVM with W=1 and sparse on every kernel'
-	@echo '  make check-races      run all tests on a kernel that watches for data races'
-	@echo '  make check-migration  migrate and restore a Linux guest in the middle of perf stat'
-	@echo '  make check-mutants    break KVM here and there: some test has to see it; takes an hour'
-	@echo '  make soak             ten million operations on statistics files of all kinds'
-	@echo '  make check-NAME       run one check: $(filter-out all long,$(notdir $(wildcard checks/*)))'
-	@echo '  make record-debugfs   record what the base kernels have in debugfs'
+	@echo '  make tree             create the kernel tree build/$(CHOSEN)/linux: a commit per patch, a branch per series'
+	@echo '  make import           bring the commits of build/$(CHOSEN)/linux back into the repository'
+	@echo '  make series           export each series for git am into build/$(CHOSEN)/series'
+	@echo '  make bench            count the instructions of opening and reading, and the cost of serve'
+	@echo '  make soak             run ten million operations on all kinds of stats fds'
+	@echo '  make record-debugfs   record the debugfs files of the base kernels'
 	@echo '  make clean            remove build/'
 	@echo
 	@echo '  lab/run KERNEL -- PROGRAM ARG...   run a static program on a kernel of the lab'
 	@echo
-	@echo 'BASE      = $(BASE) (choose from: $(BASES))'
-	@echo 'LINUX_SRC = $(or $(LINUX_SRC),(none: the package $(call OF_BASE,package)))'
-	@echo 'KERNELS   = $(KERNELS)'
+	@echo 'BASE      = $(or $(BASE),(every base for check and check-all, otherwise $(DEFAULT))) (choose from: $(BASES))'
+	@echo 'LINUX_SRC = $(or $(LINUX_SRC),(none: Debian package of the base))'
+	@echo 'KERNELS   = $(or $(KERNELS),(none: those that a check uses))'
 
-demo: used-tree
+demo: host-packages
 	@lab/demo
 
-# What the kernels need is installed while the source of one is fetched.
-check:
-	@$(MAKE) -s -j2 packages used-tree
+check: host-packages
+	@checks/all --quick
+
+check-all: host-packages
 	@checks/all
 
-# One check of checks/ or of checks/long/; it has the kernel tree made if it needs one.
-check-%: needed
+# One check of checks/ or checks/long/.
+check-%: host-packages
 	@checks/all $*
 
-bench: needed
+bench: host-packages
 	@checks/all bench kvm-stats-serve-cost
 
 soak: check-soak
 
-tree: needed
+tree: host-packages
 	@scripts/tree
 
-# For what runs on it: work in it that is not imported stays, and it is said.
-used-tree: needed
+# Keep work in the tree that is not imported, and report it.
+kernel-tree-as-is: host-packages
 	@scripts/tree --use
-
-packages: needed
-	@lab/install
-
-needed:
-	@scripts/install-packages $(NEEDED)
 
 import:
 	@scripts/import
 
-series: needed
+series: host-packages
 	@scripts/series
 
-record-debugfs: used-tree
+host-packages:
+	@scripts/install-packages $(NEEDED)
+
+lab-packages: host-packages
+	@lab/install
+
+record-debugfs: kernel-tree-as-is
 	@lab/record-debugfs
 
 clean:
 	rm -rf build
 
-.PHONY: help demo check tree used-tree packages needed import series bench soak record-debugfs clean
+# The name before the first release.
+packages: lab-packages
+
+.PHONY: help demo check check-all bench soak tree kernel-tree-as-is import series \
+	host-packages lab-packages packages record-debugfs clean

@@ -1,10 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""How checks are found, run and added up: a repository with checks of our own."""
+"""Tests of finding, running and summarizing checks, in a repository with fake checks."""
 
 import contextlib
+import importlib.machinery
+import importlib.util
 import io
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,83 +19,108 @@ import unittest.mock
 from pathlib import Path
 from unittest import mock
 
-TOP = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TOP / "lab/host"))
+from host import results, steps
 
-import results  # noqa: E402
-import steps  # noqa: E402
+TOP = Path(__file__).resolve().parent.parent
 
 
 class Results(unittest.TestCase):
-    """What a check in Python says."""
+    """Output of checks in Python."""
 
-    def say(self, *all_results, argv=("checks/x",), **options):
+    def report(self, *all_results, argv=("checks/x",), **options):
+        """Return the exit status and the output of a check with these results."""
         found = results.Results()
         with contextlib.redirect_stdout(io.StringIO()) as out, \
                 mock.patch.object(sys, "argv", [str(TOP / argv[0]), *argv[1:]]):
             for result in all_results:
-                found.say(*result, **options)
+                found.report(*result, **options)
             status = found.end()
         return status, out.getvalue()
 
     def test_lines(self):
-        self.assertEqual(self.say(("a", True, "fine"), ("b", False, "bad", "more")),
+        self.assertEqual(self.report(("a", True, "fine"), ("b", False, "bad", "more")),
                          (1, f"PASS {'a':30} fine\nFAIL {'b':30} bad\n    more\n"
-                             "    again: checks/x\n1 passed, 1 failed\n"))
+                             "    rerun: checks/x\n1 passed, 1 failed\n"))
 
-    def test_again(self):
-        """What was typed, for the shell, or what is said to be shorter."""
-        self.assertIn("\n    again: checks/x one 'two three'\n",
-                      self.say(("a", False), argv=("checks/x", "one", "two three"))[1])
-        self.assertIn("\n    again: lab/run one\n",
-                      self.say(("a", False), again="lab/run one")[1])
+    def test_rerun(self):
+        """The command to rerun is the command line, or a given shorter one."""
+        self.assertIn("\n    rerun: checks/x one 'two three'\n",
+                      self.report(("a", False), argv=("checks/x", "one", "two three"))[1])
+        self.assertIn("\n    rerun: lab/run one\n",
+                      self.report(("a", False), rerun="lab/run one")[1])
         with mock.patch.object(results.base_file, "NAME", "other"):
-            self.assertIn("\n    again: BASE=other lab/run one\n",
-                          self.say(("a", False), again="lab/run one")[1])
+            self.assertIn("\n    rerun: BASE=other lab/run one\n",
+                          self.report(("a", False), rerun="lab/run one")[1])
 
     def test_passed(self):
-        self.assertEqual(self.say(("a", True))[0], 0)
+        self.assertEqual(self.report(("a", True))[0], 0)
 
     def test_nothing_tested(self):
-        self.assertEqual(self.say(), (1, "0 passed, 0 failed\n"))
+        self.assertEqual(self.report(), (1, "0 passed, 0 failed\n"))
 
 
 class Repository(unittest.TestCase):
-    """One with our own scripts and lab, and nothing else."""
+    """Base class: a repository with copies of scripts and lab."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.top = Path(folder.name)
         for room in "lab", "scripts":
-            shutil.copytree(TOP / room, self.top / room)
+            shutil.copytree(TOP / room, self.top / room, symlinks=True)
+
+
+def load_all():
+    """Return checks/all as a module."""
+    loader = importlib.machinery.SourceFileLoader("all", str(TOP / "checks/all"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("all", loader))
+    with mock.patch("host.steps.main"):
+        loader.exec_module(module)
+    return module
 
 
 class All(Repository):
-    """checks/all."""
+    """Tests of checks/all."""
 
     def setUp(self):
         super().setUp()
         (self.top / "patches/1.0").mkdir(parents=True)
         (self.top / "patches/default").write_text("1.0\n")
-        self.base()
-        (self.top / "checks/long").mkdir(parents=True)
-        shutil.copy(TOP / "checks/all", self.top / "checks")
-
-    def base(self, skipped=""):
-        """The file of the base."""
         (self.top / "patches/1.0/base").write_text(
-            f"package = p\nsuites = s\nversion = 1.0*\nkernels =\nskip_checks = {skipped}\n"
+            "package = p\nsuites = s\nversion = 1.0*\nkernels =\nquick_kernels =\n"
             "debian_kernel =\n")
+        (self.top / "patches/1.0/series").write_text("first\n")
+        (self.top / "checks/long").mkdir(parents=True)
+        (self.top / "checks/host").symlink_to("../lab/host")
+        shutil.copy(TOP / "checks/all", self.top / "checks")
+        self.write_tree_script("echo tree of $BASE")
+        variables = mock.patch.dict(os.environ)
+        variables.start()
+        self.addCleanup(variables.stop)
+        for name in "BASE", "LINUX_SRC", "KERNELS":
+            os.environ.pop(name, None)
+
+    def write_tree_script(self, text):
+        """Write scripts/tree."""
+        (self.top / "scripts/tree").write_text(f"#!/bin/bash\n{text}\n")
+
+    def add_base(self, name, like="1.0", **values):
+        """Copy a base, with other values of some keys."""
+        folder = self.top / "patches" / name
+        shutil.copytree(self.top / "patches" / like, folder)
+        text = (folder / "base").read_text()
+        for key, value in values.items():
+            text = re.sub(f"(?m)^{key} =.*$", f"{key} = {value}", text)
+        (folder / "base").write_text(text)
 
     def add(self, name, text, mode=0o755):
-        """A check in bash."""
+        """Write a check in bash."""
         path = self.top / "checks" / name
         path.write_text(f"#!/bin/bash\n{text}\n")
         path.chmod(mode)
 
     def run_all(self, *names):
-        """Exit status, lines of stdout, stderr."""
+        """Run checks/all; return the exit status, the lines of stdout, and stderr."""
         done = subprocess.run([self.top / "checks/all", *names], text=True,
                               capture_output=True, check=False)
         return done.returncode, done.stdout.splitlines(), done.stderr
@@ -100,16 +128,16 @@ class All(Repository):
     def test_adds_up(self):
         self.add("one", "echo PASS one fine; echo 1 passed, 0 failed")
         self.add("two", "echo PASS a; echo noise; echo FAIL b bad; "
-                        "echo '    more'; echo '    again: lab/b'; echo busy >&2; "
+                        "echo '    more'; echo '    rerun: lab/b'; echo busy >&2; "
                         "echo 1 passed, 1 failed; exit 1")
         status, lines, stderr = self.run_all()
         self.assertEqual((status, lines[-1]), (1, "2 passed, 1 failed"))
         self.assertIn("PASS one fine", lines)
         self.assertEqual(lines[lines.index("FAIL b bad") + 1], "    more")
         self.assertNotIn("noise", lines)
-        self.assertEqual(lines[-3:-1], ["  FAIL b bad", "      again: lab/b"])
+        self.assertEqual(lines[-3:-1], ["  FAIL b bad", "      rerun: lab/b"])
         self.assertIn("two: busy", stderr)
-        self.assertIn("there is no build/1.0/linux", lines)
+        self.assertIn("tree of 1.0", lines)
         self.assertIn("noise",
                       (self.top / "build/1.0/logs/check-two.log").read_text())
 
@@ -125,7 +153,7 @@ class All(Repository):
         self.assertEqual(self.run_all()[0], 0)
 
     def test_where_the_time_went(self):
-        """A check, with what it started; of that what it says is one kind."""
+        """The CPU time of a check includes its children; building and booting are shown apart."""
         work = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; "
         self.add("one", f"bash -c '{work}'; echo booting 70 >>$COSTS; "
                         "echo building 2 >>$COSTS; echo building 8 >>$COSTS; "
@@ -133,24 +161,50 @@ class All(Repository):
         self.add("two", "sleep 1; echo PASS two; echo 1 passed, 0 failed")
         lines = self.run_all()[1]
         at = lines.index("    CPU  building  booting  seconds")
-        one, two, both = (line.split() for line in lines[at + 1:at + 4])
-        self.assertEqual((one[4], one[1:3]), ("one", ["10", "70"]))
-        self.assertEqual((two[4], two[1:3]), ("two", ["0", "0"]))
-        self.assertEqual((both[4], both[1:3]), ("all", ["10", "70"]))
-        self.assertGreaterEqual(int(both[0]), int(one[0]))
-        # Both at once.
-        self.assertGreaterEqual(int(both[3]), max(int(one[3]), int(two[3])))
-        self.assertLessEqual(int(both[3]), int(one[3]) + int(two[3]) + 1)
+        rows = {" ".join(words[4:]): words[:4] for words in map(str.split, lines[at + 1:at + 4])}
+        self.assertEqual(list(rows)[-1], "all")
+        self.assertEqual({name: row[1:3] for name, row in rows.items()}, {
+            "1.0 one": ["10", "70"], "1.0 two": ["0", "0"], "all": ["10", "70"]})
+        self.assertGreaterEqual(int(rows["all"][0]), int(rows["1.0 one"][0]))
+
+    def test_time_of_all(self):
+        """The duration of parallel checks is the time from the first start to the last end."""
+        module = load_all()
+        runs = [mock.Mock(cost=cost, costs={"building": 1, "booting": 2}, began=began,
+                          ended=ended, title=title)
+                for cost, began, ended, title in ((5, 100, 130, "a"), (9, 110, 150, "b"))]
+        self.assertEqual([line.split() for line in module.format_table(runs)][1:], [
+            ["9", "1", "2", "40", "b"], ["5", "1", "2", "30", "a"],
+            ["14", "2", "4", "50", "all"]])
+
+    def test_remaining(self):
+        """The remaining time is for all CPUs, but at least the duration of the longest check."""
+        for name in "one", "two":
+            self.add(name, f"# Needs: no base\necho PASS {name}; echo 1 passed, 0 failed")
+        (self.top / "checks/costs").write_text("     10       70  one\n     10       20  two\n")
+        self.assertEqual(self.run_all("--list")[1][-1].split()[:2], ["20", "70"])
+
+    def test_remaining_on_a_slow_machine(self):
+        """Checks that took or take longer than expected increase the estimate of the others."""
+        module = load_all()
+        ended = mock.Mock(began=100, ended=130, expected=(10, 20))
+        late = mock.Mock(began=100, ended=0, expected=(10, 20))
+        in_time = mock.Mock(began=100, ended=0, expected=(10, 40))
+        waiting = mock.Mock(began=0, ended=0, expected=(10, 90))
+        with mock.patch.object(module.time, "monotonic", lambda: 130):
+            for runs, expected in (([waiting], 90), ([in_time, waiting], 90),
+                                   ([ended, waiting], 135), ([late, waiting], 135)):
+                self.assertEqual(module.estimate_remaining(runs), expected)
 
     def test_stopped(self):
-        """Says where the time went until then, and leaves nothing that runs."""
+        """After a signal, the times are printed, and no process remains."""
         self.add("one", "echo booting 70 >>$COSTS; echo PASS one; echo 1 passed, 0 failed")
-        # One that heeds the signal, and one that does not.
+        # One check exits on the signal, the other one ignores it.
         for name, trap in ("two", ":"), ("three", "trap '' TERM"):
-            self.add(name, f"{trap}; echo FAIL {name} bad; echo '    again: lab/{name}'\n"
+            self.add(name, f"{trap}; echo FAIL {name} bad; echo '    rerun: lab/{name}'\n"
                            f"sleep 1000 & echo $! >{self.top}/{name}.pid; wait")
         pids = [self.top / f"{name}.pid" for name in ("two", "three")]
-        # It is there when one has ended.
+        # This file exists after the first check has ended.
         duration = self.top / "build/1.0/durations/checks/one"
         for number in signal.SIGINT, signal.SIGTERM:
             for file in (*pids, duration):
@@ -166,30 +220,35 @@ class All(Repository):
                 self.assertEqual(run.wait(), 1)
                 self.assertIn("    CPU  building  booting  seconds", lines)
                 self.assertIn(["0", "70"], [line.split()[1:3] for line in lines])
-                self.assertIn("      again: lab/two", lines)
-                self.assertEqual(lines[-2:], [
-                    f"  stopped by {number.name}: 1 of 3 checks had ended, not three, two",
-                    "1 passed, 2 failed"])
+                self.assertIn("      rerun: lab/two", lines)
+                self.assertEqual(lines[-1], "1 passed, 2 failed")
+                self.assertRegex(lines[-2], f"^  stopped by {number.name}: 1 of 3 checks had "
+                                            r"ended, about \d+ s remained, not 1.0 three, 1.0 two$")
                 for pid in pids:
-                    # Whom nobody waits for stays as a zombie where init waits for none.
+                    # The process may be a zombie if init does not reap orphans.
                     stat = Path(f"/proc/{pid.read_text().strip()}/stat")
                     self.assertTrue(not stat.exists()
                                     or stat.read_text().rpartition(")")[2].split()[0] == "Z")
 
     def test_longest_first(self):
-        """Of the last time; first of all what never ran. What fails is not remembered."""
+        """Checks that never ran start first, then the others, longest first.
+
+        The duration of a failure is not recorded.
+        """
         begun = self.top / "begun"
-        for name, seconds in ("a", 0), ("b", 0.3), ("c", 0.6):
-            self.add(name, f"echo {name} >>{begun}; sleep {seconds}; echo PASS {name}; "
-                           "echo 1 passed, 0 failed")
-        # One at a time.
+        for name in "abc":
+            self.add(name, f"echo {name} >>{begun}; echo PASS {name}; echo 1 passed, 0 failed")
+        self.add("d", f"echo d >>{begun}; echo FAIL d; echo 0 passed, 1 failed; exit 1")
+        # Run one check at a time.
         (self.top / "sitecustomize.py").write_text("import os\nos.cpu_count = lambda: 0\n")
         with unittest.mock.patch.dict(os.environ, PYTHONPATH=str(self.top)):
-            self.run_all()
-            self.add("d", f"echo d >>{begun}; echo FAIL d; echo 0 passed, 1 failed; exit 1")
             for _ in range(2):
                 self.run_all()
-        self.assertEqual(begun.read_text().split(), [*"abc", *"dcba", *"dcba"])
+                durations = self.top / "build/1.0/durations/checks"
+                self.assertEqual(sorted(path.name for path in durations.iterdir()), [*"abc"])
+                for name, seconds in ("a", 10), ("b", 30), ("c", 20):
+                    (durations / name).write_text(f"1 {seconds}\n")
+        self.assertEqual(begun.read_text().split(), [*"abcd", *"dbca"])
 
     def test_long_ones_when_named(self):
         self.add("one", "echo PASS one; echo 1 passed, 0 failed")
@@ -199,19 +258,44 @@ class All(Repository):
         self.assertIn("PASS two", lines)
         self.assertNotIn("PASS one", lines)
 
-    def test_skipped(self):
-        """What the base skips runs when it is named; the base cannot skip what is none."""
-        for name in "one", "two":
-            self.add(name, f"echo PASS {name}; echo 1 passed, 0 failed")
-        self.base("two")
+    def test_needs(self):
+        """A check that does not apply to the base runs only if it is named."""
+        self.add("one", "echo PASS one; echo 1 passed, 0 failed")
+        patch = self.top / "patches/1.0/first/0001-a.patch"
+        patch.parent.mkdir()
+        patch.write_text("a\n---\n")
+        for need in "series second", "debian_kernel", "upstream.toml", "kernels", "virt/new.c":
+            with self.subTest(need=need):
+                self.add("two", f"# Needs: series first, {need}\n"
+                                "echo PASS two; echo 1 passed, 0 failed")
+                lines = self.run_all()[1]
+                self.assertIn("PASS one", lines)
+                self.assertNotIn("PASS two", lines)
+                self.assertIn("PASS two", self.run_all("two")[1])
+        patch.write_text("a\n---\nNew-file: virt/new.c\n")
+        (self.top / "patches/1.0/mutants").mkdir()
+        for need in "no base", "series first", "mutants", "virt/new.c":
+            with self.subTest(need=need):
+                self.add("two", f"# Needs: {need}\necho PASS two; echo 1 passed, 0 failed")
+                self.assertIn("PASS two", self.run_all()[1])
+
+    def test_needs_of_kernels(self):
+        """The check must be in used_by of a record, which the base can replace."""
+        self.add("one", "echo PASS one; echo 1 passed, 0 failed")
+        self.add("two", "# Needs: kernels\necho PASS two; echo 1 passed, 0 failed")
+        base = self.top / "patches/1.0/base"
+        base.write_text(base.read_text().replace("kernels =", "kernels = mips"))
         self.assertNotIn("PASS two", self.run_all()[1])
-        self.assertIn("PASS one", self.run_all()[1])
-        self.assertIn("PASS two", self.run_all("two")[1])
-        self.base("three")
-        self.assertIn("base 1.0: skip_checks: no check 'three'", self.complaint())
+        (self.top / "patches/1.0/kernels").mkdir()
+        (self.top / "patches/1.0/kernels/mips.record").write_text("used_by = bisect two\n")
+        self.assertIn("PASS two", self.run_all()[1])
+
+    def test_unknown_need(self):
+        self.add("one", "# Needs: kernel mips")
+        self.assertIn("checks/one: unknown need 'kernel mips'", self.complaint())
 
     def test_what_does_not_fit(self):
-        """A check that dies, counts wrong, says nothing or ends otherwise."""
+        """A check fails if its output, its counts and its exit status don't match."""
         for text in ("echo PASS one; exit 1",
                      "echo PASS one; echo 1 passed, 0 failed; exit 1",
                      "echo PASS one; echo 2 passed, 0 failed",
@@ -224,15 +308,88 @@ class All(Repository):
                 self.assertEqual(status, 1)
                 self.assertIn("FAIL one", "\n".join(lines))
                 if "FAIL one" not in text:
-                    self.assertIn("    again: checks/one", lines)
+                    self.assertIn("    rerun: checks/one", lines)
                 self.assertNotIn(", 0 failed", lines[-1])
 
-    def test_again_names_the_base(self):
-        """Of another base than the default, which the command has to choose."""
+    def test_rerun_names_the_base(self):
+        """The command to rerun selects the base if it is not the default."""
         self.add("one", "exit 1")
-        shutil.copytree(self.top / "patches/1.0", self.top / "patches/2.0")
+        self.add_base("2.0")
         with mock.patch.dict(os.environ, BASE="2.0"):
-            self.assertIn("    again: BASE=2.0 checks/one", self.run_all()[1])
+            self.assertIn("    rerun: BASE=2.0 checks/one", self.run_all()[1])
+
+    def test_bases(self):
+        """Without BASE, a check runs for every base that it applies to, or once."""
+        self.add_base("2.0", debian_kernel="d")
+        self.add("one", "echo PASS one $BASE; echo 1 passed, 0 failed")
+        self.add("two", "# Needs: debian_kernel\necho PASS two $BASE; echo 1 passed, 0 failed")
+        self.add("three", "# Needs: no base\necho PASS three; echo 1 passed, 0 failed")
+        def passed(*names, **env):
+            with mock.patch.dict(os.environ, env):
+                return sorted(line[5:] for line in self.run_all(*names)[1]
+                              if line.startswith("PASS "))
+        self.assertEqual(passed(), ["one 1.0", "one 2.0", "three", "two 2.0"])
+        self.assertEqual(passed(BASE="1.0"), ["one 1.0", "three"])
+        self.assertEqual(passed("one", "two"), ["one 1.0", "two 2.0"])
+        self.assertEqual(passed("one", BASE="2.0"), ["one 2.0"])
+
+    def test_quick(self):
+        """make check runs only checks with a line # Quick."""
+        self.add_base("2.0", kernels="mips ppc32", quick_kernels="mips")
+        for name, when in (("one", "every base"), ("two", "the chosen base"),
+                           ("kernels", "quick_kernels")):
+            self.add(name, f"# Quick: {when}\necho PASS {name} $BASE $KERNELS\n"
+                           "echo 1 passed, 0 failed")
+        self.add("three", "echo PASS three; echo 1 passed, 0 failed")
+        self.add("four", "# Needs: no base\n# Quick: every base\necho PASS four\n"
+                         "echo 1 passed, 0 failed")
+        def passed(*options, **env):
+            with mock.patch.dict(os.environ, env):
+                return sorted(line[5:].rstrip() for line in self.run_all(*options)[1]
+                              if line.startswith("PASS "))
+        self.assertEqual(passed("--quick"), ["four", "kernels 2.0 mips", "one 1.0", "one 2.0",
+                                             "two 1.0"])
+        self.assertEqual(passed("--quick", BASE="2.0"),
+                         ["four", "kernels 2.0 mips", "one 2.0", "two 2.0"])
+        self.assertIn("kernels 2.0", passed())
+        self.assertIn("kernels 2.0 ppc32", passed(KERNELS="ppc32"))
+        self.assertNotIn("kernels 1.0", " ".join(passed(KERNELS="ppc32")))
+        self.add("five", "# Quick: now and then")
+        self.assertIn("checks/five: '# Quick: now and then': choose from",
+                      self.complaint("--quick"))
+
+    def test_list(self):
+        """--list prints the checks in order, with the costs of the last run or of checks/costs."""
+        for name in "one", "two", "three":
+            self.add(name, f"# Needs: no base\necho PASS {name}; echo 1 passed, 0 failed")
+        self.assertEqual([line.split() for line in self.run_all("--list")[1]][1:4],
+                         [["?", "?", name] for name in ("one", "three", "two")])
+        (self.top / "checks/costs").write_text("    300      200  one\n    400      300  two\n")
+        lines = [line.split() for line in self.run_all("--list")[1]]
+        self.assertEqual(lines[:4], [["CPU", "seconds"], ["?", "?", "three"],
+                                     ["400", "300", "two"], ["300", "200", "one"]])
+        self.assertEqual(lines[4][0], "700")
+        self.run_all("two")
+        self.assertEqual(self.run_all("--list")[1][3].split()[2], "two")
+        self.assertFalse((self.top / "build/1.0/logs/check-one.log").exists())
+
+    def test_vanished_base(self):
+        """If the package of a base has vanished, one line is printed and the other bases run."""
+        self.add_base("2.0")
+        self.write_tree_script('[ $BASE = 2.0 ] || exit 0\n'
+                  'echo "fetching the base kernel: p"\n'
+                  'echo "fetch-base: base 2.0: Debian no longer offers p in s; LINUX_SRC=TREE '
+                  'names a source tree to use instead" >&2; exit 2')
+        self.add("one", "echo PASS one $BASE; echo 1 passed, 0 failed")
+        status, lines, _ = self.run_all()
+        self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed"))
+        self.assertEqual(lines[:2], [
+            "base 2.0: Debian no longer offers p in s; LINUX_SRC=TREE names a source tree to "
+            "use instead; continuing with 1.0", "PASS one 1.0"])
+        with mock.patch.dict(os.environ, BASE="2.0"):
+            status, lines, stderr = self.run_all()
+        self.assertEqual((status, lines), (2, []))
+        self.assertIn("base 2.0: Debian no longer offers p in s; LINUX_SRC=TREE", stderr)
 
     def complaint(self, *names):
         status, lines, stderr = self.run_all(*names)
@@ -259,10 +416,10 @@ class All(Repository):
 
 
 class ResultSh(unittest.TestCase):
-    """What a check in bash says."""
+    """Output of checks in bash."""
 
     def run_check(self, text, default="1.0"):
-        """Of one that sources result.sh: status and lines of stdout."""
+        """Return the exit status and the output of a check that sources result.sh."""
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "lab/host").mkdir(parents=True)
             shutil.copy(TOP / "lab/host/result.sh", f"{folder}/lab/host")
@@ -294,19 +451,19 @@ class ResultSh(unittest.TestCase):
             with self.subTest(text=text):
                 status, lines = self.run_check(text)
                 self.assertEqual((status, lines[1:]), (
-                    1, ["    again: checks/long/one", "0 passed, 1 failed"]))
+                    1, ["    rerun: checks/long/one", "0 passed, 1 failed"]))
                 self.assertRegex(lines[0], f"^FAIL one +{why}")
 
     def test_other_base(self):
         self.assertEqual(self.run_check("false", "2.0")[1][1],
-                         "    again: BASE=1.0 checks/long/one")
+                         "    rerun: BASE=1.0 checks/long/one")
 
 
 class KvmStats(unittest.TestCase):
-    """checks/kvm-stats, of tests of our own."""
+    """Tests of checks/kvm-stats with fake tests."""
 
-    def why(self, *said):
-        """What is said of tests that say this and fail."""
+    def get_reason(self, *said):
+        """Return the result of the check if the tests fail with this output."""
         with tempfile.TemporaryDirectory() as folder:
             top = Path(folder)
             for file, text in (("scripts/base", "#!/bin/sh\necho 1.0\n"),
@@ -325,19 +482,19 @@ class KvmStats(unittest.TestCase):
             done = subprocess.run([top / "checks/kvm-stats"], text=True, check=False,
                                   capture_output=True)
         self.assertEqual((done.returncode, done.stdout.splitlines()[1]),
-                         (1, "    again: checks/kvm-stats"))
+                         (1, "    rerun: checks/kvm-stats"))
         return done.stdout.splitlines()[0].split(maxsplit=2)[2]
 
     def test_first(self):
-        self.assertEqual(self.why("# one", "ok 1", "# two", "ok 1", "not ok 2 x", "# three",
+        self.assertEqual(self.get_reason("# one", "ok 1", "# two", "ok 1", "not ok 2 x", "# three",
                                   "not ok 1 y"), "two: not ok 2 x")
 
     def test_not_built(self):
-        self.assertIn("was not built", self.why("x.c:1: error: y"))
+        self.assertIn("build failed or tests aborted", self.get_reason("x.c:1: error: y"))
 
 
 class UnitTests(Repository):
-    """checks/unit-tests, of a repository with tests of our own."""
+    """Tests of checks/unit-tests in a repository with fake tests."""
 
     def setUp(self):
         super().setUp()
@@ -350,10 +507,11 @@ class UnitTests(Repository):
                 shutil.copy(base / "base", self.top / "patches" / base.name)
         for room in "checks", "tests":
             (self.top / room).mkdir()
+        (self.top / "checks/host").symlink_to("../lab/host")
         shutil.copy(TOP / "checks/unit-tests", self.top / "checks")
 
-    def said(self, **files):
-        """Status and lines of stdout; files: the methods of a class each."""
+    def run_tests(self, **files):
+        """Run files with these methods; return the exit status and the lines of stdout."""
         for name, methods in files.items():
             path = self.top / f"tests/{name}.py"
             path.write_text("#!/usr/bin/python3\nimport unittest\n"
@@ -365,42 +523,42 @@ class UnitTests(Repository):
         return done.returncode, done.stdout.splitlines()
 
     def test_passed(self):
-        status, lines = self.said(test_a="test_x = test_y = lambda self: None")
+        status, lines = self.run_tests(test_a="test_x = test_y = lambda self: None")
         self.assertEqual((status, lines[1]), (0, "1 passed, 0 failed"))
         self.assertRegex(lines[0], "^PASS tests/test_a.py +2 tests$")
 
     def test_first(self):
-        """What failed first, also in a part of a test, and that can be run."""
+        """The first failing test is reported, also for subtests, with a command to rerun it."""
         for methods in ("def test_b(self): self.fail('broken')",
                         "def test_b(self):\n        with self.subTest('s'): 1 / 0",
                         "def test_b(self): raise OSError"):
-            status, lines = self.said(
+            status, lines = self.run_tests(
                 test_a="test_x = lambda self: None",
                 test_c=f"{methods}\n    def test_c(self): self.fail()")
             self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
             self.assertRegex(lines[1], r"^FAIL tests/test_c.py +2 of 2 failed, "
                                        r"the first one is test_b \(test_c.T.test_b\)")
-            self.assertEqual(lines[-2], "    again: tests/test_c.py T.test_b")
-            again = subprocess.run(["bash", "-c", lines[-2].partition("again: ")[2]],
+            self.assertEqual(lines[-2], "    rerun: tests/test_c.py T.test_b")
+            rerun = subprocess.run(["bash", "-c", lines[-2].partition("rerun: ")[2]],
                                    cwd=self.top, capture_output=True, text=True,
                                    check=False)
-            self.assertEqual(again.returncode, 1)
-            self.assertIn("Ran 1 test ", again.stderr)
+            self.assertEqual(rerun.returncode, 1)
+            self.assertIn("Ran 1 test ", rerun.stderr)
 
     def test_none(self):
-        """A file with nothing in it, and one that cannot be loaded."""
+        """Files without tests and files that fail to import are failures."""
         for methods in "pass", "!":
-            status, lines = self.said(test_a=methods)
+            status, lines = self.run_tests(test_a=methods)
             self.assertEqual((status, lines[-2:]), (
-                1, ["    again: tests/test_a.py", "0 passed, 1 failed"]))
+                1, ["    rerun: tests/test_a.py", "0 passed, 1 failed"]))
 
 
 class Arguments(unittest.TestCase):
-    """Checks take none, or the names of what there is: one line and exit status 2."""
+    """Checks reject invalid arguments with one line and exit status 2."""
 
     def test_arguments(self):
         for check in sorted((TOP / "checks").iterdir()):
-            if check.is_dir():
+            if check.is_dir() or check.name == "costs":
                 continue
             with self.subTest(check=check.name):
                 done = subprocess.run([check, "nonsense"], capture_output=True,
@@ -419,10 +577,10 @@ class Arguments(unittest.TestCase):
     def test_chosen(self):
         for typed, taken in ([], ["a", "b"]), (["b"], ["b"]), (["b", "a"], ["a", "b"]):
             with mock.patch.object(sys, "argv", ["x", *typed]):
-                self.assertEqual(steps.Arguments().names("thing", ("a", "b")), taken)
+                self.assertEqual(steps.Arguments().parse_names("thing", ("a", "b")), taken)
         for typed, taken in ([], ["a"]), (["b"], ["b"]), (["b", "a"], ["a", "b"]):
             with mock.patch.object(sys, "argv", ["x", *typed]):
-                self.assertEqual(steps.Arguments().names("thing", ("a", "b"), ("b",)), taken)
+                self.assertEqual(steps.Arguments().parse_names("thing", ("a", "b"), ("b",)), taken)
 
 
 if __name__ == "__main__":

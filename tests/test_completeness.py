@@ -1,14 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""pahole's text and descriptors in, verdict out."""
+"""Tests of lab/host/completeness.py."""
 
-import sys
 import unittest
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab/host"))
-
-import completeness  # noqa: E402
+from host import completeness
 
 PAHOLE = """\
 struct kvm_vcpu_stat {
@@ -44,7 +40,7 @@ vcpu wait_hist log_hist seconds pow10 -9 16 32 0
 
 
 class Pahole(unittest.TestCase):
-    """Reading pahole."""
+    """Parsing of pahole's output."""
 
     def test_members(self):
         self.assertEqual(completeness.parse_pahole(PAHOLE),
@@ -55,7 +51,7 @@ class Pahole(unittest.TestCase):
         self.assertEqual(completeness.parse_pahole(""), {})
 
     def test_what_is_in_it(self):
-        """A struct of its own, and what has no name."""
+        """Members of nested structs and of anonymous structs and unions belong to the struct."""
         self.assertEqual(completeness.parse_pahole(NESTED, {"generic_stat": PAHOLE}.get), {
             "exits": (8, 8), "halt_wakeup": (16, 8), "wait_hist": (24, 256),
             "ahead": (0, 8), "small": (280, 8), "large": (288, 8), "pages": (280, 16)})
@@ -69,7 +65,7 @@ class Pahole(unittest.TestCase):
 
 
 class Check(unittest.TestCase):
-    """Comparing."""
+    """Comparison of structs with descriptors."""
 
     def verdict(self, described, vm=None):
         structs = {"vm": VM if vm is None else vm,
@@ -87,7 +83,7 @@ class Check(unittest.TestCase):
                 self.assertIn(f"{line.split()[1]} has no descriptor", text)
 
     def test_descriptor_without_member(self):
-        self.assertIn("has no other",
+        self.assertIn("has no member other",
                       self.verdict(LIST + "vm other instant none pow10 0 8 1 0")[1])
 
     def test_second_descriptor(self):
@@ -97,7 +93,7 @@ class Check(unittest.TestCase):
         self.assertFalse(self.verdict(LIST.replace("vcpu exits", "vm exits"))[0])
 
     def test_wrong_offset(self):
-        self.assertIn("halt_wakeup stands at 8, 8 bytes",
+        self.assertIn("halt_wakeup is at 8, 8 bytes",
                       self.verdict(LIST.replace("0 8 1 0", "0 16 1 0"))[1])
 
     def test_wrong_size(self):
@@ -107,7 +103,7 @@ class Check(unittest.TestCase):
         self.assertFalse(self.verdict(LIST, {"remote_tlb_flush": (0, 4)})[0])
 
     def test_union(self):
-        """Its bytes have to be described, under whichever of its names."""
+        """All bytes of a union must be described by some of its members."""
         union = {**VM, "small": (8, 8), "large": (16, 8), "pages": (8, 16)}
         small, large = (f"vm {name} instant none pow10 0 {at} 1 0\n"
                         for name, at in (("small", 8), ("large", 16)))

@@ -1,14 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Console, channel and program output in, verdict out."""
+"""Tests of lab/host/judge.py."""
 
-import sys
 import unittest
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab/host"))
-
-import judge  # noqa: E402
+from host import judge
 
 HEALTHY = """\
 [    0.000000] Linux version 5.10.262 (gcc) #1 SMP
@@ -64,8 +60,8 @@ SPLATS = """\
 [    1.0] kmemleak: Kernel memory leak detector disabled
 [    1.0] BUG: KCSAN: data-race in kvm_stats_read / kvm_arch_vcpu_ioctl_run
 """
-# What a kernel that watches says of itself, and of what it lost at boot.
-WATCHFUL = """\
+# Messages of sanitizers about themselves and about leaks at boot.
+SANITIZERS = """\
 [    1.0] kmemleak: Kernel memory leak detector initialized (mem pool available: 9)
 [    1.0] kmemleak: 10 new suspected memory leaks (see /sys/kernel/debug/kmemleak)
 [    1.0] Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar
@@ -91,62 +87,62 @@ RACE = """\
 
 
 class Splats(unittest.TestCase):
-    """The scan of the console."""
+    """Scanning the console for splats."""
 
     def test_healthy(self):
-        self.assertEqual(judge.splats(HEALTHY), [])
+        self.assertEqual(judge.find_splats(HEALTHY), [])
 
     def test_watchful(self):
-        self.assertEqual(judge.splats(WATCHFUL), [])
+        self.assertEqual(judge.find_splats(SANITIZERS), [])
 
     def test_every_splat(self):
         for line in SPLATS.splitlines():
             with self.subTest(line=line):
-                self.assertEqual(judge.splats(HEALTHY + line), [line])
+                self.assertEqual(judge.find_splats(HEALTHY + line), [line])
 
     def test_message_of_init(self):
         line = "init: /lab/kvm.ko: No such file or directory"
-        self.assertEqual(judge.splats(line), [line])
+        self.assertEqual(judge.find_splats(line), [line])
 
     def test_first_comes_first(self):
-        self.assertEqual(judge.splats(SPLATS), SPLATS.splitlines())
+        self.assertEqual(judge.find_splats(SPLATS), SPLATS.splitlines())
 
 
 class Races(unittest.TestCase):
-    """Which reports of KCSAN count: those with a function of ours."""
+    """Only reports of KCSAN with a function of the series count."""
 
     OURS = frozenset({"kvm_stats_read", "kvm_stats_ioctl"})
 
     def left(self, *reports):
         console = HEALTHY + "".join(reports) + HEALTHY
-        return judge.without_races_of_others(console, self.OURS)
+        return judge.remove_other_races(console, self.OURS)
 
     def test_of_others(self):
         report = RACE.format("mutex_spin_on_owner", "tick_do_update_jiffies64")
-        self.assertEqual(judge.splats(self.left(report, report)), [])
-        self.assertEqual(len(judge.races(report + HEALTHY + report)), 2)
+        self.assertEqual(judge.find_splats(self.left(report, report)), [])
+        self.assertEqual(len(judge.find_races(report + HEALTHY + report)), 2)
 
     def test_ours_in_either_place(self):
         for pair in (("kvm_stats_read", "other"), ("other", "kvm_stats_read")):
             with self.subTest(pair=pair):
                 other = RACE.format("a", "b")
-                self.assertEqual(judge.splats(self.left(other, RACE.format(*pair),
+                self.assertEqual(judge.find_splats(self.left(other, RACE.format(*pair),
                                                         other)),
                                  [f"[    2.0] BUG: KCSAN: data-race in {pair[0]}"
                                   f" / {pair[1]}"])
 
     def test_ours_far_from_the_access(self):
-        """The file that it opens is everybody's; of the copy it asks for it is near."""
+        """A function of the series counts only if it is near the access."""
         for between, seen in ((1, True), (4, False)):
             with self.subTest(between=between):
                 report = RACE.format("a", "b").replace(
                     "[    2.0]  vfs_read", "[    2.0]  x+0x1/0x2\n" * between
                     + "[    2.0]  kvm_stats_ioctl+0x1/0x2 [kvm]\n[    2.0]  vfs_read")
-                self.assertEqual(bool(judge.splats(self.left(report))), seen)
+                self.assertEqual(bool(judge.find_splats(self.left(report))), seen)
 
     def test_a_name_that_only_begins_like_ours(self):
         report = RACE.format("kvm_stats_reader", "my_kvm_stats_read")
-        self.assertEqual(judge.splats(self.left(report)), [])
+        self.assertEqual(judge.find_splats(self.left(report)), [])
 
     def test_another_splat_behind_or_in_a_race_stays(self):
         splat = "[    3.0] WARNING: CPU: 0 PID: 1 at x\n"
@@ -154,12 +150,12 @@ class Races(unittest.TestCase):
         middle = race.index("[    2.0]  vfs_read")
         for console in (race + splat, race[:middle] + splat + race[middle:]):
             with self.subTest(console=console):
-                self.assertEqual(judge.splats(self.left(console)),
+                self.assertEqual(judge.find_splats(self.left(console)),
                                  [splat.strip()])
 
     def test_a_report_that_has_no_end_stays(self):
         race = RACE.format("a", "b").rpartition("[    2.0] ==")[0]
-        self.assertEqual(len(judge.splats(self.left(race))), 1)
+        self.assertEqual(len(judge.find_splats(self.left(race))), 1)
 
 
 class Channel(unittest.TestCase):
@@ -212,7 +208,7 @@ class Channel(unittest.TestCase):
 
 
 class Tap(unittest.TestCase):
-    """Programs that print TAP."""
+    """Output of programs in TAP format."""
 
     def verdict(self, output, status=0, level="guest"):
         return judge.tap(output, status, level)
@@ -235,7 +231,7 @@ class Tap(unittest.TestCase):
                 ("1..1\nok 1\nok 2\n", "planned 1..1"),
                 ("1..2\nok 1\nok 1\n", "planned 1..2"),
                 ("1..2\nok 1 a\nok 2 b # SKIP no guest\n",
-                 "skipped where it has to work")):
+                 "skipped although guests run")):
             with self.subTest(output=output):
                 passed, text = self.verdict(output)
                 self.assertFalse(passed)
@@ -262,7 +258,7 @@ class Tap(unittest.TestCase):
 
 
 class Listing(unittest.TestCase):
-    """Listings against recorded ones."""
+    """Comparison of listings with recorded ones."""
 
     def test_same(self):
         self.assertEqual(judge.listing("a\nb\n", 0, "a\nb\n"), (True, "2 files"))
@@ -274,6 +270,15 @@ class Listing(unittest.TestCase):
     def test_added(self):
         self.assertEqual(judge.listing("a\nb\n", 0, "a\n"),
                          (False, "1 not in the base: b"))
+
+    def test_added_by_series(self):
+        """A file of the series must exist once, and does not hide other files."""
+        self.assertEqual(judge.listing("a\nb\nc\n", 0, "a\nc\n", "b\n"),
+                         (True, "2 files and 1 of the series"))
+        self.assertEqual(judge.listing("a\nc\n", 0, "a\nc\n", "b\n"),
+                         (False, "1 of the series missing: b"))
+        self.assertEqual(judge.listing("a\nb\nd\n", 0, "a\n", "b\n"),
+                         (False, "1 not in the base: d"))
 
     def test_order_twice_empty_status(self):
         for output, status, recorded in (("b\na\n", 0, "a\nb\n"),

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Test that MAINTAINERS has somebody for each file, and files for each line."""
+"""Tests of the file MAINTAINERS."""
 
 import re
 import subprocess
@@ -10,27 +10,29 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 
 
-def unmatched(patterns, files):
-    """Files that no pattern is for, and patterns that are for no file."""
-    def takes(pattern, name):
+def find_unmatched(patterns, files):
+    """Return the files without a pattern and the patterns without a file."""
+    def matches(pattern, name):
         return name == pattern or pattern.endswith("/") and name.startswith(pattern)
 
-    return ([name for name in files if not any(takes(each, name) for each in patterns)],
-            [each for each in patterns if not any(takes(each, name) for name in files)])
+    return ([name for name in files if not any(matches(each, name) for each in patterns)],
+            [each for each in patterns if not any(matches(each, name) for name in files)])
 
 
 class Maintainers(unittest.TestCase):
-    """The file at the root."""
+    """MAINTAINERS of this repository."""
 
-    def test_unmatched(self):
-        self.assertEqual(unmatched(["a/", "b"], ["a/x", "b", "bc", "c"]), (["bc", "c"], []))
-        self.assertEqual(unmatched(["a/", "d"], ["a/x"]), ([], ["d"]))
+    def test_find_unmatched(self):
+        """Directories match the files in them, other patterns a single file."""
+        self.assertEqual(find_unmatched(["a/", "b"], ["a/x", "b", "bc", "c"]), (["bc", "c"], []))
+        self.assertEqual(find_unmatched(["a/", "d"], ["a/x"]), ([], ["d"]))
 
     def test_every_file(self):
+        """Each file has an entry, and each entry has files."""
         patterns = re.findall(r"^F:\t(\S+)$", (TOP / "MAINTAINERS").read_text(), re.M)
         files = subprocess.run(["git", "-C", TOP, "ls-files"], check=True, text=True,
                                capture_output=True).stdout.splitlines()
-        self.assertEqual(unmatched(patterns, files), ([], []))
+        self.assertEqual(find_unmatched(patterns, files), ([], []))
 
 
 if __name__ == "__main__":

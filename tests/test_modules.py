@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""modules/kvm-stats-modules, on a machine that is made up in a folder."""
+"""Tests of modules/kvm-stats-modules on a fake host: a directory with its files."""
 
 import os
 import re
+import shutil
 import stat
 import subprocess
 import tempfile
@@ -14,22 +15,23 @@ from unittest import mock
 PROGRAM = Path(__file__).resolve().parent.parent / "modules/kvm-stats-modules"
 KERNEL = "7.3.4+deb13-amd64"
 HEADERS = f"linux-headers-{KERNEL}"
-PATCH = """KVM: Change something
-
-Why.
----
-diff --git a/virt/kvm/kvm_main.c b/virt/kvm/kvm_main.c
+DIFF = """diff --git a/virt/kvm/kvm_main.c b/virt/kvm/kvm_main.c
 --- a/virt/kvm/kvm_main.c
 +++ b/virt/kvm/kvm_main.c
 @@ -1 +1 @@
 -before
 +after
-diff --git a/Documentation/kvm.rst b/Documentation/kvm.rst
+"""
+PATCH = f"""KVM: Change something
+
+Why.
+---
+{DIFF}diff --git a/Documentation/kvm.rst b/Documentation/kvm.rst
 --- a/Documentation/kvm.rst
 +++ b/Documentation/kvm.rst
 @@ -1 +1 @@
--not in what is unpacked
-+and not wanted
+-not unpacked
++not applied
 """
 SOURCE = {"virt/kvm/kvm_main.c": "before\n",
           "arch/x86/kvm/Makefile": "obj-m := kvm.o\n",
@@ -39,7 +41,7 @@ SOURCE = {"virt/kvm/kvm_main.c": "before\n",
 
 
 class Machine(unittest.TestCase):
-    """Its packages, kernels and firmware are files."""
+    """A fake host whose packages, kernels and firmware are files."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -50,79 +52,80 @@ class Machine(unittest.TestCase):
         self.debian = self.write(f"root/lib/modules/{KERNEL}/kernel/kvm.ko", "Debian's")
         (self.root / f"lib/modules/{KERNEL}/build").mkdir()
         self.write("patches/7.3/series", "fixes\n")
+        self.write("patches/7.3/base", "version = 7.3.*\n")
         self.patch = self.write("patches/7.3/fixes/0001-x.patch", PATCH)
         for name, text in SOURCE.items():
             self.write(f"linux-source-7.3/{name}", text)
         (self.root / "usr/src").mkdir(parents=True)
         self.pack()
-        # make says what it was given; the modules are text, which strip would refuse.
-        self.tool("make", 'echo "$@" >"$LOG/make"; for arg; do case $arg in M=*) '
+        # make logs its arguments. The modules are text files, so strip is replaced by cp.
+        self.add_tool("make", 'echo "$@" >"$LOG/make"; for arg; do case $arg in M=*) '
                   'cp -r "${arg#M=}"/../../.. "$LOG/tree"; '
                   'for m in kvm kvm-amd kvm-intel; do echo $m >"${arg#M=}/$m.ko"; done;; '
                   'esac; done; [ ! -e "$LOG/broken" ]')
-        self.tool("strip", 'cp "$4" "$3"')
-        self.tool("depmod", 'echo "$@" >>"$LOG/depmod"')
-        self.packages({HEADERS: "7.3.4-1", "linux-source-7.3": "7.3.4-1"})
+        self.add_tool("strip", 'cp "$4" "$3"')
+        self.add_tool("depmod", 'echo "$@" >>"$LOG/depmod"')
+        self.set_packages({HEADERS: "7.3.4-1", "linux-source-7.3": "7.3.4-1"})
 
     def pack(self):
-        """The tarball of Debian's source package."""
+        """Create the tarball of Debian's source package."""
         subprocess.run(["tar", "-C", self.top, "-cJf",
                         self.root / "usr/src/linux-source-7.3.tar.xz",
                         "linux-source-7.3"], check=True)
 
     def write(self, name, data):
-        """A file and its folders."""
+        """Write a file, create its directories, and return its path."""
         path = self.top / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data if isinstance(data, bytes) else data.encode())
         return path
 
-    def tool(self, name, text):
-        """A program instead of the machine's."""
+    def add_tool(self, name, text):
+        """Replace a program of the host by a script."""
         path = self.write(f"bin/{name}", f"#!/bin/bash\n{text}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
-    def packages(self, versions, state="installed"):
-        """What dpkg says is installed."""
+    def set_packages(self, versions, state="installed"):
+        """Set the installed packages."""
         versions = {"make": "1", "patch": "1", "xz-utils": "1", **versions}
         self.write("root/var/lib/dpkg/status", "".join(
             f"Package: {name}\nStatus: install ok {state}\nVersion: {version}\n"
             "Architecture: amd64\nMaintainer: x\nDescription: x\n\n"
             for name, version in versions.items() if version))
 
-    def run_it(self, *args, running=KERNEL, program=PROGRAM):
-        """Status and both outputs together."""
+    def run_program(self, *args, running=KERNEL, program=PROGRAM):
+        """Return the exit status and the combined output."""
         done = subprocess.run(
             [program, *args], check=False, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, env={
                 **os.environ, "PATH": f"{self.top}/bin:{os.environ['PATH']}",
                 "LOG": str(self.top), "KVM_STATS_MODULES_ROOT": str(self.root),
                 "KVM_STATS_MODULES_RUNNING": running,
-                # For DKMS they are beside it.
+                # Under DKMS, the patches are in the directory of the program.
                 **({"KVM_STATS_MODULES_PATCHES": str(self.top / "patches")}
                    if program == PROGRAM else {})})
         return done.returncode, done.stdout
 
-    def refused(self, *args, **options):
-        """The one line that says why not; nothing was written."""
-        status, said = self.run_it(*args, **options)
+    def run_refused(self, *args, **options):
+        """Return the error message, after checking that it is one line and nothing was written."""
+        status, said = self.run_program(*args, **options)
         self.assertEqual(status, 2, said)
         self.assertEqual(said.count("\n"), 1, said)
         self.assertFalse((self.top / "make").exists())
         self.assertFalse((self.root / f"lib/modules/{KERNEL}/updates").exists())
         return said
 
-    def updates(self):
-        """What is installed beside Debian's."""
+    def read_updates(self):
+        """Return the installed modules, contents by name."""
         folder = self.root / f"lib/modules/{KERNEL}/updates/kvm-stats"
         return {path.name: path.read_text() for path in folder.glob("*")}
 
     def test_builds_installs_and_removes(self):
-        """All three modules, of the patched source; Debian's file stays."""
-        status, said = self.run_it("install")
+        """All three modules are built from patched source; Debian's file is unchanged."""
+        status, said = self.run_program("install")
         self.assertEqual(status, 0, said)
         self.assertIn("takes effect when KVM is loaded", said)
-        self.assertEqual(self.updates(), {f"{name}.ko": f"{name}\n" for name in
+        self.assertEqual(self.read_updates(), {f"{name}.ko": f"{name}\n" for name in
                                           ("kvm", "kvm-amd", "kvm-intel")})
         self.assertEqual(self.debian.read_text(), "Debian's")
         tree = self.top / "tree"
@@ -132,166 +135,273 @@ class Machine(unittest.TestCase):
         self.assertFalse((tree / "mm").exists())
         self.assertIn(f"-C {self.root}/lib/modules/{KERNEL}/build ",
                       (self.top / "make").read_text())
-        self.assertIn("installed: yes", self.run_it("status")[1])
-        status, said = self.run_it("remove")
-        self.assertEqual((status, self.updates()), (0, {}), said)
+        self.assertIn("installed: yes", self.run_program("status")[1])
+        status, said = self.run_program("remove")
+        self.assertEqual((status, self.read_updates()), (0, {}), said)
         self.assertFalse((self.root / f"lib/modules/{KERNEL}/updates").exists())
         self.assertEqual((self.top / "depmod").read_text(), f"-b {self.root} {KERNEL}\n" * 2)
-        self.assertIn("nothing is installed", self.run_it("remove")[1])
+        self.assertIn("no modules installed", self.run_program("remove")[1])
 
-    def test_each_kernel_has_its_series(self):
-        """6.12 takes that of its own base, and its own source."""
+    def test_base_like_another(self):
+        """6.12 is built from its own source, with 7.3's patches as 6.12 overrides them."""
         other = "6.12.117+deb13-amd64"
         (self.root / f"lib/modules/{other}/build").mkdir(parents=True)
-        self.write("patches/6.12/series", "fixes\n")
-        self.write("patches/6.12/fixes/0001-x.patch", PATCH.replace("+after", "+of 6.12"))
+        self.write("patches/6.12/base", "like = 7.3\n")
+        self.write("patches/7.3/fixes/0002-y.patch", "KVM: Second\n---\n" + re.sub(
+            "virt/kvm/kvm_main.c", "include/uapi/linux/kvm.h",
+            DIFF.replace("-before", "-").replace("+after", "+second")))
         subprocess.run(["cp", "-r", self.top / "linux-source-7.3",
                         self.top / "linux-source-6.12"], check=True)
         subprocess.run(["tar", "-C", self.top, "-cJf",
                         self.root / "usr/src/linux-source-6.12.tar.xz",
                         "linux-source-6.12"], check=True)
-        self.packages({f"linux-headers-{other}": "6.12.117-1", "linux-source-6.12": "6.12.117-1"})
-        status, said = self.run_it("build", other)
-        self.assertEqual(status, 0, said)
-        self.assertEqual((self.top / "tree/virt/kvm/kvm_main.c").read_text(), "of 6.12\n")
+        self.set_packages({f"linux-headers-{other}": "6.12.117-1", "linux-source-6.12": "6.12.117-1"})
+        for override, text in ((None, "after\n"),
+                               ("---\n" + DIFF.replace("+after", "+part"), "part\n"),
+                               ("---\n" + DIFF.partition("---")[0], "before\n"),
+                               (PATCH.replace("+after", "+whole"), "whole\n"),
+                               ("", "before\n")):
+            with self.subTest(override=override):
+                if override is not None:
+                    # Its number does not matter.
+                    self.write("patches/6.12/fixes/0007-x.patch", override)
+                status, said = self.run_program("build", other)
+                self.assertEqual(status, 0, said)
+                tree = self.top / "tree"
+                self.assertEqual((tree / "virt/kvm/kvm_main.c").read_text(), text)
+                self.assertEqual((tree / "include/uapi/linux/kvm.h").read_text(), "second\n")
+                shutil.rmtree(tree)
 
     def test_builds_once(self):
-        """Again only when the kernel or a patch is another one."""
-        self.run_it("build")
+        """Modules are rebuilt only if the kernel or a patch has changed."""
+        self.run_program("build")
         (self.top / "make").unlink()
-        self.assertIn("built already", self.run_it("build")[1])
+        self.assertIn("already built", self.run_program("build")[1])
         self.assertFalse((self.top / "make").exists())
-        self.assertIn("built:     yes", self.run_it("status")[1])
+        self.assertIn("built:     yes", self.run_program("status")[1])
         self.patch.write_text(PATCH.replace("+after", "+later"))
-        self.assertIn("built:     of another version", self.run_it("status")[1])
+        self.assertIn("built:     outdated", self.run_program("status")[1])
         subprocess.run(["rm", "-rf", self.top / "tree"], check=True)
-        self.assertEqual(self.run_it("build")[0], 0)
+        self.assertEqual(self.run_program("build")[0], 0)
         self.assertTrue((self.top / "make").exists())
 
-    def test_a_patch_that_does_not_apply(self):
-        """Of another version of the source: the build fails and leaves nothing."""
+    def test_patch_that_does_not_apply(self):
+        """The build fails and leaves no files if a patch does not apply."""
         self.write("linux-source-7.3/virt/kvm/kvm_main.c", "something else\n")
         self.pack()
-        status, said = self.run_it("install")
+        status, said = self.run_program("install")
         self.assertEqual(status, 1)
-        self.assertIn("building failed: ", said)
+        self.assertIn("build failed: ", said)
         self.assertIn("FAILED", said)
-        self.left_nothing()
+        self.check_nothing_left()
 
-    def test_a_build_that_fails(self):
-        """Neither does the compiler's failure, and what was installed stays."""
-        self.run_it("install")
-        before = self.updates()
+    def test_build_that_fails(self):
+        """A failing compiler leaves no files and keeps the installed modules."""
+        self.run_program("install")
+        before = self.read_updates()
         subprocess.run(["rm", "-rf", self.top / "tree"], check=True)
         self.write("broken", "")
         self.patch.write_text(PATCH.replace("+after", "+later"))
-        self.assertEqual(self.run_it("install")[0], 1)
-        self.assertEqual(self.updates(), before)
+        self.assertEqual(self.run_program("install")[0], 1)
+        self.assertEqual(self.read_updates(), before)
         self.assertEqual([path.name for path in
                           (self.root / "var/cache/kvm-stats-modules").glob("build.*")],
                          ["build.log"])
 
-    def left_nothing(self):
-        """Of a build, but for its log; and nothing is installed."""
+    def check_nothing_left(self):
+        """Check that a build left only its log and installed nothing."""
         cache = self.root / "var/cache/kvm-stats-modules"
         self.assertEqual([path.name for path in cache.glob("*")], ["build.log"])
-        self.assertEqual(self.updates(), {})
+        self.assertEqual(self.read_updates(), {})
 
-    def test_refuses_signed_only(self):
-        """The kernel would not load them, and KVM would be gone."""
-        self.write("root/sys/firmware/efi/efivars/SecureBoot-8be4", b"\6\0\0\0\1")
-        self.assertIn("signed modules only", self.refused("install"))
-        self.write("root/sys/firmware/efi/efivars/SecureBoot-8be4", b"\6\0\0\0\0")
-        self.write("root/sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
-        self.assertIn("signed modules only", self.refused("install"))
-        self.write("root/sys/kernel/security/lockdown", "[none] integrity confidentiality\n")
-        self.assertEqual(self.run_it("install")[0], 0)
+    def require_signatures(self):
+        """Return the ways in which a host accepts only signed modules, one after the other."""
+        secure_boot = "root/sys/firmware/efi/efivars/SecureBoot-8be4"
+        for name, yes, no in (
+                (secure_boot, b"\6\0\0\0\1", b"\6\0\0\0\0"),
+                ("root/sys/kernel/security/lockdown", "none [integrity] confidentiality\n",
+                 "[none] integrity confidentiality\n"),
+                ("root/sys/module/module/parameters/sig_enforce", "Y\n", "N\n")):
+            self.write(name, yes)
+            yield name
+            self.write(name, no)
 
-    def pre_build(self):
-        """What DKMS calls in its copy of the folder that it was given."""
+    def test_refuses_hosts_with_signed_modules(self):
+        """Without a key, nothing is installed if the host accepts only signed modules."""
+        for _ in self.require_signatures():
+            self.assertEqual(self.run_refused("install"), (
+                "kvm-stats-modules: host accepts only signed modules, and DKMS has no key: dkms "
+                f"generate_mok && mokutil --import {self.root}/var/lib/dkms/mok.pub, then reboot\n"))
+        self.assertEqual(self.run_program("install")[0], 0)
+        self.assertEqual(self.read_updates()["kvm.ko"], "kvm\n")
+
+    def create_key(self, name):
+        """Create NAME.key and the certificate NAME.pub; return the certificate's identifier."""
+        path = self.write(f"{name}.key", "").with_suffix("")
+        subprocess.run(["openssl", "req", "-new", "-x509", "-newkey", "rsa:2048", "-nodes",
+                        "-keyout", f"{path}.key", "-out", f"{path}.pub", "-outform", "DER",
+                        "-subj", f"/CN=Owner of {path.name}", "-days", "2"],
+                       check=True, capture_output=True)
+        shown = subprocess.run(["openssl", "x509", "-in", f"{path}.pub", "-noout", "-ext",
+                                "subjectKeyIdentifier"], check=True, text=True,
+                               stdout=subprocess.PIPE).stdout
+        return re.sub("[ :]", "", shown.splitlines()[1]).lower()
+
+    def enroll(self, *identifiers):
+        """Enroll certificates: the kernel lists them with other keys."""
+        self.write("root/proc/keys", "".join(
+            f"0b1d2c3e I------     1 perm 1f030000     0     0 asymmetri {number}: {identifier}: "
+            f"X509.rsa {identifier[-8:]} []\n" for number, identifier in
+            enumerate(("ab" * 20, *identifiers))) +
+            "1d0e6f21 I--Q---    11 perm 1f3f0000     0 65534 keyring   _uid.0: empty\n")
+
+    def prepare_signing(self):
+        """Provide the kernel's program that signs: it appends its arguments."""
+        build = f"root/lib/modules/{KERNEL}/build"
+        self.write(f"{build}/.config", 'CONFIG_MODULE_SIG_HASH="sha256"\n')
+        sign = self.write(f"{build}/scripts/sign-file",
+                          '#!/bin/bash\n[ ! -e "$LOG/unfit" ] && echo "$1 $2 $3" >>"$4"\n')
+        sign.chmod(0o755)
+
+    def test_signs_with_an_enrolled_key(self):
+        """Modules are signed with DKMS's key if the kernel trusts it, also without Secure Boot."""
+        self.prepare_signing()
+        own = self.create_key("root/var/lib/dkms/mok")
+        dkms = self.root / "var/lib/dkms"
+        self.enroll()
+        for _ in self.require_signatures():
+            self.assertEqual(self.run_refused("install"), (
+                f"kvm-stats-modules: certificate '{dkms}/mok.pub': not enrolled: "
+                f"mokutil --import {dkms}/mok.pub && reboot\n"))
+        self.assertEqual(self.run_program("install")[0], 0)
+        self.assertEqual(self.read_updates()["kvm.ko"], "kvm\n")
+        self.enroll(own)
+        self.assertEqual(self.run_program("install")[0], 0)
+        for _ in self.require_signatures():
+            self.assertEqual(self.run_program("install")[0], 0)
+            self.assertEqual(self.read_updates(), {
+                f"{name}.ko": f"{name}\nsha256 {dkms}/mok.key {dkms}/mok.pub\n"
+                for name in ("kvm", "kvm-amd", "kvm-intel")})
+            # DKMS signs its copy itself.
+            self.assertEqual(self.run_pre_build()[0], 0)
+            self.assertEqual((self.top / "dkms/kvm.ko").read_text(), "kvm\n")
+
+    def test_signs_with_a_chosen_key(self):
+        """--key and --cert name another key, which has to be enrolled."""
+        self.prepare_signing()
+        own = self.create_key("own")
+        self.create_key("other")
+        self.write("not-a-certificate", "x")
+        self.enroll(own)
+        key, cert = f"{self.top}/own.key", f"{self.top}/own.pub"
+        for arguments, said in (
+                ((key, f"{self.top}/other.pub"), "other.pub': not enrolled: mokutil --import "),
+                ((key, f"{self.top}/missing"), f"key '{key}': no certificate '"),
+                ((key, f"{self.top}/not-a-certificate"), "not-a-certificate': invalid\n"),
+                ((f"{self.top}/missing", cert), "missing': cannot be read\n")):
+            self.assertIn(said, self.run_refused("install", "--key", arguments[0],
+                                                 "--cert", arguments[1]))
+        for arguments in (("install", "--key", key), ("install", "--cert", cert),
+                          ("build", "--key", key, "--cert", cert),
+                          ("install", "--key", key, "--cert", cert, KERNEL, "more")):
+            self.assertIn("usage: ", self.run_refused(*arguments))
+        status, said = self.run_program("install", "--key", key, "--cert", cert, KERNEL)
+        self.assertEqual(status, 0, said)
+        self.assertEqual(self.read_updates()["kvm.ko"], f"kvm\nsha256 {key} {cert}\n")
+        before = self.read_updates()
+        self.write("unfit", "")
+        status, said = self.run_program("install", "--key", key, "--cert", cert)
+        self.assertEqual((status, said.count("\n")), (1, 2), said)
+        self.assertIn(f"cannot sign with '{key}' and '{cert}' (log: ", said)
+        self.assertEqual(self.read_updates(), before)
+        self.assertEqual([path.name for path in (
+            self.root / f"lib/modules/{KERNEL}/updates").iterdir()], ["kvm-stats"])
+
+    def run_pre_build(self):
+        """Run pre-build in a copy of the source directory, as DKMS does."""
         folder = self.top / "dkms"
         if not folder.is_dir():
             folder.mkdir()
             for name in ("kvm-stats-modules", "dkms/dkms.conf", "dkms/pre-build"):
                 subprocess.run(["cp", PROGRAM.parent / name, folder], check=True)
             subprocess.run(["cp", "-r", self.top / "patches", folder], check=True)
-        return self.run_it(KERNEL, program=folder / "pre-build")
+        return self.run_program(KERNEL, program=folder / "pre-build")
 
-    def test_dkms_has_the_modules(self):
-        """They lie where DKMS looks for them, all that its file names."""
-        status, said = self.pre_build()
+    def test_dkms_finds_the_modules(self):
+        """pre-build creates all modules named in dkms.conf where DKMS expects them."""
+        status, said = self.run_pre_build()
         self.assertEqual(status, 0, said)
         wanted = re.findall(r'BUILT_MODULE_NAME\[\d\]="(.*)"',
                             (PROGRAM.parent / "dkms/dkms.conf").read_text())
         self.assertEqual(sorted(wanted), ["kvm", "kvm-amd", "kvm-intel"])
         self.assertEqual({path.name for path in (self.top / "dkms").glob("*.ko")},
                          {f"{name}.ko" for name in wanted})
-        self.assertEqual(self.updates(), {})
+        self.assertEqual(self.read_updates(), {})
 
     def test_dkms_while_packages_are_configured(self):
-        """The headers have it built in the middle of that; what was removed is not there."""
+        """pre-build accepts half-configured packages, but not removed ones."""
         versions = {HEADERS: "7.3.4-1", "linux-source-7.3": "7.3.4-1"}
-        self.packages(versions, "half-configured")
-        self.assertEqual(self.pre_build(), (0, mock.ANY))
-        self.packages(versions, "config-files")
-        self.assertIn("missing: ", self.pre_build()[1])
+        self.set_packages(versions, "half-configured")
+        self.assertEqual(self.run_pre_build(), (0, mock.ANY))
+        self.set_packages(versions, "config-files")
+        self.assertIn("missing: ", self.run_pre_build()[1])
 
     def test_dkms_skips_what_cannot_be_built(self):
-        """Not 1 or 2: the update of the kernel would end with that."""
+        """pre-build returns 77 on failure, so that the kernel update continues."""
         self.write("broken", "")
-        self.assertEqual(self.pre_build()[0], 77)
+        self.assertEqual(self.run_pre_build()[0], 77)
         (self.top / "broken").unlink()
-        self.packages({HEADERS: "7.3.4-1"})
-        status, said = self.pre_build()
+        self.set_packages({HEADERS: "7.3.4-1"})
+        status, said = self.run_pre_build()
         self.assertEqual(status, 77)
         self.assertIn("apt-get install linux-source-7.3", said)
-        self.packages({HEADERS: "7.3.4-1", "linux-source-7.3": "7.3.4-1"})
+        self.set_packages({HEADERS: "7.3.4-1", "linux-source-7.3": "7.3.4-1"})
         self.write("root/sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
-        status, said = self.pre_build()
+        status, said = self.run_pre_build()
         self.assertEqual(status, 77)
-        self.assertIn("signed modules only", said)
+        self.assertIn("only signed modules", said)
         self.write("root/sys/kernel/security/lockdown", "[none] integrity confidentiality\n")
-        self.assertEqual(self.pre_build()[0], 0)
+        self.assertEqual(self.run_pre_build()[0], 0)
         (self.top / "dkms/kvm-stats-modules").unlink()
-        self.assertEqual(self.pre_build()[0], 77)
+        self.assertEqual(self.run_pre_build()[0], 77)
 
     def test_refuses_without_packages(self):
-        """And says what to type."""
-        self.packages({"linux-source-7.3": "7.3.4-1", "patch": ""})
-        self.assertEqual(self.refused("build"), "kvm-stats-modules: missing: apt-get install "
+        """The error message contains the command that installs missing packages."""
+        self.set_packages({"linux-source-7.3": "7.3.4-1", "patch": ""})
+        self.assertEqual(self.run_refused("build"), "kvm-stats-modules: missing: apt-get install "
                                                 f"{HEADERS} patch\n")
 
     def test_refuses_two_versions(self):
-        """Source and headers have to be of one."""
-        self.packages({HEADERS: "7.3.4-1", "linux-source-7.3": "7.3.5-1"})
-        self.assertIn("is 7.3.4-1, linux-source-7.3 is 7.3.5-1", self.refused("install"))
+        """Source and headers of different versions are rejected."""
+        self.set_packages({HEADERS: "7.3.4-1", "linux-source-7.3": "7.3.5-1"})
+        self.assertIn("is 7.3.4-1, linux-source-7.3 is 7.3.5-1", self.run_refused("install"))
 
     def test_refuses_other_kernels(self):
-        """Those it was not tried on, and those that are not there."""
+        """Kernels that are not supported or not installed are rejected."""
         for kernel in ("7.3.4+deb13-cloud-amd64", "7.3.4+deb13-rt-amd64", "7.4.1+deb13-amd64",
                        "6.12.117+deb13-cloud-amd64", "7.3.4", "7.3.4+deb13-arm64"):
             (self.root / "lib/modules" / kernel).mkdir()
-            self.assertIn(f"not tried on the kernel {kernel}", self.refused("build", kernel))
-        self.assertIn("no kernel '9.9' is installed", self.refused("build", "9.9"))
-        self.assertIn("no kernel", self.refused("build", ""))
+            self.assertIn(f"kernel '{kernel}': not supported", self.run_refused("build", kernel))
+        self.assertIn("kernel '9.9': not installed", self.run_refused("build", "9.9"))
+        self.assertIn("kernel '': not installed", self.run_refused("build", ""))
 
-    def test_refuses_other_words(self):
-        """One line of usage."""
+    def test_refuses_invalid_arguments(self):
+        """Invalid arguments print one line of usage."""
         for args in ((), ("load",), ("build", KERNEL, "more"), ("--help",), ("copy", KERNEL),
                      ("copy", KERNEL, "/no/such/folder")):
-            self.assertIn("usage: kvm-stats-modules build|", self.refused(*args))
+            self.assertIn("usage: kvm-stats-modules build|", self.run_refused(*args))
 
-    def test_says_when_it_takes_effect(self):
-        """It unloads nothing by itself."""
+    def test_reports_when_it_takes_effect(self):
+        """The program never unloads modules; it reports when the new ones are used."""
         (self.root / "sys/module/kvm").mkdir(parents=True)
         self.write("root/proc/kallsyms", "0 t kvm_init [kvm]\n")
-        self.assertIn("when no VM runs", self.run_it("install")[1])
-        self.assertIn("loaded:    Debian", self.run_it("status")[1])
+        self.assertIn("while no VM runs", self.run_program("install")[1])
+        self.assertIn("loaded:    Debian", self.run_program("status")[1])
         self.write("root/proc/kallsyms", "0 t kvm_init_stats [kvm]\n")
-        self.assertIn("loaded:    series", self.run_it("status")[1])
+        self.assertIn("loaded:    series", self.run_program("status")[1])
         other = "6.12.117+deb13-amd64"
         self.assertIn(f"takes effect when {KERNEL} is booted",
-                      self.run_it("install", KERNEL, running=other)[1])
+                      self.run_program("install", KERNEL, running=other)[1])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""scripts/install-packages, with an apt-get of our own."""
+"""Tests of scripts/install-packages with a fake apt-get."""
 
 import os
 import subprocess
@@ -14,23 +14,23 @@ LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/list
 
 
 class Install(unittest.TestCase):
-    """What is done and said; of two packages one is missing."""
+    """Calls of apt-get and output; of two packages, one is missing."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        self.add("dpkg-query", "echo installed here")
-        self.add("id", "echo 0")
+        self.add_program("dpkg-query", "echo installed here")
+        self.add_program("id", "echo 0")
 
-    def add(self, name, text):
-        """A program that is found before all others."""
+    def add_program(self, name, text):
+        """Create a program that takes precedence over the installed one."""
         path = self.folder / name
         path.write_text(f"#!/bin/bash\n{text}\n")
         path.chmod(0o755)
 
     def install(self, *packages):
-        """Status, stdout, stderr, and what apt-get was called with."""
+        """Return the status, stdout, stderr, and the arguments of all calls of apt-get."""
         done = subprocess.run(
             [TOP / "scripts/install-packages", *packages], capture_output=True, text=True,
             env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}",
@@ -39,35 +39,38 @@ class Install(unittest.TestCase):
         return (done.returncode, done.stdout, done.stderr,
                 calls.read_text().splitlines() if calls.exists() else [])
 
-    def logs(self):
+    def list_logs(self):
+        """Return the logs that were kept."""
         return list(self.folder.glob("*.log"))
 
-    def test_there(self):
-        self.add("apt-get", "echo \"$*\" >>$CALLS")
+    def test_installed(self):
+        """Nothing happens if the package is installed."""
+        self.add_program("apt-get", "echo \"$*\" >>$CALLS")
         self.assertEqual(self.install("here"), (0, "", "", []))
-        self.assertEqual(self.logs(), [])
+        self.assertEqual(self.list_logs(), [])
 
     def test_missing(self):
-        self.add("apt-get", "echo \"$*\" >>$CALLS")
+        """Only the missing package is installed."""
+        self.add_program("apt-get", "echo \"$*\" >>$CALLS")
         self.assertEqual(self.install("here", "away"), (
             0, "installing away\n", "", ["install -y --no-install-recommends away"]))
-        self.assertEqual(self.logs(), [])
+        self.assertEqual(self.list_logs(), [])
 
     def test_old_lists(self):
-        """What cannot be had is asked for once more, of the mirrors as they are now."""
-        self.add("apt-get", "echo \"$*\" >>$CALLS; grep -q ^update $CALLS")
+        """After a failure, the package lists are updated and the installation is retried."""
+        self.add_program("apt-get", "echo \"$*\" >>$CALLS; grep -q ^update $CALLS")
         install = "install -y --no-install-recommends away"
         self.assertEqual(self.install("away"), (
             0, "installing away\n", "", [install, "update", install]))
 
     def test_locked(self):
-        """Each of the locks, and dpkg's own words: waited for, said once."""
+        """Each lock of apt and dpkg is waited for and reported once."""
         for number, why in enumerate((*(
                 f"E: Could not get lock {lock}. It is held by process 7 (x)"
                 for lock in LOCKS),
                 "dpkg: error: dpkg frontend lock was locked by another process with pid 7")):
             (self.folder / "calls").unlink(missing_ok=True)
-            self.add("apt-get", f"""
+            self.add_program("apt-get", f"""
                 echo "$*" >>$CALLS
                 [ $(wc -l <$CALLS) -gt 2 ] || {{ echo '{why}'; exit 100; }}""")
             with self.subTest(why=why):
@@ -76,15 +79,16 @@ class Install(unittest.TestCase):
                 self.assertEqual(stderr, f"waiting: {why.removeprefix('E: ')}\n")
 
     def test_fails(self):
-        """What is wrong and no lock is the end, with the log."""
-        self.add("apt-get", "echo 'E: no such package away'; exit 100")
+        """Other errors are reported with the path of the log."""
+        self.add_program("apt-get", "echo 'E: no such package away'; exit 100")
         status, _, stderr, _ = self.install("away")
-        log, = self.logs()
+        log, = self.list_logs()
         self.assertEqual((status, stderr), (
             1, f"E: no such package away\ncould not install away (log: {log})\n"))
 
     def test_not_root(self):
-        self.add("id", "echo 1000")
+        """Other users get the command to run."""
+        self.add_program("id", "echo 1000")
         self.assertEqual(self.install("away")[::2], (
             1, "packages are missing, install them with: "
                "sudo apt-get install -y --no-install-recommends away\n"))

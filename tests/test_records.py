@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Records in, complaint out; and the commands' exit status for wrong input."""
+"""The records of kernels, and the exit status of commands for invalid input."""
 
 import os
 import shutil
@@ -11,15 +11,13 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TOP / "lab/host"))
+from host import base_file, records
 
-import records  # noqa: E402
-from records import base_file  # noqa: E402
+TOP = Path(__file__).resolve().parent.parent
 
 
 class Parser(unittest.TestCase):
-    """One record, changed by one line."""
+    """A valid record with one changed line."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -38,54 +36,58 @@ class Parser(unittest.TestCase):
         return str(caught.exception)
 
     def test_every_record(self):
-        for name in records.names():
+        for name in records.list_names():
             with self.subTest(kernel=name):
                 record = records.Record(name)
                 self.assertTrue(record.fragments[1].is_file())
 
     def test_every_record_is_for_some_base(self):
-        """And every base names kernels and checks that there are."""
+        """Every record is listed by a base, and every listed kernel has a record."""
         found = set()
-        for base in base_file.names():
-            values = base_file.lines(TOP / "patches" / base / "base", base_file.KEYS)
-            found.update(values["kernels"].split())
-            for check in values["skip_checks"].split():
-                self.assertTrue((TOP / "checks" / check).is_file(), check)
+        for base in base_file.list_names():
+            found.update(base_file.read_values(base)["kernels"].split())
         self.assertEqual(found, {path.stem for path in records.KERNELS.glob("*.record")})
 
     def test_options_of_a_base(self):
-        """Its fragment comes after those of the lab."""
-        (self.folder / "common.config").write_text("")
-        with unittest.mock.patch.object(records, "PARTICULAR", self.folder):
-            record = records.Record(records.names()[0])
+        """The base's fragment follows those of the lab."""
+        of_base = self.folder / "kernels"
+        of_base.mkdir()
+        (of_base / "common.config").write_text("")
+        with unittest.mock.patch.object(base_file, "list_directories", lambda _: [self.folder]):
+            record = records.Record(records.list_names()[0])
             self.assertEqual([path.parent for path in record.fragments[-2:]],
-                             [records.KERNELS, self.folder])
+                             [records.KERNELS, of_base])
 
     def test_record_of_a_base(self):
-        """Its lines are in place of the lab's, for the record and for those like it."""
-        of_base = self.folder / "of_base"
-        of_base.mkdir()
-        (of_base / "x.record").write_text("modules = moved.ko\n")
-        with unittest.mock.patch.object(records, "PARTICULAR", of_base):
+        """Lines of the base replace the lab's, lines of a base like another that one's."""
+        folders = [self.folder / "1.0", self.folder / "2.0"]
+        for folder, text in zip(folders, ("modules = moved.ko\ncpus = 3\n", "cpus = 4\n")):
+            (folder / "kernels").mkdir(parents=True)
+            (folder / "kernels/x.record").write_text(text)
+        with unittest.mock.patch.object(base_file, "list_directories", lambda _: folders):
             values = self.parse(self.good)
-            self.assertEqual((values["modules"], values["arch"]), ("moved.ko", "x86_64"))
+            self.assertEqual((values["modules"], values["arch"], values["cpus"]),
+                             ("moved.ko", "x86_64", "4"))
             self.assertEqual(self.parse("like = x", "y")["modules"], "moved.ko")
 
-    def test_kernel_of_no_base(self):
-        """It is as unknown as one that has no record; one without record is named."""
-        with unittest.mock.patch.object(base_file, "values", lambda: {"kernels": "mips x"}):
+    def test_kernel_that_the_base_does_not_list(self):
+        """The message for an existing record says where to list it."""
+        with unittest.mock.patch.object(base_file, "read_values", lambda: {"kernels": "mips x"}):
             with self.assertRaisesRegex(records.Invalid, "no kernel 'x' in lab/kernels"):
-                records.names()
-        with unittest.mock.patch.object(base_file, "values", lambda: {"kernels": "mips"}):
-            with self.assertRaisesRegex(records.Invalid,
-                                        "no kernel 'i386', choose from: mips$"):
-                records.path("i386")
+                records.list_names()
+        with unittest.mock.patch.object(base_file, "read_values", lambda: {"kernels": "mips"}):
+            with self.assertRaisesRegex(
+                    records.Invalid, f"^base {base_file.NAME} does not list the kernel 'i386': "
+                    f"add it to kernels in patches/{base_file.NAME}/base$"):
+                records.find_record("i386")
+            with self.assertRaisesRegex(records.Invalid, "^no kernel 'vax', choose from: mips$"):
+                records.find_record("vax")
 
     def test_defaults(self):
         values = self.parse(self.good)
-        self.assertEqual(values["cpus"], "2")
+        self.assertEqual(values["llvm"], "")
         self.assertEqual(values["config"], "x")
-        self.assertEqual(self.parse(self.good + "cpus = 4")["cpus"], "4")
+        self.assertEqual(self.parse(self.good + "llvm = -19")["llvm"], "-19")
 
     def test_unknown_key(self):
         last = len(self.good.splitlines()) + 1
@@ -101,7 +103,7 @@ class Parser(unittest.TestCase):
                                  f"x.record: key '{key}' is missing")
 
     def test_key_twice(self):
-        self.assertIn("is there twice",
+        self.assertIn("occurs twice",
                       self.complaint(self.good + "arch = mips\n"))
 
     def test_no_key(self):
@@ -123,12 +125,12 @@ class Parser(unittest.TestCase):
             self.good.replace("kselftest     = x86_64", "")))
 
     def test_no_machine(self):
-        """Nothing to boot it with is right for what is only compiled."""
+        """Only kernels that are not booted may lack qemu."""
         self.assertIn("needs qemu", self.complaint(
             self.good.replace("qemu ", "# qemu ")))
 
     def test_like(self):
-        """What a record does not say is as in the other one."""
+        """Missing keys are inherited from the other record."""
         self.parse(self.good, "other")
         values = self.parse("like = other\nconfig = other more\nmemory = 2G")
         self.assertEqual((values["arch"], values["config"], values["memory"]),
@@ -136,7 +138,7 @@ class Parser(unittest.TestCase):
         self.assertEqual(self.parse("like = other")["config"], "other")
 
     def test_more_than_like(self):
-        """What comes after the other's value, or after the default."""
+        """+= appends to the inherited value, or to the default."""
         cmdline = self.parse(self.good, "other")["cmdline"]
         values = self.parse("like = other\nconfig += more\ncmdline+=quiet\nldflags  +=  -lx")
         self.assertEqual(
@@ -145,13 +147,13 @@ class Parser(unittest.TestCase):
         for text in ("like = other\nmemory = 1G\nmemory += 2G",
                      self.good + "cpus += 2"):
             self.assertRegex(self.complaint(text),
-                             r"x.record: '(memory|cpus) \+= ...' adds to")
-        self.assertIn("key 'memory+' is there twice",
+                             r"x.record: '(memory|cpus) \+= ...' appends to")
+        self.assertIn("key 'memory+' occurs twice",
                       self.complaint("like = other\nmemory += 1G\nmemory += 2G"))
         self.assertIn("unknown key 'like+'", self.complaint("like = other\nlike += b"))
 
     def test_another_machine(self):
-        """For the kernel of the other record, unless what makes a kernel differs."""
+        """A record shares the other one's kernel unless a key of the build differs."""
         self.parse(self.good, "other")
         for more, built_as in (("", "other"), ("cpus = 1\nqemu = q\ncmdline += a", "other"),
                                *((f"{line}\n", "x") for line in (
@@ -161,29 +163,29 @@ class Parser(unittest.TestCase):
                 self.assertEqual(self.parse(f"like = other\n{more}")["built_as"], built_as)
 
     def test_frozen(self):
-        """Another value takes another record; the first one stays as it is."""
+        """replace() returns another record; the first one does not change."""
         record = records.Record("x86_64")
         with self.assertRaises(AttributeError):
             record.cpus = "1"
-        other = record.but(cpus="1", modules=())
+        other = record.replace(cpus="1", modules=())
         self.assertEqual((other.cpus, other.modules, other.name), ("1", (), "x86_64"))
         self.assertNotEqual((record.cpus, record.modules), ("1", ()))
         with self.assertRaises(AttributeError):
-            record.but(colour="red")
+            record.replace(colour="red")
         with self.assertRaises(AttributeError):
             record.qemu.append("-S")
 
     def test_compiler(self):
-        """gcc of the architecture, or LLVM."""
+        """The compiler is the architecture's gcc, or LLVM."""
         record = records.Record("x86_64")
         self.assertEqual(record.compiler, "x86_64-linux-gnu-gcc")
-        self.assertNotIn("LLVM=-19", record.make("x"))
-        record = record.but(llvm="-19")
+        self.assertNotIn("LLVM=-19", record.make_command("x"))
+        record = record.replace(llvm="-19")
         self.assertEqual(record.compiler, "clang-19")
-        self.assertIn("LLVM=-19", record.make("x"))
+        self.assertIn("LLVM=-19", record.make_command("x"))
 
     def test_machine_for_long_guests(self):
-        """Nothing of x86_64 is built twice for it."""
+        """x86_64-long shares kernel and programs with x86_64."""
         for tree in "linux", "linux-base":
             record, other = (records.Record(name, tree) for name in ("x86_64", "x86_64-long"))
             self.assertEqual((record.kernel, record.userland), (other.kernel, other.userland))
@@ -191,63 +193,67 @@ class Parser(unittest.TestCase):
                                 (other.boot, other.cpus, other.qemu))
 
     def test_headers(self):
-        """All kernels of a tree make them in one folder, so what is the same is made once."""
+        """All kernels of a tree share a directory, so that common headers are generated once."""
         patched, other, base = (records.Record(*which) for which in (
-            ("x86_64",), ("mips",), ("x86_64", "linux-base")))
+            ("x86_64",), ("s390x",), ("x86_64", "linux-base")))
         self.assertEqual(patched.headers, other.headers)
         self.assertNotEqual(patched.headers, base.headers)
-        self.assertIn(f"O={patched.headers}", patched.make("x", into=patched.headers))
-        self.assertIn(f"O={patched.kernel}", patched.make("x"))
+        self.assertIn(f"O={patched.headers}", patched.make_command("x", into=patched.headers))
+        self.assertIn(f"O={patched.kernel}", patched.make_command("x"))
 
     def test_like_what_is_none(self):
         for name in "x", "nosuch":
             self.assertIn(f"like = '{name}': no other record",
                           self.complaint(f"like = {name}"))
+        (self.folder / "second.record").write_text("like = x")
+        self.assertIn("like = 'x': no other record", self.complaint("like = second"))
+
+    def test_like_a_record_that_is_like_another(self):
+        """Values come from the nearest record, programs from the first one."""
         self.parse(self.good, "first")
-        self.parse("like = first", "second")
-        self.assertIn("second has a 'like' of its own",
-                      self.complaint("like = second"))
+        self.parse("like = first\nconfig += more\nmemory = 2G", "second")
+        values = self.parse("like = second\nmemory = 3G")
+        self.assertEqual(
+            [values[key] for key in ("like", "built_as", "config", "memory", "arch")],
+            ["first", "second", "first more", "3G", "x86_64"])
 
 
 class Chosen(unittest.TestCase):
-    """Which kernels a check takes."""
+    """The kernels that a check uses."""
 
     def chosen(self, user, *named, kernels=""):
         with unittest.mock.patch.dict(os.environ, KERNELS=kernels):
-            return records.chosen(user, named)
+            return records.choose(user, named)
 
     def test_by_record(self):
-        self.assertIn("x86_64-kasan", self.chosen("kernels"))
-        self.assertNotIn("x86_64-kcsan", self.chosen("kernels"))
-        self.assertEqual(self.chosen("races"), ["x86_64-kcsan"])
-        self.assertNotIn("x86_64-kasan", self.chosen("bisect"))
+        self.assertIn("x86_64", self.chosen("kernels"))
+        self.assertNotIn("x86_64-bench", self.chosen("kernels"))
+        self.assertEqual(self.chosen("bench"), ["x86_64-bench"])
 
     def test_by_the_environment(self):
-        self.assertEqual(self.chosen("kernels", kernels="mips x86_64-kcsan"),
-                         ["mips"])
+        self.assertEqual(self.chosen("kernels", kernels="x86_64 x86_64-bench"), ["x86_64"])
         with self.assertRaises(records.Invalid):
-            self.chosen("races", kernels="mips")
+            self.chosen("bench", kernels="x86_64")
 
     def test_by_name(self):
-        """Whoever names a kernel gets it."""
-        self.assertEqual(self.chosen("kernels", "x86_64-kcsan"),
-                         ["x86_64-kcsan"])
+        """A named kernel is always taken."""
+        self.assertEqual(self.chosen("kernels", "x86_64-bench"), ["x86_64-bench"])
 
     def test_users_exist(self):
-        for name in records.names():
-            for user in records.parse(records.path(name))["used_by"].split():
+        for name in records.list_names():
+            for user in records.parse(records.find_record(name))["used_by"].split():
                 with self.subTest(kernel=name, user=user):
                     self.assertTrue(any((TOP / room / user).is_file() for room
                                         in ("checks", "checks/long", "lab")))
 
 
 class Commands(unittest.TestCase):
-    """One clear line and exit 2."""
+    """Commands print one line and exit with 2."""
 
     def bases(self, of_debian):
-        """Those with a kernel of Debian, or those without; there are some."""
-        found = [base for base in base_file.names()
-                 if bool(base_file.values(base)["debian_kernel"]) == of_debian]
+        """Return the bases with, or without, a kernel in Debian."""
+        found = [base for base in base_file.list_names()
+                 if bool(base_file.read_values(base)["debian_kernel"]) == of_debian]
         self.assertTrue(found)
         return found
 
@@ -270,10 +276,10 @@ class Commands(unittest.TestCase):
 
     def test_unknown_kernel_in_the_environment(self):
         self.assertIn("no kernel 'vax', choose from: arm64",
-                      self.complaint("checks/kernels", KERNELS="mips vax"))
+                      self.complaint("checks/kernels", KERNELS="x86_64 vax"))
 
     def test_unknown_kernel_of_make(self):
-        done = subprocess.run(["make", "-nC", TOP, "check", "KERNELS=mips vax"],
+        done = subprocess.run(["make", "-nC", TOP, "check", "KERNELS=x86_64 vax"],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("no kernel 'vax', choose from: arm64", done.stderr)
@@ -289,7 +295,7 @@ class Commands(unittest.TestCase):
                 self.assertIn("no base '9.9', choose from: ", text)
 
     def test_base_without_a_kernel_of_debian(self):
-        """It is the check of those that have one."""
+        """checks/modules refuses a base without a kernel in Debian."""
         self.assertEqual(self.complaint("checks/modules", "9.9").count("\n"), 1)
         for base in self.bases(of_debian=False):
             with self.subTest(base=base):
@@ -297,17 +303,17 @@ class Commands(unittest.TestCase):
                                  f"checks/modules: base {base}: no debian_kernel\n")
 
     def test_kernel_of_debian(self):
-        """It is booted with a program, of a base that has one."""
+        """lab/run --debian needs a base with a kernel in Debian and a program."""
         tried = [(base, "x86_64", "--", "/bin/true")
                  for base in self.bases(of_debian=False)]
         for base in self.bases(of_debian=True):
-            others = [name for name in base_file.values(base)["kernels"].split()
+            others = [name for name in base_file.read_values(base)["kernels"].split()
                       if not name.startswith("x86_64")]
             tried += [(base, "x86_64"), *((base, name, "--", "/bin/true")
                                           for name in others[:1])]
         for base, *words in tried:
             with self.subTest(base=base, words=words):
-                self.assertIn("lab/run: --debian boots a program",
+                self.assertIn("lab/run: --debian requires a program",
                               self.complaint("lab/run", "--debian", *words, BASE=base))
 
     def test_unknown_base_of_make(self):
@@ -330,7 +336,7 @@ class Commands(unittest.TestCase):
                               self.complaint("lab/run", "x86_64", "--", program))
 
     def test_program_of_another_kind(self):
-        """A script, and a program that wants a loader which is not there."""
+        """A script and a dynamically linked program are refused."""
         self.assertIn("is not an ELF program", self.complaint(
             "lab/run", "x86_64", "--", str(TOP / "lab/demo")))
         text = self.complaint("lab/run", "x86_64", "--", sys.executable)
@@ -344,18 +350,28 @@ class Commands(unittest.TestCase):
 
 
 class Copy(unittest.TestCase):
-    """A copy of the lab whose records and fragments are broken."""
+    """A copy of the lab with broken records and options, and a kernel of one file."""
+
+    # Configures a kernel that does not have one of the options.
+    MAKEFILE = "allnoconfig:\n\tgrep -v CONFIG_KVM_AMD $(KCONFIG_ALLCONFIG) >$(O)/.config\n"
 
     def setUp(self):
         self.top = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.top)
         for folder in ("lab", "scripts", "patches"):
-            shutil.copytree(TOP / folder, self.top / folder)
-        made = records.OF_BASE.relative_to(TOP)
-        (self.top / made).mkdir(parents=True)
-        (self.top / made / "linux").symlink_to(TOP / made / "linux")
+            shutil.copytree(TOP / folder, self.top / folder, symlinks=True)
+        # Nothing is fetched, installed or compiled.
+        for script in "tree", "install-packages":
+            (self.top / "scripts" / script).write_text("#!/bin/sh\n")
+        tree = self.top / records.BASE_BUILD_DIR.relative_to(TOP) / "linux"
+        tree.mkdir(parents=True)
+        (tree / "Makefile").write_text(self.MAKEFILE)
+        for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "base"]):
+            subprocess.run(["git", "-C", tree, "-c", "user.name=a", "-c", "user.email=a@b",
+                            *command], check=True)
 
     def build(self, kernel):
+        """Return the last line of lab/build, which fails."""
         done = subprocess.run([self.top / "lab/build", kernel],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2, done)
@@ -365,20 +381,29 @@ class Copy(unittest.TestCase):
         with (self.top / "lab/kernels" / name).open("a") as file:
             file.write(line + "\n")
 
+    def test_record_that_no_base_lists(self):
+        """make and the lab say where to list it."""
+        shutil.copy(TOP / "Makefile", self.top)
+        (self.top / "lab/kernels/tiny.record").write_text("like = x86_64\n")
+        self.assertIn("does not list the kernel 'tiny': add it to kernels in patches/",
+                      self.build("tiny"))
+        done = subprocess.run(["make", "-nC", self.top, "check", "KERNELS=tiny"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertIn("no base lists the kernel 'tiny': add it to kernels in patches/BASE/base",
+                      done.stderr)
+
     def test_option_that_does_not_stick(self):
-        # That of the repository, which the copy's own would take for another one.
-        subprocess.run([TOP / "scripts/tree", "--use"], check=True, capture_output=True)
-        (self.top / "scripts/tree").write_text("#!/bin/sh\n")
-        self.append("mips.config", "CONFIG_KVM_AMD=m")
-        self.assertIn("does not take CONFIG_KVM_AMD", self.build("mips"))
+        self.append("arm64.config", "CONFIG_KVM_AMD=m")
+        self.assertIn("does not take CONFIG_KVM_AMD", self.build("arm64"))
 
     def test_unknown_key(self):
-        self.append("mips.record", "colour = red")
-        self.assertIn("unknown key 'colour'", self.build("mips"))
+        self.append("arm64.record", "colour = red")
+        self.assertIn("unknown key 'colour'", self.build("arm64"))
 
     def test_no_fragment(self):
-        (self.top / "lab/kernels/mips.config").unlink()
-        self.assertIn("mips.config", self.build("mips"))
+        (self.top / "lab/kernels/arm64.config").unlink()
+        self.assertIn("arm64.config", self.build("arm64"))
 
     def test_no_extmod(self):
         shutil.rmtree(self.top / "lab/inside/nosie")

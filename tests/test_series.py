@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""The way from patches to a tree and back, on a kernel of three files."""
+"""Conversion of patches to a kernel tree and back, with a kernel of three files."""
 
 import os
 import re
@@ -18,7 +18,7 @@ package = linux-source-5.10
 suites = one one-security
 version = 5.10.*
 kernels =
-skip_checks =
+quick_kernels =
 debian_kernel =
 """
 LINES = "".join(f"line {n}\n" for n in range(1, 30))
@@ -56,7 +56,7 @@ diff --git a/virt/new.c b/virt/new.c
 
 
 def edit(subject, number):
-    """A patch that changes one line of virt/old.c."""
+    """Return a patch that changes one line of virt/old.c."""
     lines = [f" line {n}\n" for n in range(number - 3, number + 4)]
     lines[3:4] = [f"-line {number}\n", f"+line {number} changed\n"]
     return (f"{subject}\n\nBecause.\n---\ndiff --git a/virt/old.c b/virt/old.c\n"
@@ -66,7 +66,7 @@ def edit(subject, number):
 
 
 class Repository(unittest.TestCase):
-    """Each test has a repository and a base kernel of its own."""
+    """A repository and a base kernel for each test."""
 
     def setUp(self):
         work = tempfile.TemporaryDirectory()
@@ -80,7 +80,8 @@ class Repository(unittest.TestCase):
         (self.patches / "series").write_text("first\nsecond\n")
         (self.patches / "base").write_text(BASE)
         (self.repo / "patches/default").write_text("5.10\n")
-        shutil.copytree(TOP / "scripts", self.repo / "scripts")
+        shutil.copytree(TOP / "scripts", self.repo / "scripts", symlinks=True)
+        shutil.copytree(TOP / "lab/host", self.repo / "lab/host")
         (self.repo / "virt").mkdir()
         (self.repo / "virt/new.c").write_text("one\nzwei\n")
         self.base = Path(work.name) / "linux"
@@ -98,12 +99,12 @@ class Repository(unittest.TestCase):
         (self.patches / f"{name}.patch").write_text(text)
 
     def files(self):
-        """All that is in patches/5.10, by path."""
+        """Return the text of all files in patches/5.10 by path."""
         return {path.relative_to(self.patches): path.read_text()
                 for path in self.patches.rglob("*") if path.is_file()}
 
     def run_script(self, name, *args, **variables):
-        """Its exit status and all it said."""
+        """Run a script, return its exit status and output."""
         done = subprocess.run([self.repo / "scripts" / name, *args], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               check=False,
@@ -117,30 +118,30 @@ class Repository(unittest.TestCase):
         return done.returncode, done.stdout
 
     def show(self, revision, path):
-        """A file as a commit of the made tree has it."""
+        """Return a file in a commit of the generated tree."""
         return subprocess.run(["git", "-C", self.repo / "build/5.10/linux", "show",
                                f"{revision}:{path}"], text=True, check=True,
                               stdout=subprocess.PIPE).stdout
 
     def git(self, *args):
-        """git in the made tree, as somebody; what it said."""
+        """Run git in the generated tree as some user, return its output."""
         return subprocess.run(["git", "-C", self.repo / "build/5.10/linux",
                                "-c", "user.name=a", "-c", "user.email=a@b", *args],
                               text=True, check=True, stdout=subprocess.PIPE).stdout
 
-    def own(self, path="virt/old.c", line="line 3"):
-        """A commit in the tree that is not imported."""
+    def commit(self, path="virt/old.c", line="line 3"):
+        """Create a commit in the tree that is not imported."""
         file = self.repo / "build/5.10/linux" / path
         file.write_text(file.read_text().replace(line, f"{line} of mine"))
         self.git("commit", "-qam", "KVM: Mine")
 
 
 class Series(Repository):
-    """Patches to a tree, and back."""
+    """Conversion to a tree and back."""
 
     def test_tree(self):
-        """A commit per patch, a branch per series; the introduced version of a
-        file is the one before edits."""
+        """The tree has a commit per patch and a branch per series; a file is introduced in the
+        version before later edits."""
         status, said = self.run_script("tree")
         self.assertEqual(status, 0, said)
         self.assertIn("3 patches of 2 series", said)
@@ -152,8 +153,8 @@ class Series(Repository):
                          self.git("rev-parse", "first"))
         self.assertEqual(self.git("symbolic-ref", "HEAD"), "refs/heads/second\n")
 
-    def test_used(self):
-        """What is there already is not made again; what is something else is."""
+    def test_use(self):
+        """An up-to-date tree is kept, another one is generated again."""
         self.run_script("tree")
         head = self.repo / "build/5.10/linux/.git/HEAD"
         written = head.stat().st_mtime_ns
@@ -168,8 +169,42 @@ class Series(Repository):
         self.assertEqual(self.run_script("tree", "--use")[0], 0)
         self.assertIn("Say something else", self.git("log", "--format=%s", "second"))
 
-    def test_back(self):
-        """What comes back is what was there."""
+    def test_edited_new_file(self):
+        """An edit of a new file is reported with its patch."""
+        (self.patches / "second/0002-KVM-stats-Change-the-new-file.patch").unlink()
+        words = ("virt/new.c: the edit is now part of "
+                 "first/0001-KVM-stats-Change-a-line.patch; for a separate commit, undo it "
+                 "here, run make tree, edit build/5.10/linux/virt/new.c, commit, and run make "
+                 "import")
+        for command in ("init", "-q"), ("add", "-A"), ("commit", "-qm", "all"):
+            subprocess.run(["git", "-C", self.repo, "-c", "user.name=a", "-c", "user.email=a@b",
+                            *command], check=True)
+        self.assertNotIn("the edit", self.run_script("tree")[1])
+        shutil.rmtree(self.repo / "build")
+        for number, options in enumerate(([], [], ["--use"])):
+            with (self.repo / "virt/new.c").open("a") as file:
+                file.write(f"more {number}\n")
+            with self.subTest(number=number):
+                self.assertIn(words, self.run_script("tree", *options)[1].splitlines())
+                self.assertIn(f"more {number}", self.show("first", "virt/new.c"))
+                # It is reported once.
+                self.assertNotIn("the edit", self.run_script("tree")[1])
+
+    def test_many_edited_new_files(self):
+        """If more than three new files changed, their number is reported."""
+        names = [f"virt/more{number}.c" for number in range(4)]
+        self.write("second/0003-More", "More\n---\n" + "".join(
+            f"New-file: {name}\n" for name in names))
+        for text in "one\n", "two\n":
+            for name in names:
+                (self.repo / name).write_text(text)
+            status, said = self.run_script("tree")
+            self.assertEqual(status, 0, said)
+        self.assertIn("4 new files changed here since build/5.10/linux was made", said)
+        self.assertNotIn("virt/more", said)
+
+    def test_import(self):
+        """Import restores the same patches."""
         self.run_script("tree")
         before = self.files()
         status, said = self.run_script("import")
@@ -177,7 +212,7 @@ class Series(Repository):
         self.assertEqual(before, self.files())
 
     def test_one_more_series(self):
-        """An entry of the list is all a further series takes."""
+        """A further series needs an entry in the list and a directory."""
         (self.patches / "third").mkdir()
         (self.patches / "third/cover-letter").write_text("The third\n\nText.\n")
         self.write("third/0001-KVM-Change-a-third", edit("KVM: Change a third", 5))
@@ -185,12 +220,24 @@ class Series(Repository):
         self.assertEqual(self.run_script("tree")[0], 0)
         self.assertIn("line 5 changed", self.show("third", "virt/old.c"))
 
+    def test_export_without_lab(self):
+        """The series lab is part of the tree but is not exported."""
+        (self.patches / "lab").mkdir()
+        (self.patches / "lab/cover-letter").write_text("The lab\n\nText.\n")
+        self.write("lab/0001-KVM-Change-a-third", edit("KVM: Change a third", 5))
+        (self.patches / "series").write_text("first\nsecond\nlab\n")
+        self.assertEqual(self.run_script("tree")[0], 0)
+        self.assertIn("line 5 changed", self.show("lab", "virt/old.c"))
+        self.assertEqual(self.run_script("series", str(self.repo / "out"))[0], 0)
+        self.assertEqual(sorted(path.name for path in (self.repo / "out").iterdir()),
+                         ["first", "second"])
+
     def test_export(self):
-        """Each series is a folder of mails that git am takes in their order."""
+        """Each series is a directory of mails that git am applies in their order."""
         status, said = self.run_script("series", str(self.repo / "out"), LINUX_SRC="",
                                        GIT_CONFIG_VALUE_0="Ä. B, C")
         self.assertEqual(status, 0, said)
-        # No kernel is fetched for it.
+        # Export does not fetch a kernel.
         self.assertFalse((self.repo / "build").exists())
         self.assertEqual(sorted(str(path.relative_to(self.repo / "out")) for path
                                 in (self.repo / "out").rglob("*.patch")),
@@ -205,7 +252,7 @@ class Series(Repository):
         self.assertIn("\n\nÄ. B, C (2):\n  KVM: stats: Change another line\n  KVM: stats: "
                       "Change the new file\n\n virt/new.c |    2 +-\n virt/old.c |    2 +-\n",
                       letter)
-        # What two patches of a series change in a file is one line of it.
+        # The statistics have one line per file, also if two patches change it.
         self.assertIn(" 2 files changed, 3 insertions(+), 1 deletion(-)\n create mode 100644 "
                       "virt/new.c\n", (self.repo / "out/first/0000-cover-letter.patch"
                                        ).read_text())
@@ -223,16 +270,16 @@ class Series(Repository):
                 + "\n\nSigned-off-by: Ä. B, C <a@b>")
 
     def test_export_beside_work(self):
-        """What is not imported is not exported, which is said."""
+        """Export reports work that is not imported, and does not include it."""
         self.run_script("tree")
-        self.assertNotIn("not in them", self.run_script("series")[1])
-        self.own()
+        self.assertNotIn("not exported", self.run_script("series")[1])
+        self.commit()
         status, said = self.run_script("series")
         self.assertEqual(status, 0)
-        self.assertIn("build/5.10/linux has 1 commit not imported, which is not in them", said)
+        self.assertIn("not exported: 1 commit not imported in build/5.10/linux", said)
 
     def test_export_with_trailers(self):
-        """The sign-off joins them, and is there once."""
+        """The sign-off is appended to other trailers, once."""
         for trailers in "Cc: x@y\n", "Cc: x@y\nSigned-off-by: a <a@b>\n":
             self.write("first/0001-KVM-stats-Change-a-line",
                        EDIT.replace("to.\n---", f"to.\n\n{trailers}---"))
@@ -242,7 +289,7 @@ class Series(Repository):
                            ).read_text())
 
     def test_export_of_a_file_that_changes(self):
-        """A cover letter says what a new file is at the end of its series."""
+        """A cover letter counts the lines of a new file at the end of its series."""
         (self.patches / "second/0002-KVM-stats-Change-the-new-file.patch").unlink()
         self.write("first/0002-KVM-stats-Change-the-new-file", LATER.replace(
             "+zwei", "+zwei\n+drei").replace("+1,2", "+1,3"))
@@ -252,7 +299,7 @@ class Series(Repository):
                       (self.repo / "out/first/0000-cover-letter.patch").read_text())
 
     def test_export_replaces_patches_only(self):
-        """A folder that has something else is left alone."""
+        """Export refuses to replace a directory that contains other files."""
         out = self.repo / "out"
         for _ in range(2):
             self.assertEqual(self.run_script("series", str(out))[0], 0)
@@ -265,19 +312,19 @@ class Series(Repository):
             self.assertTrue(other.exists())
             other.unlink()
 
-    def all_of(self, folder):
-        """Every file, with its time, to see that nothing changes."""
+    def read_stats(self, folder):
+        """Return time and size of every file, to compare them later."""
         return {path: (path.stat().st_mtime_ns, path.stat().st_size)
                 for path in folder.rglob("*") if path.is_file()}
 
     def test_export_tried(self):
-        """On another tree, which stays as it is, as does what was made."""
+        """Export tries the patches on LINUX_SRC, without changes to it or to the generated tree."""
         self.run_script("tree")
         other = self.base.with_name("other")
         shutil.copytree(self.base, other)
-        before = self.all_of(self.repo / "build"), self.all_of(other)
+        before = self.read_stats(self.repo / "build"), self.read_stats(other)
         out = self.repo / "out"
-        # Elsewhere in the file; not there; where the tree has a new file.
+        # The hunk applies with an offset, its context differs, or the file is missing.
         old = other / "virt/old.c"
         for text, words in (("first\n" + LINES, ""),
                             (LINES.replace("line 22", "line two"),
@@ -294,37 +341,37 @@ class Series(Repository):
                 self.assertIn(words, said)
                 self.assertIn(str(other), said)
             shutil.rmtree(out, ignore_errors=True)
-        self.assertEqual(before[0], self.all_of(self.repo / "build"))
+        self.assertEqual(before[0], self.read_stats(self.repo / "build"))
         old.write_text(LINES)
         (other / "virt/new.c").write_text("of theirs\n")
         self.assertIn("introduces virt/new.c, which the base has",
                       self.run_script("series", str(out), LINUX_SRC=str(other))[1])
 
     def test_bad_source(self):
-        """A tree of another version, none, one with changes: nothing is made."""
+        """A tree of another version, no tree, or a tree with changes is refused."""
         other = self.base.with_name("other")
         shutil.copytree(self.base, other)
         git = ("git", "-C", other, "-c", "user.name=a", "-c", "user.email=a@b")
         for args in ("init", "-q"), ("add", "-A"), ("commit", "-qm", "all"):
             subprocess.run([*git, *args], check=True)
         (other / "virt/old.c").write_text("changed\n")
-        before = self.all_of(other)
+        before = self.read_stats(other)
         older = self.base.with_name("older")
         shutil.copytree(self.base, older)
         (older / "Makefile").write_text(MAKEFILE.replace("10", "9"))
-        for source, words in ((other, "has changes that are not committed"),
+        for source, words in ((other, "has uncommitted changes"),
                               (older, "is Linux 5.9.7, base 5.10 is 5.10.*"),
-                              (self.repo, "is no kernel tree")):
+                              (self.repo, "is not a kernel tree")):
             for script in "fetch-base", "tree", "series":
                 with self.subTest(words=words, script=script):
                     status, said = self.run_script(script, LINUX_SRC=str(source))
                     self.assertEqual((status, len(said.splitlines())), (2, 1), said)
                     self.assertIn(words, said)
                     self.assertFalse((self.repo / "build").exists())
-        self.assertEqual(before, self.all_of(other))
+        self.assertEqual(before, self.read_stats(other))
 
     def test_tree_of_another_source(self):
-        """Is not replaced, and nothing is copied for it."""
+        """A tree of another source is not replaced, and nothing is copied."""
         self.run_script("tree")
         other = self.base.with_name("other")
         shutil.copytree(self.base, other)
@@ -334,7 +381,7 @@ class Series(Repository):
         self.assertFalse((self.repo / "build/5.10/base").exists())
 
     def test_folder_of_another_repository(self):
-        """A tree that git does not know is taken as it is, whatever is around it."""
+        """An untracked tree inside of another repository is used as it is."""
         subprocess.run(["git", "-C", self.base.parent, "init", "-q"], check=True)
         subprocess.run(["git", "-C", self.base.parent, "-c", "user.name=a", "-c",
                         "user.email=a@b", "commit", "-qm", "a", "--allow-empty"], check=True)
@@ -343,7 +390,7 @@ class Series(Repository):
         self.assertEqual(self.run_script("tree")[0], 0)
 
     def test_work_in_the_tree(self):
-        """A commit made there is a patch here, its new file stands here."""
+        """Import turns a commit into a patch and copies its new file."""
         self.run_script("tree")
         tree = self.repo / "build/5.10/linux"
         (tree / "virt/more.c").write_text("more\n")
@@ -358,7 +405,7 @@ class Series(Repository):
                          "KVM: stats: Add foo_bar()\n---\nNew-file: virt/more.c\n")
 
     def test_branch_left_behind(self):
-        """A rebase that moved the last branch alone is named."""
+        """Import reports a rebase that moved only one branch."""
         self.run_script("tree")
         self.git("checkout", "-q", "first")
         self.git("commit", "-q", "--amend", "-m", "KVM: stats: Change one line")
@@ -367,41 +414,41 @@ class Series(Repository):
         self.assertIn("second is not on top of first", said)
 
     def test_uncommitted(self):
-        """Work that is not committed is neither lost nor brought back."""
+        """Uncommitted work is neither lost nor imported."""
         self.run_script("tree")
         (self.repo / "build/5.10/linux/virt/old.c").write_text("changed\n")
         for script in ("tree", "import"):
             status, said = self.run_script(script)
             self.assertEqual((status, len(said.splitlines())), (2, 1), said)
-            self.assertIn("not committed", said)
-        self.assertIn("(Linux 5.10.7) as it stands: changes that are not committed",
+            self.assertIn("uncommitted", said)
+        self.assertIn("(Linux 5.10.7) with uncommitted changes",
                       self.run_script("tree", "--use")[1])
 
     def test_not_imported(self):
-        """Commits are not lost, on the last branch or another, or on none."""
+        """Commits on any branch, or on none, are not lost."""
         def amend_first():
             self.git("checkout", "-q", "first")
             self.git("commit", "-q", "--amend", "-m", "KVM: stats: Change one line")
 
         def detached():
             self.git("checkout", "-q", "--detach")
-            self.own()
+            self.commit()
 
         def rebase():
             subprocess.run(["git", "-C", self.repo / "build/5.10/linux", "rebase", "-q",
                             "--exec", "false", "HEAD^"], check=False, capture_output=True)
 
         def two():
-            self.own()
-            self.own(line="line 4")
+            self.commit()
+            self.commit(line="line 4")
 
-        for work, words in ((self.own, "1 commit not imported"),
+        for work, words in ((self.commit, "1 commit not imported"),
                             (two, "2 commits not imported"),
                             (amend_first, "1 commit not imported"),
                             (detached, "1 commit not imported"),
                             (lambda: self.git("reset", "-q", "--hard", "HEAD^"),
-                             "the branch second elsewhere than import has seen it"),
-                            (rebase, "a rebase that has not ended")):
+                             "the branch second moved since it was made or imported"),
+                            (rebase, "an unfinished rebase")):
             with self.subTest(words=words, work=work):
                 self.assertEqual(self.run_script("tree")[0], 0)
                 work()
@@ -410,68 +457,68 @@ class Series(Repository):
                 self.assertEqual((status, len(said.splitlines())), (2, 1), said)
                 self.assertIn(words, said)
                 self.assertEqual(self.git("show-ref", "--head", "--heads"), before)
-                # Who wants to run it as it stands is told so.
+                # Checks can run on the tree and print its state.
                 status, said = self.run_script("tree", "--use")
                 self.assertEqual(status, 0, said)
-                self.assertIn(f"build/5.10/linux (Linux 5.10.7) as it stands: {words}", said)
+                self.assertIn(f"build/5.10/linux (Linux 5.10.7) with {words}", said)
                 self.assertEqual(self.git("show-ref", "--head", "--heads"), before)
                 shutil.rmtree(self.repo / "build")
 
-    def describe(self):
-        """What checks say of the tree that they ran on."""
+    def describe_tree(self):
+        """Return the description of the tree that checks print."""
         return subprocess.run(
-            ["python3", "-c", "import series_file; print(series_file.describe())"],
+            ["python3", "-c", "from host import series_file; print(series_file.describe_tree())"],
             cwd=self.repo / "scripts", check=True, text=True, stdout=subprocess.PIPE,
             env={**os.environ, "BASE": ""}).stdout.strip()
 
     def test_describe(self):
-        """As made; of other patches; with work in it; not there."""
-        self.assertEqual(self.describe(), "there is no build/5.10/linux")
+        """The tree is up to date, outdated, contains work, or does not exist."""
+        self.assertEqual(self.describe_tree(), "build/5.10/linux does not exist")
         self.run_script("tree")
-        self.assertEqual(self.describe(),
-                         "build/5.10/linux (Linux 5.10.7), as made of patches/5.10")
+        self.assertEqual(self.describe_tree(),
+                         "build/5.10/linux (Linux 5.10.7), as made from patches/5.10")
         (self.repo / "virt/new.c").write_text("zero\none\nzwei\n")
-        self.assertEqual(self.describe(), "build/5.10/linux (Linux 5.10.7), made of other "
+        self.assertEqual(self.describe_tree(), "build/5.10/linux (Linux 5.10.7), made from older "
                          "patches than those here")
-        self.own()
-        self.assertEqual(self.describe(), "build/5.10/linux (Linux 5.10.7) as it stands: "
+        self.commit()
+        self.assertEqual(self.describe_tree(), "build/5.10/linux (Linux 5.10.7) with "
                          "1 commit not imported")
 
     def test_imported(self):
-        """What is imported, and what was thrown away, is in nobody's way."""
+        """Imported and dropped commits do not prevent a new tree."""
         self.run_script("tree")
-        self.own()
+        self.commit()
         self.assertEqual(self.run_script("import")[0], 0)
         status, said = self.run_script("tree")
         self.assertEqual(status, 0, said)
         self.assertIn("line 3 of mine", self.show("second", "virt/old.c"))
-        self.own(line="line 4")
+        self.commit(line="line 4")
         self.git("reset", "-q", "--hard", "refs/made/second")
         self.assertEqual(self.run_script("tree")[0], 0)
 
     def test_other_patches(self):
-        """Without own work the tree follows the patches, also with --use."""
+        """A tree without unimported work follows the patches, also with --use."""
         self.run_script("tree")
         self.write("second/0001-KVM-stats-Change-another-line",
                    edit("KVM: stats: Change another line", 25))
         status, said = self.run_script("tree", "--use")
         self.assertEqual((status, said.splitlines()[-1]), (
-            0, "build/5.10/linux (Linux 5.10.7), as made of patches/5.10"), said)
+            0, "build/5.10/linux (Linux 5.10.7), as made from patches/5.10"), said)
         self.assertIn("line 25 changed", self.show("second", "virt/old.c"))
 
     def test_tree_of_before(self):
-        """One that was made when nothing kept what was made."""
+        """Trees of older versions, without references, are used as well."""
         self.run_script("tree")
         for name in self.git("for-each-ref", "--format=%(refname)", "refs/made*").split():
             self.git("update-ref", "-d", name)
         self.assertEqual(self.run_script("tree")[0], 0)
         for name in self.git("for-each-ref", "--format=%(refname)", "refs/made*").split():
             self.git("update-ref", "-d", name)
-        self.own()
+        self.commit()
         self.assertIn("1 commit not imported", self.run_script("tree")[1])
 
     def test_edited_here(self):
-        """What was edited here since is not overwritten by import."""
+        """Import refuses to overwrite files edited in the repository."""
         for path in ("virt/new.c",
                      "patches/5.10/first/0001-KVM-stats-Change-a-line.patch"):
             with self.subTest(path=path):
@@ -481,7 +528,7 @@ class Series(Repository):
                 file.write_text(text.replace("one", "eins").replace("Because", "As"))
                 before = {path: path.read_text() for path in self.repo.rglob("*/*")
                           if path.is_file() and path.suffix in (".c", ".patch")}
-                self.own()
+                self.commit()
                 status, said = self.run_script("import")
                 self.assertEqual((status, len(said.splitlines())), (2, 1), said)
                 self.assertIn(f"{path} was changed here since build/5.10/linux was made", said)
@@ -492,7 +539,7 @@ class Series(Repository):
                 shutil.rmtree(self.repo / "build")
 
     def test_deleted_here(self):
-        """And what was deleted does not come back."""
+        """Import does not restore deleted patches."""
         self.run_script("tree")
         (self.patches / "second/0002-KVM-stats-Change-the-new-file.patch").unlink()
         status, said = self.run_script("import")
@@ -500,7 +547,7 @@ class Series(Repository):
         self.assertIn("second/0002-KVM-stats-Change-the-new-file.patch was changed here", said)
 
     def test_edited_the_same(self):
-        """The same change on both sides is no conflict."""
+        """The same change in the tree and in the repository is not a conflict."""
         self.run_script("tree")
         for file in (self.repo / "virt/new.c", self.repo / "build/5.10/linux/virt/new.c"):
             file.write_text("one\nzwei\ndrei\n")
@@ -509,14 +556,14 @@ class Series(Repository):
         self.assertEqual(status, 0, said)
 
     def test_edited_so_that_no_diff_fits(self):
-        """An edit of a new file is not taken for a broken base."""
+        """An edit of a new file that breaks a later patch is not mistaken for a broken base."""
         (self.repo / "virt/new.c").write_text("one\nzwo\n")
         said = self.refuses("virt/new.c was edited here", "0002-KVM-stats-Change-the-new-file",
                             "edit it in build/5.10/linux", "@@ -1,2 +1,2 @@")
         self.assertNotIn("base:", said[-1])
 
     def refuses(self, *words):
-        """tree fails with one line that has the words, and leaves no tree."""
+        """Check that tree fails with one line that contains the words, and leaves no tree."""
         status, said = self.run_script("tree")
         self.assertEqual(status, 2, said)
         for word in words:
@@ -525,36 +572,38 @@ class Series(Repository):
         return said.splitlines()
 
     def test_does_not_apply(self):
-        """Patch, file and hunk are named; zero fuzz."""
+        """The message names patch, file and hunk; patches apply without fuzz."""
         (self.base / "virt/old.c").write_text(LINES.replace("line 10", "line ten"))
         self.refuses("0001-KVM-stats-Change-a-line.patch", "virt/old.c",
                      "@@ -9,7 +9,7 @@")
 
     def test_file_that_the_base_has(self):
-        """It cannot be introduced."""
+        """A patch cannot introduce a file of the base kernel."""
         (self.base / "virt/new.c").write_text("of the base\n")
         status, said = self.run_script("tree")
         self.assertEqual(status, 2, said)
         self.assertIn("introduces virt/new.c, which the base has", said)
 
     def test_missing_new_file(self):
-        """A new file that is not in the repository."""
+        """A new file is missing in the repository."""
         (self.repo / "virt/new.c").unlink()
         self.refuses("virt/new.c")
 
     def test_not_a_patch(self):
-        """A patch without the rule between message and diff."""
+        """A patch lacks the line between message and diff."""
         self.write("second/0003-KVM-stats-Nothing", "KVM: stats: Nothing\n")
         self.refuses("0003-KVM-stats-Nothing.patch")
 
     def test_bad_series(self):
-        """What does not fit together in patches/5.10, each in one line."""
+        """Each inconsistency in patches/5.10 is reported in one line."""
         entry = (self.patches / "series")
         for wrong, words in (
                 (lambda: entry.unlink(), ("patches/5.10/series",)),
                 (lambda: entry.write_text("first\nsecond\nthird\n"), ("third",)),
                 (lambda: entry.write_text("first\n"), ("second",)),
                 (lambda: entry.write_text("first\nsecond\nfirst\n"), ("twice",)),
+                (lambda: entry.write_text("lab\nfirst\nsecond\n"),
+                 ("lab must be the last series",)),
                 (lambda: self.write("second/0003-Another", EDIT.replace("line", "row", 1)),
                  ("first/0001-KVM-stats-Change-a-line.patch",
                   "second/0003-Another.patch", "both introduce virt/new.c")),
@@ -581,7 +630,7 @@ class Series(Repository):
                 (self.patches / path).write_text(text)
 
     def test_other_kernel(self):
-        """Another base than 5.10."""
+        """The source is not Linux 5.10."""
         (self.base / "Makefile").write_text(MAKEFILE.replace("10", "11"))
         status, said = self.run_script("fetch-base")
         self.assertEqual(status, 2)
@@ -589,40 +638,44 @@ class Series(Repository):
         self.assertFalse((self.repo / "build/5.10/base").exists())
 
     def test_package_that_is_gone(self):
-        """One line and exit status 2, nothing left; a mirror's trouble is another."""
+        """A package or suite that Debian no longer has causes one line and exit status 2, an
+        unreachable mirror another one. No file is left."""
         fake = self.repo / "bin/apt-get"
         fake.parent.mkdir()
-        for error, expected in (("Unable to locate package linux-source-5.10", 2),
-                                ("Failed to fetch the index", 1)):
+        gone = ("fetch-base: base 5.10: Debian no longer offers linux-source-5.10 in "
+                "one one-security; LINUX_SRC=TREE names a source tree to use instead")
+        for error, expected, line in (
+                ("Unable to locate package linux-source-5.10", 2, gone),
+                ("The repository 'x Release' does not have a Release file.", 2, gone),
+                ("Failed to fetch the index", 1, "apt-suites: E: Failed to fetch the index")):
             fake.write_text("#!/bin/sh\ncase $* in\nindextargets*) echo http://mirror ;;\n"
-                            f"*download*) echo 'E: {error}'; exit 100 ;;\nesac\n")
+                            f"*download*) echo \"E: {error}\"; exit 100 ;;\nesac\n")
             fake.chmod(0o755)
             status, said = self.run_script(
                 "tree", LINUX_SRC="", PATH=f"{fake.parent}:{os.environ['PATH']}")
-            self.assertEqual((status, said.splitlines()[1:]),
-                             (expected, [f"apt-suites: E: {error}"]), said)
+            self.assertEqual((status, said.splitlines()[1:]), (expected, [line]), said)
             self.assertEqual([], [str(path) for path in
                                   (self.repo / "build/5.10").glob("*")
                                   if not path.name.endswith("lock")])
 
     def test_no_kernel_tree(self):
-        """LINUX_SRC of something else is one line, of every script."""
+        """Every script reports in one line that LINUX_SRC is not a kernel tree."""
         for base in (self.repo, self.base / "virt", self.repo / "missing"):
             self.base = base
             for script in ("fetch-base", "tree", "series"):
                 status, said = self.run_script(script)
                 self.assertEqual((status, len(said.splitlines())), (2, 1), said)
-                self.assertIn(f"LINUX_SRC={base} is no kernel tree", said)
+                self.assertIn(f"LINUX_SRC={base} is not a kernel tree", said)
 
     def test_arguments(self):
-        """What does not belong there: one line and exit status 2."""
+        """Invalid arguments cause one line and exit status 2."""
         for script in ("tree", "fetch-base", "base-tree"):
             status, said = self.run_script(script, "nonsense")
             self.assertEqual((status, len(said.splitlines())), (2, 1), script)
         for script in ("install-packages", "fetch-package", "apt-suites"):
             status, said = self.run_script(script)
             self.assertEqual((status, len(said.splitlines())), (2, 1), script)
-        for script in ("fetch-consumers", "fetch-debian-kernel", "suites"):
+        for script in ("fetch-consumers", "fetch-debian-kernel", "debian-suites"):
             for release in "Trixie", "a/b", "a-", "-a", "a b":
                 status, said = self.run_script(script, release)
                 self.assertEqual((status, len(said.splitlines())), (2, 1), said)
@@ -631,26 +684,26 @@ class Series(Repository):
             self.assertEqual(self.run_script(script, "-x")[0], 2, script)
 
     def test_suites(self):
-        """A suite beside a release needs the release; not each has security updates."""
+        """Suites such as backports include their release; unreleased suites have no security."""
         for release, suites in (("trixie", "trixie trixie-security"),
                                 ("trixie-backports",
                                  "trixie trixie-security trixie-backports"),
                                 ("trixie-security", "trixie trixie-security"),
                                 ("sid", "sid"), ("experimental", "sid experimental")):
-            self.assertEqual(self.run_script("suites", release), (0, f"{suites}\n"))
+            self.assertEqual(self.run_script("debian-suites", release), (0, f"{suites}\n"))
 
     def test_bad_base(self):
-        """An unknown base, and one whose file is wrong: one line, nothing is made."""
+        """An unknown base or an invalid file causes one line, and nothing is generated."""
         file = self.patches / "base"
         for text, name, words in (
                 (BASE, "9.9", "no base '9.9', choose from: 5.10"),
                 (BASE, "../patches/5.10", "no base '../patches/5.10', choose from: 5.10"),
                 (BASE + "colour = red\n", "", "5.10/base:8: unknown key 'colour'"),
-                (BASE + "package = a\n", "", "5.10/base:8: key 'package' is there twice"),
+                (BASE + "package = a\n", "", "5.10/base:8: key 'package' occurs twice"),
                 (BASE + "package\n", "", "5.10/base:8: not 'key = value': package"),
                 *((re.sub(f"(?m)^{key} .*\n", "", BASE), "",
                    f"5.10/base: key '{key}' is missing") for key in (
-                       "package", "suites", "version", "kernels", "skip_checks",
+                       "package", "suites", "version", "kernels", "quick_kernels",
                        "debian_kernel")),
                 *((re.sub(f"(?m)^{key} .*$", f"{key} =", BASE), "",
                    f"5.10/base: '{key}' has no value") for key in (
@@ -666,7 +719,7 @@ class Series(Repository):
 
 
 class TwoBases(Repository):
-    """Another base beside it, with a new file of the same overlay and one of its own."""
+    """A second base with a common and a separate new file."""
 
     OTHER = {
         "base": BASE.replace("5.10", "9.1"),
@@ -689,77 +742,312 @@ class TwoBases(Repository):
 
     @staticmethod
     def add(folder, files):
-        """Files by path."""
+        """Write files, given by path."""
         for path, text in files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text)
 
-    def of_other(self, script, *args):
-        """A script for the other base; what it said, it has to succeed."""
+    def run_other(self, script, *args):
+        """Run a script for the other base, which has to succeed; return its output."""
         status, said = self.run_script(script, *args, BASE="9.1", LINUX_SRC=str(self.other))
         self.assertEqual(status, 0, said)
         return said
 
     def other_git(self, *args):
-        """git in its tree."""
+        """Run git in the other base's tree, return its output."""
         return subprocess.run(["git", "-C", self.repo / "build/9.1/linux",
                                "-c", "user.name=a", "-c", "user.email=a@b", *args],
                               text=True, check=True, stdout=subprocess.PIPE).stdout
 
-    def test_there_and_back(self):
-        """Both at once: tree and import of one leave the other as it is."""
+    def test_tree_and_import(self):
+        """Tree and import of one base do not change the other one."""
         self.assertEqual(self.run_script("tree")[0], 0)
-        self.assertIn("build/9.1/linux has the 1 patches of 1 series", self.of_other("tree"))
+        self.assertIn("build/9.1/linux has the 1 patches of 1 series", self.run_other("tree"))
         self.assertEqual(self.other_git("show", "third:virt/new.c"), "one\nzwei\n")
         self.assertEqual(self.other_git("show", "third:virt/rows.c"), "row 1\nrow two\nrow 3\n")
         self.assertEqual(self.show("second", "virt/new.c"), "one\nzwei\n")
         before = {path: path.read_text() for room in ("patches", "virt")
                   for path in (self.repo / room).rglob("*") if path.is_file()}
-        self.of_other("import")
+        self.run_other("import")
         self.assertEqual(self.run_script("import")[0], 0)
         self.assertEqual(before, {path: path.read_text() for path in before})
 
     def test_check_of_the_way_back(self):
-        """checks/roundtrip, of the base that BASE names; it sees what differs."""
-        for path in "checks/roundtrip", "lab/host/result.sh":
+        """checks/patch-roundtrip detects a difference in the chosen base."""
+        for path in "checks/patch-roundtrip", "lab/host/result.sh":
             (self.repo / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(TOP / path, self.repo / path)
-        check = "../checks/roundtrip"
-        self.assertIn("1 patches and 2 new files: identical", self.of_other(check))
-        self.assertIn("3 patches and 1 new files: identical", self.run_script(check)[1])
+        check = "../checks/patch-roundtrip"
+        self.assertIn("1 patches in 1 series, 2 new files: identical", self.run_other(check))
+        self.assertIn("3 patches in 2 series, 1 new files: identical", self.run_script(check)[1])
         patch = self.repo / "patches/9.1/third/0001-KVM-Change-a-row.patch"
         patch.rename(patch.with_name("0001-KVM-Change-another-row.patch"))
         status, said = self.run_script(check, BASE="9.1", LINUX_SRC=str(self.other))
         self.assertEqual(status, 1, said)
         self.assertIn("the patches differ", said)
         self.assertEqual(self.run_script(check)[0], 0)
-        # Neither does it take the place of work that is not imported.
-        self.own()
+        # The check does not replace unimported work.
+        self.commit()
         status, said = self.run_script(check)
         self.assertEqual(status, 1, said)
         self.assertIn("there is no tree of the patches that are here", said)
         self.assertIn("1 commit not imported", said)
 
     def test_export_of_the_other(self):
-        """A folder of mails for it, too."""
-        self.of_other("tree")
-        self.of_other("series")
+        """The other base is exported to a separate directory."""
+        self.run_other("tree")
+        self.run_other("series")
         self.assertEqual(sorted(path.name for path in (
             self.repo / "build/9.1/series/third").iterdir()),
             ["0000-cover-letter.patch", "0001-KVM-Change-a-row.patch"])
 
     def test_a_file_that_both_have(self):
-        """If one base has it no more it stays for the other one; its own goes."""
-        self.of_other("tree")
+        """A new file stays while another base needs it; others are removed."""
+        self.run_other("tree")
         self.other_git("rm", "-q", "virt/new.c", "virt/small.c")
         self.other_git("commit", "-q", "--amend", "--no-edit")
-        self.of_other("import")
+        self.run_other("import")
         self.assertTrue((self.repo / "virt/new.c").is_file())
         self.assertFalse((self.repo / "virt/small.c").exists())
 
     def test_unknown_is_named(self):
-        """With those that there are."""
+        """The message lists all bases."""
         self.assertIn("no base '1', choose from: 5.10 9.1", self.run_script("tree", BASE="1")[1])
+
+
+
+class Like(Repository):
+    """A base that is like another, whose kernel has two more lines at the top of a file."""
+
+    FILE = "like = 5.10\npackage = linux-source-6.0\nversion = 6.0.*\n"
+    SECOND = "second/0001-KVM-stats-Change-another-line.patch"
+
+    def setUp(self):
+        super().setUp()
+        (self.base / "virt/rows.c").write_text("row 1\nrow 2\nrow 3\n")
+        with (self.patches / self.SECOND).open("a") as patch:
+            patch.write("diff --git a/virt/rows.c b/virt/rows.c\n--- a/virt/rows.c\n"
+                        "+++ b/virt/rows.c\n@@ -1,3 +1,3 @@\n row 1\n-row 2\n+row two\n"
+                        " row 3\n")
+        self.own = self.repo / "patches/6.0"
+        self.own.mkdir()
+        (self.own / "base").write_text(self.FILE)
+        self.source = self.base.with_name("newer")
+        shutil.copytree(self.base, self.source)
+        (self.source / "Makefile").write_text(MAKEFILE.replace("5", "6").replace("10", "0"))
+        (self.source / "virt/old.c").write_text("line -1\nline 0\n" + LINES)
+
+    def files(self):
+        """Return the text of all patches by path, relative to patches."""
+        return {str(path.relative_to(self.repo / "patches")): path.read_text()
+                for path in (self.repo / "patches").glob("*/*/*.patch")}
+
+    def run_like(self, script, *args, status=0):
+        """Run a script for the base, return its output."""
+        found, said = self.run_script(script, *args, BASE="6.0", LINUX_SRC=str(self.source))
+        self.assertEqual(found, status, said)
+        return said
+
+    def tree(self, *args):
+        """Run git in the base's tree, return its output."""
+        return subprocess.run(["git", "-C", self.repo / "build/6.0/linux", "-c", "user.name=a",
+                               "-c", "user.email=a@b", *args], text=True, check=True,
+                              stdout=subprocess.PIPE).stdout
+
+    def change_kernel(self):
+        """Give the base a kernel in which one patch needs other context."""
+        file = self.source / "virt/old.c"
+        file.write_text(file.read_text().replace("line 24", "line four"))
+
+    def adapt(self):
+        """Write the patch that applies to that kernel, as an override."""
+        (self.own / "second").mkdir()
+        diff = edit("", 22).partition("---\n")[2].replace(" line 24", " line four")
+        diff = diff.replace("-19,7 +19,7", "-21,7 +21,7")
+        (self.own / self.SECOND).write_text(f"---\n{diff}")
+
+    def test_new_base(self):
+        """Three lines make a base if all patches apply; import adds nothing."""
+        self.run_like("tree")
+        self.assertIn("line twelve", self.tree("show", "first:virt/old.c"))
+        before = self.files()
+        self.assertEqual(self.run_like("import"), "3 patches in 2 series, 1 new files\n")
+        self.assertEqual(self.files(), before)
+        self.assertIn("second: 2 patches", self.run_like("series"))
+
+    def test_override(self):
+        """An override without a message replaces one diff, everything else is inherited."""
+        self.change_kernel()
+        said = self.run_like("tree", status=2)
+        self.assertIn("0001-KVM-stats-Change-another-line.patch does not apply", said)
+        self.adapt()
+        self.run_like("tree")
+        self.assertIn("line 22 changed\nline 23\nline four",
+                      self.tree("show", "second:virt/old.c"))
+        self.assertIn("row two", self.tree("show", "second:virt/rows.c"))
+        self.assertEqual(self.tree("log", "-1", "--format=%B", "second~1").strip(),
+                         "KVM: stats: Change another line\n\nBecause.")
+        before = self.files()
+        self.run_like("import")
+        self.assertEqual(self.files(), before)
+
+    def test_number_does_not_matter(self):
+        """An override is found by its name; import gives it the inherited number."""
+        self.change_kernel()
+        self.adapt()
+        (self.own / self.SECOND).rename(self.own / self.SECOND.replace("0001", "0009"))
+        self.run_like("tree")
+        said = self.run_like("import")
+        self.assertIn("removed patches/6.0/" + self.SECOND.replace("0001", "0009"), said)
+        self.assertTrue((self.own / self.SECOND).is_file())
+
+    def test_import_writes_what_differs(self):
+        """Only the changed file of a changed patch is written, to the base's directory."""
+        self.run_like("tree")
+        before = self.files()
+        self.tree("checkout", "-q", "--detach", "first")
+        file = self.repo / "build/6.0/linux/virt/old.c"
+        file.write_text(file.read_text().replace("twelve", "dozen"))
+        self.tree("commit", "-q", "--amend", "-a", "--no-edit")
+        self.tree("branch", "-f", "first")
+        self.tree("rebase", "-q", "--onto", "first", "refs/made/first", "second")
+        said = self.run_like("import")
+        name = "6.0/first/0001-KVM-stats-Change-a-line.patch"
+        self.assertEqual(said.splitlines()[:-1], [f"wrote patches/{name}"])
+        after = self.files()
+        self.assertEqual(after.pop(name), "---\n" + EDIT.partition("New-file: virt/new.c\n")[2]
+                         .replace("twelve", "dozen").replace("-9,7 +9,7", "-11,7 +11,7"))
+        self.assertEqual(after, before)
+        wanted = self.tree("rev-parse", "second^{tree}")
+        self.run_like("tree")
+        self.assertEqual(self.tree("rev-parse", "second^{tree}"), wanted)
+        # The change is undone.
+        self.tree("checkout", "-q", "--detach", "first")
+        file.write_text(file.read_text().replace("dozen", "twelve"))
+        self.tree("commit", "-q", "--amend", "-a", "--no-edit")
+        self.tree("branch", "-f", "first")
+        self.tree("rebase", "-q", "--onto", "first", "refs/made/first", "second")
+        self.assertEqual(self.run_like("import").splitlines()[:-1], [f"removed patches/{name}"])
+        self.assertEqual(self.files(), before)
+
+    def test_patch_that_the_base_lacks(self):
+        """An empty file drops a patch; exported patches are numbered without it."""
+        self.run_like("tree")
+        self.tree("rebase", "-q", "--onto", "second~2", "second~1", "second")
+        said = self.run_like("import")
+        self.assertEqual(said.splitlines()[:-1], [f"wrote patches/6.0/{self.SECOND}"])
+        self.assertEqual((self.own / self.SECOND).read_text(), "")
+        self.run_like("tree")
+        self.assertEqual(self.tree("rev-list", "--count", "base..second"), "2\n")
+        self.run_like("series", str(self.repo / "out"))
+        self.assertTrue((self.repo / "out/second/0001-KVM-stats-Change-the-new-file.patch")
+                        .is_file())
+
+    def test_file_that_the_base_does_not_edit(self):
+        """A header without a diff drops the edit of one file."""
+        (self.own / "first").mkdir()
+        name = "first/0001-KVM-stats-Change-a-line.patch"
+        (self.own / name).write_text("---\ndiff --git a/virt/old.c b/virt/old.c\n")
+        self.run_like("tree")
+        self.assertEqual(self.tree("diff", "--name-only", "base", "first"), "virt/new.c\n")
+        before = self.files()
+        self.run_like("import")
+        self.assertEqual(self.files(), before)
+
+    def test_whole_patch(self):
+        """An override with a message replaces the patch; import does the same."""
+        self.run_like("tree")
+        self.tree("commit", "-q", "--amend", "-m", "KVM: stats: Change the new file\n\nOther.")
+        self.run_like("import")
+        name = "second/0002-KVM-stats-Change-the-new-file.patch"
+        self.assertEqual((self.own / name).read_text(),
+                         LATER.replace("It was not final.", "Other."))
+        self.run_like("tree")
+        self.assertEqual(self.tree("log", "-1", "--format=%b", "second").strip(), "Other.")
+
+    def test_what_the_other_base_lacks(self):
+        """A commit or an order that the other base does not have is not imported."""
+        self.run_like("tree")
+        before = self.files()
+        self.tree("commit", "-q", "--allow-empty", "-m", "KVM: More")
+        said = self.run_like("import", status=2)
+        self.assertEqual(said, "import: 'KVM: More' is not in the series second of base 5.10, or "
+                         "not in that order: change base 5.10 first\n")
+        self.assertEqual(self.files(), before)
+
+    def test_inherited_patch_edited_here(self):
+        """Import refuses if a patch of the other base changed since the tree was generated."""
+        self.run_like("tree")
+        name = "patches/5.10/first/0001-KVM-stats-Change-a-line.patch"
+        (self.repo / name).write_text(EDIT.replace("Because", "As"))
+        self.assertIn(f"{name} was changed here", self.run_like("import", status=2))
+        self.run_like("tree")
+        self.assertIn("As it has to.", self.tree("log", "-1", "--format=%B", "first"))
+
+    def test_the_other_base_renames_patches(self):
+        """Its import renames overrides, by number and by subject."""
+        self.change_kernel()
+        self.adapt()
+        self.assertEqual(self.run_script("tree")[0], 0)
+        environment = {**os.environ, "GIT_SEQUENCE_EDITOR": "sed -i '1!G;h;$!d'"}
+        subprocess.run(["git", "-C", self.repo / "build/5.10/linux", "-c", "user.name=a", "-c",
+                        "user.email=a@b", "rebase", "-q", "-i", "first"], env=environment,
+                       check=True, capture_output=True)
+        said = self.run_script("import")[1]
+        moved = self.SECOND.replace("0001", "0002")
+        self.assertIn(f"renamed patches/6.0/{self.SECOND} to {moved.partition('/')[2]}", said)
+        self.assertTrue((self.own / moved).is_file())
+        self.git("commit", "-q", "--amend", "-m", "KVM: stats: Alter another line")
+        said = self.run_script("import")[1]
+        self.assertTrue((self.own / "second/0002-KVM-stats-Alter-another-line.patch").is_file(),
+                        said)
+        self.run_like("tree")
+
+    def test_the_other_base_drops_a_patch(self):
+        """Its import names the override that is left."""
+        self.change_kernel()
+        self.adapt()
+        self.assertEqual(self.run_script("tree")[0], 0)
+        self.git("rebase", "-q", "--onto", "second~2", "second~1", "second")
+        status, said = self.run_script("import")
+        self.assertEqual(status, 0, said)
+        self.assertIn(f"base 6.0 needs an update: patches/6.0/{self.SECOND}: overrides no patch "
+                      "of patches/5.10/second", said)
+
+    def test_bad_input(self):
+        """Each error is one line with exit status 2, and nothing is generated."""
+        file = self.own / "base"
+        for text, words in (
+                (self.FILE.replace("5.10", "4.4"), "patches/6.0/base: like = '4.4': choose "
+                                                   "another base: 5.10"),
+                (self.FILE.replace("5.10", "6.0", 1), "like = '6.0': choose another base: 5.10"),
+                (self.FILE.replace("5.10", ""), "key 'suites' is missing")):
+            file.write_text(text)
+            with self.subTest(words=words):
+                self.assertIn(words, self.run_like("tree", status=2))
+        file.write_text(self.FILE)
+        other = self.patches / "base"
+        other.write_text("like = 6.0\n" + BASE)
+        for base in "5.10", "6.0":
+            status, said = self.run_script("series", BASE=base)
+            self.assertEqual((status, len(said.splitlines())), (2, 1), said)
+            self.assertIn("is itself like another base", said)
+        other.write_text(BASE)
+        for name, words in (("second/0001-Other.patch", "overrides no patch of "
+                                                        "patches/5.10/second"),
+                            ("third/0001-Other.patch", "does not list the folder 6.0/third")):
+            (self.own / name).parent.mkdir()
+            (self.own / name).write_text("---\n")
+            for script in "tree", "series":
+                with self.subTest(name=name, script=script):
+                    said = self.run_like(script, status=2)
+                    self.assertEqual(len(said.splitlines()), 1, said)
+                    self.assertIn(words, said)
+            shutil.rmtree((self.own / name).parent)
+        status, said = self.run_script("tree", BASE="5.10 6.0")
+        self.assertEqual((status, said), (
+            2, "tree: no base '5.10 6.0', choose from: 5.10 6.0\n"))
+        self.assertFalse((self.repo / "build").exists())
 
 
 if __name__ == "__main__":

@@ -1,22 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of lab/host/steps.py: what commands that compile are given."""
+"""Tests of lab/host/steps.py: the environment of compilers."""
 
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
 
-TOP = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TOP / "lab/host"))
-
-import records  # noqa: E402
-import steps  # noqa: E402
+from host import records, steps
 
 
 class Environment(unittest.TestCase):
-    """With ccache and without it."""
+    """The environment with and without ccache."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -24,19 +19,21 @@ class Environment(unittest.TestCase):
         self.folder = Path(folder.name)
         self.links = self.folder / "ccache"
 
-    def said(self, **env):
-        """What a command has in its environment."""
+    def read_environment(self, **env):
+        """Return the environment of a command run as a step."""
         log = self.folder / "log"
         with mock.patch.object(steps, "CCACHE", self.links):
             steps.run("look", log, ["env"], env=env)
         return dict(line.partition("=")[::2] for line in log.read_text().splitlines())
 
-    def test_without(self):
-        self.assertNotIn("CCACHE_BASEDIR", self.said())
+    def test_without_ccache(self):
+        """The environment is unchanged without ccache."""
+        self.assertNotIn("CCACHE_BASEDIR", self.read_environment())
 
-    def test_with(self):
+    def test_with_ccache(self):
+        """ccache's directory comes first in PATH, and additional variables are passed."""
         self.links.mkdir()
-        found = self.said(MORE="x")
+        found = self.read_environment(MORE="x")
         self.assertEqual(found["PATH"].split(":")[0], str(self.links))
         self.assertEqual(found["CCACHE_BASEDIR"], str(records.TOP))
         self.assertEqual(found["MORE"], "x")

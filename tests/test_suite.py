@@ -1,28 +1,23 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which tests a kernel gets, and what is made of a boot."""
+"""Tests of lab/host/suite.py: the tests of a kernel and the results of a boot."""
 
 import contextlib
 import importlib.machinery
 import importlib.util
 import io
 import subprocess
-import sys
 import tempfile
 import types
 import unittest
 from pathlib import Path
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab/host"))
-
-import records  # noqa: E402
-import results  # noqa: E402
-import suite  # noqa: E402
+from host import records, results, suite
 
 
 class Selftests(unittest.TestCase):
-    """The options of the kernel choose, arguments are given."""
+    """Selftests depend on the options of the kernel and get arguments."""
 
     def chosen(self, config, level="guest", of_kernel=False):
         with tempfile.TemporaryDirectory() as folder:
@@ -33,10 +28,10 @@ class Selftests(unittest.TestCase):
                 path.parent.mkdir(parents=True)
                 path.touch()
             with mock.patch.object(suite.records.base_file, "TREE", Path(folder)), \
-                    mock.patch.object(suite.programs, "selftests", return_value=[
+                    mock.patch.object(suite.programs, "list_selftests", return_value=[
                         Path(name) for name in ("plain", "kvm_stats_torn",
                                                 "kvm_stats_stress")]):
-                return suite.selftests(types.SimpleNamespace(
+                return suite.list_selftests(types.SimpleNamespace(
                     fragments=[fragment], level=level))
 
     def test_chosen(self):
@@ -49,29 +44,94 @@ class Selftests(unittest.TestCase):
             ["plain"], ["kvm_stats_torn", "-m", "5000"], stress])
 
     def test_of_the_kernel(self):
-        """Newer kernels have one; a vCPU runs in it."""
+        """Mainline's test runs on newer kernels if guests can run."""
         names = [["plain"], ["kvm_stats_torn"]]
         self.assertEqual(self.chosen("", of_kernel=True),
                          [["kvm_binary_stats_test"], *names])
         self.assertEqual(self.chosen("", "vcpu", of_kernel=True), names)
 
 
+class Debugfs(unittest.TestCase):
+    """The listing of debugfs files: of the base, or of the base that it is like."""
+
+    def judge(self, files, output):
+        """Return the text of the result with these files in the directories of both bases."""
+        with tempfile.TemporaryDirectory() as folder:
+            folders = [Path(folder, name) for name in ("like", "own")]
+            for name, text in files.items():
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            test = next(test for test in suite.list_all_tests(records.Record("x86_64"))
+                        if test.name == "debugfs")
+            with mock.patch.object(suite.records.base_file, "list_directories",
+                                   lambda name: folders):
+                return test.judge(output, 0)[1]
+
+    def test_inherited(self):
+        """A base takes both lists from the base that it is like, and its own replace them."""
+        inherited = {"like/kernels/x86_64.debugfs": "a\n",
+                     "like/kernels/x86_64.debugfs-added": "new\n"}
+        self.assertEqual(self.judge(inherited, "a\nnew\n"), "1 files and 1 of the series")
+        own = inherited | {"own/kernels/x86_64.debugfs": "a\nb\n"}
+        self.assertEqual(self.judge(own, "a\nb\nnew\n"), "2 files and 1 of the series")
+        self.assertEqual(self.judge(own, "a\nnew\n"), "1 missing: b")
+        self.assertEqual(self.judge({}, "a\n"),
+                         "no x86_64.debugfs; run lab/record-debugfs")
+
+
 class Skips(unittest.TestCase):
-    """A test may skip only what its machine does not have."""
+    """A test may skip only tests of features that its test machine lacks."""
 
     def test_huge_page(self):
         output = "ok 1 a page of 2 MB\nok 2 # SKIP the host has no page of 1 GB\n1..2\n"
-        for name, passes in ("x86_64", False), ("x86_64-kasan", True):
+        for name, passes in ("x86_64-npt", True), ("x86_64-kasan-npt", True):
             record = records.Record(name)
-            with mock.patch.object(suite, "selftests", return_value=[
+            with mock.patch.object(suite, "list_selftests", return_value=[
                     ["kvm_stats_mmu"], ["kvm_stats_torn"]]):
-                mmu, torn = suite.tests(record)[:2]
+                mmu, torn = suite.list_all_tests(record)[:2]
             self.assertEqual(mmu.judge(output, 0)[0], passes)
             self.assertFalse(torn.judge(output, 0)[0])
 
 
+class Machines(unittest.TestCase):
+    """The machines for one kernel divide its tests."""
+
+    def run_on(self, name):
+        """Return the names of the tests that a record runs, of three selftests."""
+        with mock.patch.object(suite, "list_selftests", return_value=[
+                ["kvm_stats_lifetime"], ["kvm_stats_mmu"], ["kvm_stats_torn"]]):
+            record = records.Record(name)
+            return ([test.name for test in suite.list_tests(record)],
+                    {test.name for test in suite.list_all_tests(record)})
+
+    def test_every_test_runs(self):
+        """Each test of a kernel runs on at least one machine for it."""
+        for kernel in "x86_64", "x86_64-kasan":
+            machines = [machine.name for machine in records.list_machines(records.Record(kernel))]
+            self.assertEqual(machines, [kernel, f"{kernel}-npt"])
+            found, every = (set().union(*each) for each in zip(*map(self.run_on, machines)))
+            self.assertEqual(found, every)
+
+    def test_nested_paging(self):
+        """The machine with nested paging runs the tests that need it and those it names."""
+        self.assertEqual(self.run_on("x86_64-npt")[0], [
+            "kvm_stats_lifetime", "kvm_stats_mmu", "kvm_stats_lifetime-alongside-vms",
+            "kvm_stats_mmu-alongside-vms", "unload"])
+        self.assertNotIn("kvm_stats_mmu", self.run_on("x86_64")[0])
+        self.assertIn("kvm_stats_lifetime", self.run_on("x86_64")[0])
+
+    def test_no_nested_paging_on_two_cpus(self):
+        """No machine has both nested paging and two CPUs; bench's counts instructions on one."""
+        for name in records.list_names():
+            record = records.Record(name)
+            if record.image and record.arch == "x86_64" and name != "x86_64-bench":
+                self.assertTrue(record.cpus == "1" or "max,-npt,-erms,-fsrm" in record.qemu,
+                                name)
+
+
 class Modules(unittest.TestCase):
-    """In the kernel of which base modules of its series are loaded."""
+    """The base for checks/modules."""
 
     def test_base(self):
         loader = importlib.machinery.SourceFileLoader(
@@ -81,18 +141,18 @@ class Modules(unittest.TestCase):
         loader.exec_module(modules)
         kernels = {"5.10": "", "6.2": "a", "6.12": "b"}
         with mock.patch.multiple(
-                records.base_file, names=lambda: list(kernels),
-                values=lambda name: {"debian_kernel": kernels[name]}):
+                records.base_file, list_names=lambda: list(kernels),
+                read_values=lambda name: {"debian_kernel": kernels[name]}):
             for chosen, named, base in (("5.10", None, "6.12"), ("6.2", None, "6.2"),
                                         ("6.2", "6.12", "6.12"), ("5.10", "6.2", "6.2")):
                 with mock.patch.object(records.base_file, "NAME", chosen):
-                    self.assertEqual(modules.which(named), base)
+                    self.assertEqual(modules.choose_base(named), base)
             with self.assertRaises(records.Invalid):
-                modules.which("5.10")
+                modules.choose_base("5.10")
 
 
 class Order(unittest.TestCase):
-    """Which kernel is built first."""
+    """The order in which kernels are built."""
 
     def test_order(self):
         loader = importlib.machinery.SourceFileLoader(
@@ -102,18 +162,18 @@ class Order(unittest.TestCase):
         loader.exec_module(kernels)
 
         def order(took):
-            with mock.patch.object(suite.durations, "last",
+            with mock.patch.object(suite.durations, "read",
                                    lambda _, name: took.get(name, float("inf"))):
-                return sorted(("arm64", "mips", "mips64", "x86_64", "x86_64-kasan"),
-                              key=lambda name: kernels.place(records.Record(name)))
+                return sorted(("arm64", "s390x", "mips64", "x86_64", "x86_64-kasan"),
+                              key=lambda name: kernels.build_order(records.Record(name)))
 
-        self.assertEqual(order({}), ["x86_64", "x86_64-kasan", "arm64", "mips", "mips64"])
-        self.assertEqual(order({"arm64": 3.0, "mips": 9.0, "x86_64": 1.0, "x86_64-kasan": 5.0}),
-                         ["x86_64", "mips", "x86_64-kasan", "arm64", "mips64"])
+        self.assertEqual(order({}), ["x86_64", "x86_64-kasan", "arm64", "s390x", "mips64"])
+        self.assertEqual(order({"arm64": 3.0, "s390x": 9.0, "x86_64": 1.0, "x86_64-kasan": 5.0}),
+                         ["x86_64", "s390x", "x86_64-kasan", "arm64", "mips64"])
 
 
 class Boot:
-    """A boot that goes as it is told; see machine.Boot."""
+    """A simulated boot, see machine.Boot."""
 
     def __init__(self, *ends, problem=None):
         self.ends = ends
@@ -132,12 +192,12 @@ class Boot:
             self.channel.status[name] = status
             yield "exit", name, b""
 
-    def last_lines(self):
+    def read_last_lines(self):
         return ["last words"]
 
 
 class Boots(unittest.TestCase):
-    """One result per test, and one of the boot."""
+    """A boot has a result per test and one for the boot itself."""
 
     def said(self, boot, *names, **options):
         with tempfile.TemporaryDirectory() as folder:
@@ -171,36 +231,36 @@ class Boots(unittest.TestCase):
         self.assertRegex(lines[3], r"^FAIL here/boot +hangs in b \(console: ")
         self.assertEqual(lines[4], "    last words")
 
-    def test_again(self):
-        """What to type after each failure; the check, where nothing is said."""
+    def test_rerun(self):
+        """Each failure is followed by a command to rerun it, by default the check."""
         boot = Boot(("a", 1), problem="hangs in b")
         for options, said in (
-                ({"again": lambda *test: " ".join(["lab/run here", *test])},
+                ({"rerun": lambda *test: " ".join(["lab/run here", *test])},
                  ["lab/run here a", "lab/run here b", "lab/run here"]),
-                ({}, [results.this_command()] * 3)):
+                ({}, [results.get_command()] * 3)):
             boot.channel.status.clear()
             lines = self.said(boot, "a", "b", **options)[1]
-            self.assertEqual([line for line in lines if "again" in line],
-                             [f"    again: {command}" for command in said])
+            self.assertEqual([line for line in lines if "rerun" in line],
+                             [f"    rerun: {command}" for command in said])
 
     def test_two_of_one_name(self):
         with self.assertRaises(records.Invalid) as caught:
             self.said(Boot(), "a", "b", "a")
-        self.assertIn("two tests of one name among a b a", str(caught.exception))
+        self.assertIn("duplicate test name in a b a", str(caught.exception))
 
 
 class Run(unittest.TestCase):
-    """Which tests of a kernel run, and what is said when they fail."""
+    """The tests that run on a kernel, and the commands to rerun them."""
 
     def run_on(self, name, *names, tree="linux", build=lambda record: None):
-        """The tests that were booted and what is said of a failure."""
+        """Return the tests that were booted and the commands to rerun them."""
         with mock.patch.object(suite, "boot") as boot, \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             suite.run(results.Results(), records.Record(name, tree), build, names)
         if not boot.called:
             return out.getvalue()
-        again = boot.call_args[1]["again"]
-        return [test.name for test in boot.call_args[0][3]], again("x"), again()
+        rerun = boot.call_args[1]["rerun"]
+        return [test.name for test in boot.call_args[0][3]], rerun("x"), rerun()
 
     def test_all(self):
         names, one, whole = self.run_on("x86_64")
@@ -209,7 +269,7 @@ class Run(unittest.TestCase):
         self.assertEqual(names[-1], "unload")
 
     def test_named(self):
-        """In the order in which they run: what looks at all of them is last."""
+        """Named tests run in the fixed order: those that inspect the final state are last."""
         self.assertEqual(self.run_on("x86_64", "unload", "debugfs", "debugfs"), (
             ["debugfs", "unload"], "lab/run x86_64 x",
             "lab/run x86_64 unload debugfs debugfs"))
@@ -219,14 +279,14 @@ class Run(unittest.TestCase):
                          "lab/run --base x86_64 x")
 
     def test_kept(self):
-        """How long a boot of all tests took, if it came to its end."""
+        """Durations are recorded only for complete boots with all tests."""
         for names, problem, kept in (((), None, [(1.0, "boots", "x86_64"),
                                                  (0.5, "tests", "x86_64", "unload")]),
                                      (("unload",), None, []), ((), "hangs", [])):
             with self.subTest(names=names, problem=problem), \
                     mock.patch.object(suite, "boot",
                                       return_value=Boot(("unload", 0), problem=problem)), \
-                    mock.patch.object(suite.durations, "keep") as keep:
+                    mock.patch.object(suite.durations, "write") as keep:
                 suite.run(results.Results(), records.Record("x86_64"), lambda _: None, names)
                 self.assertEqual([call[0] for call in keep.call_args_list], kept)
 
@@ -234,11 +294,11 @@ class Run(unittest.TestCase):
         def build(record):
             raise suite.steps.Failed("broken")
         said = self.run_on("x86_64", build=build)
-        self.assertRegex(said, "^FAIL x86_64/build +broken\n    again: lab/build x86_64\n$")
+        self.assertRegex(said, "^FAIL x86_64/build +broken\n    rerun: lab/build x86_64\n$")
 
 
 class Typed(unittest.TestCase):
-    """lab/run: what is wrong is one line, before anything is built."""
+    """lab/run rejects invalid arguments with one line before it builds anything."""
 
     def complaint(self, *words):
         done = subprocess.run([records.LAB / "run", *words], capture_output=True,

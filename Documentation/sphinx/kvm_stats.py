@@ -8,8 +8,8 @@
 
         .. kvm-stats:: include/linux/kvm_stats_defs.h
 
-    The path is relative to the top of the source tree. What stands in an #ifdef
-    says so in its row. See include/linux/kvm_stats_defs.h for the lines.
+    The path is relative to the top of the source tree. The row of a line in an
+    #ifdef names the option. See include/linux/kvm_stats_defs.h for the lines.
 """
 
 import os.path
@@ -18,10 +18,10 @@ import re
 from docutils.parsers.rst import Directive
 
 LINE = re.compile(
-    r'^KVM_(?P<scope>VM|VCPU)_STAT\((?P<name>\w+),\s*(?P<type>\w+(?:\([^)]*\))?),'
+    r'^DEFINE_(?P<scope>VM|VCPU)_STAT\((?P<name>\w+),\s*(?P<type>\w+(?:\([^)]*\))?),'
     r'\s*(?P<unit>\w+),\s*(?P<exponent>-?\d+),\s*'
     r'KVM_(?P<debugfs>\w+)(?:\("(?P<file>[^"]*)"\))?,\s*"(?P<words>[^"]*)"\)'
-    r'|^KVM_(?:VM|VCPU)_STAT\((?P<unknown>\w+)'
+    r'|^DEFINE_(?:VM|VCPU)_STAT\((?P<unknown>\w+)'
     r'|^#if(?:n?def)?\s+(?P<condition>.+)$|^#(?P<end>endif)', re.M)
 
 

@@ -27,12 +27,12 @@ struct module;
  * <linux/kvm_stats_defs.h> alone, so user space can see every counter.
  */
 struct kvm_vm_stat {
-#define KVM_VM_STAT(_member, _type, ...) u64 _member KVM_STATS_ARRAY_##_type;
+#define DEFINE_VM_STAT(_member, _type, ...) u64 _member KVM_STATS_ARRAY_##_type;
 #include <linux/kvm_stats_defs.h>
 };
 
 struct kvm_vcpu_stat {
-#define KVM_VCPU_STAT(_member, _type, ...) u64 _member KVM_STATS_ARRAY_##_type;
+#define DEFINE_VCPU_STAT(_member, _type, ...) u64 _member KVM_STATS_ARRAY_##_type;
 #include <linux/kvm_stats_defs.h>
 };
 
@@ -50,8 +50,8 @@ static inline void kvm_stats_log_hist_add(u64 *hist, unsigned int buckets, u64 v
 			       ARRAY_SIZE((_vcpu)->stat._member), _value)
 
 enum kvm_stat_kind {
-	KVM_STAT_VM,
-	KVM_STAT_VCPU,
+	KVM_STAT_KIND_VM,
+	KVM_STAT_KIND_VCPU,
 };
 
 /**
@@ -87,7 +87,7 @@ static inline bool kvm_is_stats_ioctl(unsigned int ioctl)
 long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 		     unsigned int ioctl, unsigned long arg);
 long kvm_stats_next(struct kvm_stats_next __user *argp);
-void kvm_stats_end(struct kvm *kvm);
+void kvm_stats_notify_destroyed(struct kvm *kvm);
 void kvm_stats_init(struct module *module);
 const struct kvm_stats_desc *kvm_stats_vcpu_desc(unsigned int index);
 

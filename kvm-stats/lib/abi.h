@@ -21,8 +21,9 @@
 #define ABI_GET_STATS_FD	_IO(ABI_KVMIO, 0xce)
 #define ABI_CAP_GET_STATS_FD	203
 
-/* The same of this series; the argument is one of ABI_SCOPE_*. */
-#define ABI_STATS_GETFD		_IO(ABI_KVMIO, 0xf0)
+/* KVM_STATS_GETFD: the argument is one of ABI_SCOPE_*; 5.10 has other numbers. */
+#define ABI_STATS_GETFD		_IO(ABI_KVMIO, 0xd6)
+#define ABI_STATS_GETFD_5_10	_IO(ABI_KVMIO, 0xf0)
 #define ABI_SCOPE_OWN		0
 #define ABI_SCOPE_VCPUS		1	/* VM fd only: one row per vCPU */
 
@@ -33,15 +34,18 @@ struct abi_stats_next {
 	uint32_t scope;		/* in: ABI_SCOPE_* */
 	uint64_t reserved[2];	/* 0 */
 };
-#define ABI_STATS_NEXT		_IOWR(ABI_KVMIO, 0xf1, struct abi_stats_next)
+#define ABI_STATS_NEXT		_IOWR(ABI_KVMIO, 0xd7, struct abi_stats_next)
+#define ABI_STATS_NEXT_5_10	_IOWR(ABI_KVMIO, 0xf1, struct abi_stats_next)
 
-/* What this series has: a mask */
-#define ABI_CAP_STATS		1000
+/* Their capability, whose value is a mask of the flags below */
+#define ABI_CAP_STATS		252
+#define ABI_CAP_STATS_5_10	1000
 #define ABI_CAP_STATS_GETFD	1
 #define ABI_CAP_STATS_VCPUS	2
 #define ABI_CAP_STATS_NEXT	4
+#define ABI_CAP_STATS_HEADER	8	/* files start with struct abi_header */
 
-/* The header of a file from ABI_GET_STATS_FD */
+/* The header of a file from ABI_GET_STATS_FD, and with ABI_CAP_STATS_HEADER of all */
 struct abi_header {
 	uint32_t flags;		/* 0 */
 	uint32_t name_size;	/* bytes, of each descriptor's name */
@@ -51,7 +55,7 @@ struct abi_header {
 	uint32_t data_offset;
 };
 
-/* The header of a file from ABI_STATS_GETFD and ABI_STATS_NEXT */
+/* The header of a file from ABI_STATS_GETFD_5_10 and ABI_STATS_NEXT_5_10 */
 struct abi_getfd_header {
 	char id[64];		/* begins with "kvm-" */
 	uint32_t name_size;
@@ -65,7 +69,7 @@ struct abi_desc {
 	uint32_t flags;		/* type: bits 0 to 3, unit: 4 to 7, base: 8 to 11 */
 	int16_t exponent;
 	uint16_t size;		/* number of u64s */
-	uint32_t offset;	/* of the first, in the data */
+	uint32_t offset;	/* bytes from the start of the values to the first one */
 	uint32_t bucket_size;
 	char name[];		/* name_size bytes */
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What is in the structures, for languages that cannot use those of a header. */
+/* Access to members for languages that cannot use the structures of a C header */
 #include <string.h>
 
 #include "kvmstats.h"
+#include "layout.h"
 
 struct kvmstats_vm *kvmstats_next(const struct kvmstats_vm *vm)
 {
@@ -11,19 +12,19 @@ struct kvmstats_vm *kvmstats_next(const struct kvmstats_vm *vm)
 
 const char *kvmstats_vm_text(const struct kvmstats_vm *vm, const char *member)
 {
-	const struct kvmstats_who *who = &vm->who;
+	const struct kvmstats_identity *identity = &vm->identity;
 	const struct {
 		const char *name, *text;
 	} members[] = {
-		{ "label", who->label },
-		{ "name", who->name },
-		{ "domain", who->domain },
-		{ "uuid", who->uuid },
-		{ "vmm", who->vmm },
-		{ "machine", who->machine },
-		{ "pod", who->pod },
-		{ "container", who->container },
-		{ "cgroup", who->cgroup },
+		{ "label", identity->label },
+		{ "name", identity->name },
+		{ "domain", identity->domain },
+		{ "uuid", identity->uuid },
+		{ "vmm", identity->vmm },
+		{ "machine", identity->machine },
+		{ "pod_uid", identity->pod_uid },
+		{ "container_id", identity->container_id },
+		{ "cgroup", identity->cgroup },
 	};
 	unsigned int i;
 
@@ -53,14 +54,15 @@ static uint64_t find_number(const struct number *numbers, unsigned int n, const 
 uint64_t kvmstats_vm_number(const struct kvmstats_vm *vm, const char *member)
 {
 	const struct number numbers[] = {
-		{ "pid", vm->who.pid },
-		{ "number", vm->who.number },
-		{ "started", vm->who.started },
+		{ "pid", vm->identity.pid },
+		{ "vm_id", vm->identity.vm_id },
+		{ "started", vm->identity.started },
+		{ "nth", vm->nth },
 		{ "vcpus", vm->vcpus },
-		{ "fresh", vm->fresh },
+		{ "first_sample", vm->first_sample },
 		{ "ended", vm->ended },
 		{ "ended_at", vm->ended_at },
-		{ "mixed", vm->mixed },
+		{ "vcpus_ambiguous", vm->vcpus_ambiguous },
 		{ "time", vm->time },
 		{ "elapsed", vm->elapsed },
 	};
@@ -91,7 +93,7 @@ uint64_t kvmstats_vcpu_number(const struct kvmstats_vcpu *vcpu, const char *memb
 	const struct number numbers[] = {
 		{ "id", vcpu->id },
 		{ "tid", vcpu->tid },
-		{ "fresh", vcpu->fresh },
+		{ "first_sample", vcpu->first_sample },
 	};
 
 	return find_number(numbers, sizeof(numbers) / sizeof(*numbers), member);
@@ -122,6 +124,26 @@ bool kvmstats_times_known(const struct kvmstats_times *times, enum kvmstats_mode
 	return (unsigned int)mode < KVMSTATS_MODES && times->known >> mode & 1;
 }
 
+const struct kvmstats_activity *kvmstats_vm_activity(const struct kvmstats_vm *vm)
+{
+	return &vm->sum;
+}
+
+const struct kvmstats_activity *kvmstats_vcpu_activity(const struct kvmstats_vcpu *vcpu)
+{
+	return &vcpu->last;
+}
+
+uint64_t kvmstats_activity_event(const struct kvmstats_activity *a, enum kvmstats_event event)
+{
+	return (unsigned int)event < KVMSTATS_EVENTS ? a->event[event] : 0;
+}
+
+bool kvmstats_activity_known(const struct kvmstats_activity *a, enum kvmstats_event event)
+{
+	return (unsigned int)event < KVMSTATS_EVENTS && a->known >> event & 1;
+}
+
 const struct kvmstats_desc *kvmstats_desc(const struct kvmstats_table *table, unsigned int i)
 {
 	return table && i < table->count ? &table->desc[i] : NULL;
@@ -149,7 +171,7 @@ int64_t kvmstats_desc_number(const struct kvmstats_desc *desc, const char *membe
 
 int kvmstats_open_source(struct kvmstats **k, const char *source, const char *proc, bool wait)
 {
-	const struct kvmstats_options options = { source, proc, wait, { 0 } };
+	const struct kvmstats_options options = { .source = source, .proc = proc, .wait = wait };
 
 	return kvmstats_open(k, &options);
 }

@@ -3,73 +3,51 @@
 #include <string.h>
 
 #include "core.h"
-#include "statistic.h"
 
-/* Statistics of each role, as for statistic_words() */
-static const char *const role_statistics[ROLES] = {
-#define EVENT(member, statistics, ...)	[EVENT_##member] = statistics,
-	EVENTS(EVENT)
+#define EVENT(...)	+ 1
+_Static_assert(0 EVENTS(EVENT) == KVMSTATS_EVENTS, "events.h has a row for each event");
 #undef EVENT
-	[ROLE_HALT] = "halt_wait_ns",
-	[ROLE_POLL] = "halt_poll_success_ns halt_poll_fail_ns",
-	[ROLE_BLOCKING] = "blocking",
-};
 
-void activity_roles(const struct kvmstats_table *table, struct role *role)
+const char *kvmstats_event_name(enum kvmstats_event event)
 {
-	unsigned int i;
+	static const char *const names[KVMSTATS_EVENTS] = {
+#define EVENT(event, name, ...)	[KVMSTATS_##event] = name,
+		EVENTS(EVENT)
+#undef EVENT
+	};
 
-	for (i = 0; i < ROLES; i++)
-		role[i].count = statistic_words(table, role_statistics[i], role[i].word,
-						ROLE_PARTS);
-}
-
-uint64_t role_sum(const struct role *role, const uint64_t *values)
-{
-	uint64_t sum = 0;
-	unsigned int i;
-
-	for (i = 0; i < role->count; i++)
-		sum += values[role->word[i]];
-	return sum;
-}
-
-uint64_t role_growth(const struct role *role, const uint64_t *now, const uint64_t *before)
-{
-	uint64_t sum = 0;
-	unsigned int i;
-
-	for (i = 0; i < role->count; i++)
-		sum += grown(now[role->word[i]], before[role->word[i]]);
-	return sum;
+	return (unsigned int)event < KVMSTATS_EVENTS ? names[event] : NULL;
 }
 
 static void vcpu_update(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu *vcpu)
 {
-	const struct role *role = k->role[KVMSTATS_VCPU];
+	const struct stat_group *group = k->group[KVMSTATS_VCPU];
 	struct kvmstats_activity *last = &vcpu->pub.last;
+	unsigned int i;
 
 	memset(last, 0, sizeof(*last));
 	times_update(k, vcpu, vm->pub.ended);
-	if (vcpu->pub.fresh)
+	if (vcpu->pub.first_sample)
 		return;
-#define EVENT(member, ...)							\
-	last->has_##member = role[EVENT_##member].count;			\
-	last->member = unchanged(vcpu) ? 0 :					\
-		       role_growth(&role[EVENT_##member], vcpu->now, vcpu->before);
-	EVENTS(EVENT)
-#undef EVENT
+	for (i = 0; i < KVMSTATS_EVENTS; i++) {
+		if (!group[i].count)
+			continue;
+		last->known |= 1U << i;
+		if (!unchanged(vcpu))
+			last->event[i] = stat_group_growth(&group[i], vcpu->now, vcpu->before);
+	}
 }
 
 void kvmstats_add_activity(struct kvmstats_activity *sum,
 			   const struct kvmstats_activity *a)
 {
+	unsigned int i;
+
 	times_add(&sum->times, &a->times);
-#define EVENT(member, ...)							\
-	sum->has_##member |= a->has_##member;					\
-	sum->member += a->member;
-	EVENTS(EVENT)
-#undef EVENT
+	sum->known |= a->known;
+	for (i = 0; i < KVMSTATS_EVENTS; i++)
+		sum->event[i] += a->event[i];
+	sum->other_threads += a->other_threads;
 }
 
 /* Statistics whose totals are kept */
@@ -79,30 +57,29 @@ static bool counts(const struct kvmstats_desc *desc)
 }
 
 /*
- * All words in one go, as if all of them counted; then what does not. Sums are those of
- * the sample before but for what has changed: most memory of a vCPU that is idle is not
- * touched. Of one that was not there before it is since its beginning, or since it was
- * last there.
+ * Add all values as if all were cumulative; set_uncounted() corrects the others. The sums
+ * are updated incrementally, so that the memory of idle vCPUs is not touched. For a vCPU
+ * that is new, growth counts from its creation, or from when it was last present.
  */
 static void add_values(size_t words, struct core_vm *vm, struct core_vcpu *vcpu)
 {
 	uint64_t grew;
 	size_t i;
 
-	for (i = 0; vcpu->pub.fresh && i < words; i++)
+	for (i = 0; vcpu->pub.first_sample && i < words; i++)
 		vm->sum[i] += vcpu->now[i];
 	if (unchanged(vcpu))
 		return;
-	for (i = 0; !vcpu->pub.fresh && i < words; i++)
+	for (i = 0; !vcpu->pub.first_sample && i < words; i++)
 		vm->sum[i] += vcpu->now[i] - vcpu->before[i];
 	for (i = 0; i < words; i++) {
-		grew = grown(vcpu->now[i], vcpu->before[i]);
-		/* Most have not, and the memory of totals is not touched then. */
+		grew = growth_of(vcpu->now[i], vcpu->before[i]);
+		/* Most values have not changed: leave the memory of the totals untouched. */
 		if (!grew)
 			continue;
 		vcpu->total[i] += grew;
 		vm->vcpu_total[i] += grew;
-		vm->growth[i] += vcpu->pub.fresh ? 0 : grew;
+		vm->growth[i] += vcpu->pub.first_sample ? 0 : grew;
 	}
 }
 
@@ -129,7 +106,7 @@ static void find_peaks(const struct kvmstats_desc *desc, struct core_vm *vm)
 	}
 }
 
-/* What does not count has no total: it is what it is now. */
+/* A statistic that is not cumulative has no total: copy its value. */
 static void set_uncounted(const struct kvmstats_table *table, struct core_vm *vm)
 {
 	unsigned int i, j;
@@ -171,11 +148,11 @@ static void vcpus_update(struct kvmstats *k, struct core_vm *vm)
 		vm->pub.times.known = vm->pub.sum.times.known;
 }
 
-/* The VM's own: what is there at first is the beginning of its totals. */
+/* Statistics of the VM itself: totals start with the first values. */
 static void vm_update(struct kvmstats *k, struct core_vm *vm)
 {
 	const struct kvmstats_table *table = k->table[KVMSTATS_VM];
-	const struct role *role = k->role[KVMSTATS_VM];
+	const struct stat_group *group = k->group[KVMSTATS_VM];
 	struct kvmstats_activity *sum = &vm->pub.sum;
 	unsigned int i, n;
 
@@ -185,18 +162,17 @@ static void vm_update(struct kvmstats *k, struct core_vm *vm)
 
 		for (n = word; n < word + desc->size; n++) {
 			if (counts(desc))
-				vm->total[n] += grown(vm->now[n], vm->before[n]);
+				vm->total[n] += growth_of(vm->now[n], vm->before[n]);
 			else
 				vm->total[n] = vm->now[n];
 		}
 	}
-	if (!vm->had_values || vm->pub.fresh)
+	if (!vm->had_values || vm->pub.first_sample)
 		return;
-#define EVENT(member, ...)							\
-	sum->has_##member |= role[EVENT_##member].count;			\
-	sum->member += role_growth(&role[EVENT_##member], vm->now, vm->before);
-	EVENTS(EVENT)
-#undef EVENT
+	for (i = 0; i < KVMSTATS_EVENTS; i++) {
+		sum->known |= (uint64_t)!!group[i].count << i;
+		sum->event[i] += stat_group_growth(&group[i], vm->now, vm->before);
+	}
 }
 
 void activity_update(struct kvmstats *k, struct core_vm *vm)

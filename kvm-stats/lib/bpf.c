@@ -15,14 +15,23 @@
 #include "bpf_iterator.h"
 #include "bpf_layout.h"
 #include "bpf_quota.h"
-#include "facts.h"
+#include "privileges.h"
 #include "file.h"
-#include "own_vm.h"
+#include "probe_vm.h"
 #include "source.h"
 #include "uevent.h"
 
-/* So often are all processes looked at, whatever KVM tells; nanoseconds */
-#define LOOK_AGAIN	(60 * 1000000000ULL)
+/* Interval between full scans, regardless of uevents */
+#define FULL_SCAN_INTERVAL_NS	(60 * 1000000000ULL)
+
+/* The last values of a vCPU */
+struct final {
+	uint64_t key;		/* of its VM */
+	struct bpf_record *record;
+	bool kept;		/* since the previous sample */
+	bool exists;		/* the VM was found in this sample */
+	bool reported;		/* instead of the record of the vCPU in this sample */
+};
 
 struct bpf_state {
 	struct bpf_iterator *iterator;
@@ -30,16 +39,19 @@ struct bpf_state {
 	struct uevents events;
 	uint64_t looked;	/* when all processes were, with this result */
 	int found;
-	uint64_t cost_all, cost_known;	/* CPU time of the last time; 0: not known */
+	struct final *finals;	/* last values of vCPUs, not reported yet */
+	size_t final_count, final_room;
+	__u64 lost;
+	uint64_t cost_all, cost_known;	/* CPU time of the last scan of that kind; 0 if unknown */
 };
 
 #define say(text, ...) snprintf(text, sizeof(text), __VA_ARGS__)
 
 static void explain_permission(struct kvmstats_probe *p)
 {
-	const bool admin = facts_capable(CAP_SYS_ADMIN);
-	const bool bpf = admin || facts_capable(CAP_BPF);
-	const bool perfmon = admin || facts_capable(CAP_PERFMON);
+	const bool admin = privileges_capable(CAP_SYS_ADMIN);
+	const bool bpf = admin || privileges_capable(CAP_BPF);
+	const bool perfmon = admin || privileges_capable(CAP_PERFMON);
 
 	if (!bpf || !perfmon) {
 		say(p->why, "permission denied: no %s%s%s", bpf ? "" : "CAP_BPF",
@@ -48,17 +60,17 @@ static void explain_permission(struct kvmstats_probe *p)
 		return;
 	}
 	say(p->why, "permission denied, with CAP_BPF and CAP_PERFMON");
-	if (!facts_first_user_namespace())
+	if (!privileges_first_user_namespace())
 		say(p->help, "run it outside of this user namespace: its capabilities do not count");
 	else
 		say(p->help, "before Linux 5.11 RLIMIT_MEMLOCK counts, here %llu KiB: raise it",
-		    facts_memlock());
+		    privileges_memlock());
 }
 
 /* Why the kernel does not take the program. */
-static void explain_load(int error, struct kvmstats_probe *p)
+void bpf_explain_load(int error, struct kvmstats_probe *p)
 {
-	if (facts_confidential()) {
+	if (privileges_confidential()) {
 		say(p->why, "the kernel is locked down: confidentiality keeps BPF from reading its memory");
 		say(p->help, "boot with lockdown=integrity, which does not");
 		return;
@@ -82,12 +94,12 @@ static void explain_load(int error, struct kvmstats_probe *p)
 	}
 }
 
-static void explain_own_vm(int error, struct kvmstats_probe *p)
+static void explain_probe_vm(int error, struct kvmstats_probe *p)
 {
 	char why[sizeof(p->why)];
 
 	strcpy(why, p->why);
-	say(p->why, "cannot check it with a VM of its own: %.200s", why);
+	say(p->why, "cannot check it with a temporary VM: %.200s", why);
 	switch (-error) {
 	case EACCES:
 		say(p->help, "let the user open /dev/kvm, by the group kvm");
@@ -110,7 +122,7 @@ static struct kvmstats_table *describe(const char *kind, int fd,
 
 	wrong = file_read_layout(fd, &layout) ?: file_read_table(fd, &layout, &table);
 	if (wrong) {
-		say(p->why, "the statistics file of a %s of its own: %s", kind, wrong);
+		say(p->why, "the statistics file of a temporary %s: %s", kind, wrong);
 		return NULL;
 	}
 	if (!bpf_check_types(kind, table, members, size, p->why, sizeof(p->why)))
@@ -119,9 +131,9 @@ static struct kvmstats_table *describe(const char *kind, int fd,
 	return NULL;
 }
 
-/* The kernel's descriptors, or where it has none what its types say. */
+/* Use the kernel's descriptors, or its type information if it has none. */
 static int set_tables(struct kvmstats *k, struct bpf_kvm_types *types,
-		      const struct own_vm *own, struct kvmstats_probe *p)
+		      const struct probe_vm *own, struct kvmstats_probe *p)
 {
 	struct kvmstats_table *vm, *vcpu;
 
@@ -149,7 +161,7 @@ static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 {
 	struct bpf_state *s = calloc(1, sizeof(*s));
 	struct bpf_kvm_types types;
-	struct own_vm own;
+	struct probe_vm own;
 	int error;
 
 	if (!s) {
@@ -162,16 +174,16 @@ static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 		goto no_types;
 	}
 	uevents_open(&s->events);
-	error = own_vm_open(&own, OWN_VCPU_ID, p->why, sizeof(p->why));
+	error = probe_vm_open(&own, PROBE_VCPU_ID, p->why, sizeof(p->why));
 	if (error) {
-		explain_own_vm(error, p);
+		explain_probe_vm(error, p);
 		goto no_vm;
 	}
 	uevents_check(&s->events);
-	own_vm_run(&own);
+	probe_vm_run(&own);
 	error = bpf_iterator_open_checked(&s->iterator, &types, &own, p->why, sizeof(p->why));
 	if (error) {
-		explain_load(error, p);
+		bpf_explain_load(error, p);
 		goto no_iterator;
 	}
 	error = set_tables(k, &types, &own, p);
@@ -179,13 +191,15 @@ static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 		bpf_iterator_close(s->iterator);
 		goto no_iterator;
 	}
-	if (!facts_first_pid_namespace())
+	if (!privileges_first_pid_namespace())
 		say(p->why, "sees the VMs of its PID namespace only");
-	facts_names(k, p);
+	privileges_names(k, p);
 	core_raise_files();
+	if (bpf_iterator_keep_finals(s->iterator) && !*p->why)
+		say(p->why, "does not see VMs that exist between two samples only");
 	*state = s;
 no_iterator:
-	own_vm_close(&own);
+	probe_vm_close(&own);
 no_vm:
 	if (error)
 		uevents_close(&s->events);
@@ -205,6 +219,7 @@ static void report_thread(struct core_vcpu *vcpu, const struct bpf_quota *quota,
 		.has_run = true,
 		.has_ready = thread->flags & BPF_READY,
 		.has_throttled = thread->flags & BPF_QUOTA,
+		.born = thread->born,
 		.run = thread->run,
 		.ready = thread->ready,
 		.throttled = thread->throttled,
@@ -244,9 +259,9 @@ static int read_all(struct bpf_state *s, const struct bpf_record ***records)
 }
 
 /*
- * To go through the files of all processes costs more than all the rest where they have
- * many. KVM tells when VMs come and go. A file that is missing may be in another process
- * now.
+ * Scanning the files of all processes dominates the cost on hosts with many files. Scan
+ * only known VMMs while uevents report no VM creation or destruction; a missing file may
+ * have moved to another process.
  */
 static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 {
@@ -255,7 +270,7 @@ static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 	uint64_t now = core_clock(CLOCK_MONOTONIC);
 	int n;
 
-	if (news || !s->looked || now - s->looked >= LOOK_AGAIN) {
+	if (news || !s->looked || now - s->looked >= FULL_SCAN_INTERVAL_NS) {
 		s->looked = now;
 		s->cost_known = 0;
 		return read_all(s, records);
@@ -267,27 +282,144 @@ static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 	return n >= 0 && n == s->found ? n : read_all(s, records);
 }
 
+/* An address is used again, by other processes too. */
+static uint64_t vm_key(const struct bpf_record *record)
+{
+	return record->vm + record->started * 0x9e3779b97f4a7c15;
+}
+
+static int take_final(void *arg, const struct bpf_record *record)
+{
+	const size_t size = sizeof(*record) + record->size;
+	struct bpf_state *s = arg;
+	struct final *more;
+
+	if (s->final_count == s->final_room) {
+		more = realloc(s->finals, (2 * s->final_room + 64) * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		s->finals = more;
+		s->final_room = 2 * s->final_room + 64;
+	}
+	more = &s->finals[s->final_count];
+	*more = (struct final){ .key = vm_key(record), .record = malloc(size) };
+	if (!more->record)
+		return -ENOMEM;
+	memcpy(more->record, record, size);
+	s->final_count++;
+	return 0;
+}
+
+/* Find the VMs whose files are still open: a VMM may exit long after the threads of its vCPUs. */
+static void find_existing(struct bpf_state *s, const struct bpf_record **records, int n)
+{
+	size_t i;
+	int j;
+
+	for (i = 0; i < s->final_count; i++) {
+		s->finals[i].exists = false;
+		for (j = 0; j < n && !s->finals[i].exists; j++)
+			s->finals[i].exists = vm_key(records[j]) == s->finals[i].key;
+	}
+}
+
+/* Return the last values if the thread of the vCPU has exited, otherwise the record. */
+static const struct bpf_record *prefer_final(struct bpf_state *s, const struct bpf_record *record)
+{
+	size_t i;
+
+	for (i = 0; i < s->final_count; i++) {
+		struct final *final = &s->finals[i];
+
+		if (final->record->object == record->object && final->key == vm_key(record)) {
+			final->reported = true;
+			return final->record;
+		}
+	}
+	return record;
+}
+
+/*
+ * Report the last values of the vCPUs of destroyed VMs. If the VM exists without the vCPU, the
+ * iterator may have passed it while its process exited, or the vCPU was removed: keep the values
+ * until the next sample.
+ */
+static int report_finals(struct kvmstats *k, struct bpf_state *s)
+{
+	struct core_vcpu *vcpu;
+	struct core_vm *vm;
+	size_t i, n = 0;
+
+	for (i = 0; i < s->final_count; i++) {
+		struct final *final = &s->finals[i];
+		const struct bpf_record *record = final->record;
+
+		if (final->exists && !final->kept && !final->reported) {
+			final->kept = true;
+			s->finals[n++] = *final;
+			continue;
+		}
+		if (!final->exists) {
+			vm = core_vm(k, final->key, record->pid);
+			vcpu = vm ? core_vcpu(k, vm, record->vcpu_id, record->tid) : NULL;
+			if (!vcpu)
+				return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
+			core_vm_process(vm, record->started, record->comm);
+			core_vcpu_set(vcpu, bpf_values(record), record->size);
+			report_thread(vcpu, &s->quota, record);
+			core_vm_ended(vm);
+		}
+		free(final->record);
+	}
+	s->final_count = n;
+	return 0;
+}
+
+/* Count the CPUs of groups, with those of the vCPUs that have exited. */
+static int count_quotas(struct bpf_state *s, const struct bpf_record **records, int n)
+{
+	const struct bpf_record **all;
+	size_t i;
+	int ret;
+
+	/* the usual case, without allocations */
+	if (!s->final_count)
+		return bpf_quota_count(&s->quota, records, n);
+	all = calloc(n + s->final_count, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	memcpy(all, records, n * sizeof(*all));
+	for (i = 0; i < s->final_count; i++)
+		all[n + i] = s->finals[i].record;
+	ret = bpf_quota_count(&s->quota, all, n + s->final_count);
+	free(all);
+	return ret;
+}
+
 static int bpf_sample(struct kvmstats *k, void *state)
 {
 	const struct bpf_record **records;
 	struct bpf_state *s = state;
 	struct core_vm *vm = NULL;
 	__u64 of = 0;
-	int i, n;
+	int i, n, error;
 
 	n = read_records(s, &records);
 	if (n < 0)
 		return core_problem(k, n, "BPF iterator: %s", strerror(-n));
-	if (bpf_quota_count(&s->quota, records, n))
+	/* After the iterator: a thread that it did not find has left its last values. */
+	error = bpf_iterator_take_finals(s->iterator, take_final, s, &s->lost);
+	if (error)
+		return core_problem(k, error, "last values of VMs: %s", strerror(-error));
+	find_existing(s, records, n);
+	if (count_quotas(s, records, n))
 		return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
 	for (i = 0; i < n; i++) {
-		const struct bpf_record *record = records[i];
+		const struct bpf_record *record = prefer_final(s, records[i]);
 		struct core_vcpu *vcpu;
 
-		/* An address is used again, by other processes too. */
 		if (of != record->vm)
-			vm = core_vm(k, record->vm + record->started * 0x9e3779b97f4a7c15,
-				     record->pid);
+			vm = core_vm(k, vm_key(record), record->pid);
 		if (!vm)
 			return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
 		if (of != record->vm)
@@ -304,7 +436,7 @@ static int bpf_sample(struct kvmstats *k, void *state)
 		core_vcpu_set(vcpu, bpf_values(record), record->size);
 		report_thread(vcpu, &s->quota, record);
 	}
-	return 0;
+	return report_finals(k, s);
 }
 
 static void bpf_close(struct kvmstats *k, void *state)
@@ -312,6 +444,9 @@ static void bpf_close(struct kvmstats *k, void *state)
 	struct bpf_state *s = state;
 
 	bpf_iterator_close(s->iterator);
+	while (s->final_count)
+		free(s->finals[--s->final_count].record);
+	free(s->finals);
 	bpf_quota_free(&s->quota);
 	uevents_close(&s->events);
 	free(s);

@@ -11,7 +11,7 @@
 #include "file.h"
 
 /* How often to try until nothing changes between two reads of a file. */
-#define TRIES 10
+#define MAX_RETRIES 10
 
 #define fail(error, ...) (snprintf(why, why_size, __VA_ARGS__), -(error))
 
@@ -51,7 +51,7 @@ static const struct bpf_record *find_record(const struct bpf_record **records,
 }
 
 static int check_identity(const struct bpf_record *vm, const struct bpf_record *vcpu,
-			  const struct own_vm *own, char *why, size_t why_size)
+			  const struct probe_vm *own, char *why, size_t why_size)
 {
 	pid_t tid = syscall(SYS_gettid);
 
@@ -60,11 +60,11 @@ static int check_identity(const struct bpf_record *vm, const struct bpf_record *
 			    vm ? "vCPU" : "file");
 	if (vcpu->vm != vm->object)
 		return fail(EPROTO, "the BPF program does not see which VM a vCPU is of");
-	if (vcpu->vcpu_id != OWN_VCPU_ID)
+	if (vcpu->vcpu_id != PROBE_VCPU_ID)
 		return fail(EPROTO, "the BPF program sees vCPU %d, not %d",
-			    vcpu->vcpu_id, OWN_VCPU_ID);
+			    vcpu->vcpu_id, PROBE_VCPU_ID);
 	if (!vm->owner || !vcpu->owner)
-		return fail(EPROTO, "the BPF program does not see whose a VM is");
+		return fail(EPROTO, "the BPF program reads a wrong owner of a VM");
 	if (own->halts && vcpu->tid != tid)
 		return fail(EPROTO, "the BPF program sees thread %d of a vCPU, not %d",
 			    vcpu->tid, tid);
@@ -72,7 +72,7 @@ static int check_identity(const struct bpf_record *vm, const struct bpf_record *
 }
 
 /* The values in the statistics files of the own VM and its vCPU */
-static const char *read_files(const struct own_vm *own, const struct bpf_layout *layout,
+static const char *read_files(const struct probe_vm *own, const struct bpf_layout *layout,
 			      __u64 *vm, __u64 *vcpu)
 {
 	struct file_layout of_vm, of_vcpu;
@@ -83,7 +83,7 @@ static const char *read_files(const struct own_vm *own, const struct bpf_layout 
 		file_read_values(own->vcpu_stats, &of_vcpu, vcpu, layout->vcpu_stat_size);
 }
 
-/* Returns 1 if the values are the file's, 0 if the file's change meanwhile. */
+/* Return 1 if the values equal those of the file, 0 if the file changed while being read. */
 static int compare(const char *kind, const __u64 *before, const __u64 *seen,
 		   const __u64 *after, const struct kvmstats_table *members, __u32 size,
 		   char *why, size_t why_size)
@@ -117,8 +117,8 @@ static bool all_zero(const __u64 *values, __u32 size)
 }
 
 /*
- * Without a file to compare with: the vCPU left the guest for each halt, and at
- * least once for its memory. Of a VM nothing is known that is not 0.
+ * There is no file to compare with: the vCPU left the guest for each halt, and at least
+ * once for its memory. The values of the VM are only known not to be 0.
  */
 static int check_halts(const __u64 *seen, const struct kvmstats_table *members,
 		       unsigned int halts, char *why, size_t why_size)
@@ -136,7 +136,7 @@ static int check_halts(const __u64 *seen, const struct kvmstats_table *members,
 }
 
 static int check_once(struct bpf_iterator *iterator, const struct bpf_kvm_types *types,
-		      const struct own_vm *own, __u64 *buffer, char *why, size_t why_size)
+		      const struct probe_vm *own, __u64 *buffer, char *why, size_t why_size)
 {
 	const struct bpf_layout *layout = &types->layout;
 	__u64 *vm_before = buffer, *vm_after = vm_before + BPF_VALUES_MAX / 8;
@@ -175,24 +175,24 @@ static int check_once(struct bpf_iterator *iterator, const struct bpf_kvm_types 
 }
 
 static int check_values(struct bpf_iterator *iterator, const struct bpf_kvm_types *types,
-			const struct own_vm *own, char *why, size_t why_size)
+			const struct probe_vm *own, char *why, size_t why_size)
 {
 	__u64 *buffer = calloc(4, BPF_VALUES_MAX);
 	int i, same = 0;
 
 	if (!buffer)
 		return fail(ENOMEM, "%s", strerror(ENOMEM));
-	for (i = 0; i < TRIES && !same; i++)
+	for (i = 0; i < MAX_RETRIES && !same; i++)
 		same = check_once(iterator, types, own, buffer, why, why_size);
 	free(buffer);
 	if (!same)
-		return fail(EAGAIN, "the statistics of a VM of this process do not come to rest");
+		return fail(EAGAIN, "the statistics of a temporary VM keep changing");
 	return same < 0 ? same : 0;
 }
 
 int bpf_iterator_open_checked(struct bpf_iterator **opened,
 			      const struct bpf_kvm_types *types,
-			      const struct own_vm *own, char *why, size_t why_size)
+			      const struct probe_vm *own, char *why, size_t why_size)
 {
 	struct bpf_iterator *iterator;
 	int error;

@@ -11,7 +11,7 @@
 
 #include "bpf_iterator.h"
 #include "bpf_layout.h"
-#include "own_vm.h"
+#include "probe_vm.h"
 
 /*
  * Descriptors against type information: every statistic is a member of the
@@ -24,13 +24,16 @@ int bpf_check_types(const char *kind, const struct kvmstats_table *described,
 		    char *why, size_t why_size);
 
 /*
- * Load the program, and compare what it copies of the caller's own VM, whose vCPU
- * has OWN_VCPU_ID and has run if it can, with what the VM's statistics files say;
- * where the kernel has none, with what its vCPU did. Returns 0, or a negative errno
- * and the reason, in words, in why: -EPROTO if it copies something else.
+ * Load the program and compare its records of the caller's probe VM, whose vCPU has
+ * PROBE_VCPU_ID and has run if possible, with the VM's statistics files; or, if the kernel
+ * has none, with the actions of the vCPU. Returns 0, or a negative errno with the message
+ * in why: -EPROTO if a record is wrong.
  */
 int bpf_iterator_open_checked(struct bpf_iterator **iterator,
 			      const struct bpf_kvm_types *types,
-			      const struct own_vm *own, char *why, size_t why_size);
+			      const struct probe_vm *own, char *why, size_t why_size);
+
+/* Add to p->why and p->help why the kernel refused to load a program. */
+void bpf_explain_load(int error, struct kvmstats_probe *p);
 
 #endif /* KVMSTATS_BPF_CHECK_H */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
@@ -17,10 +18,10 @@
 /* What the kernel's side collects for one read(). */
 #define CHUNK (32 * 1024)
 
-/* A process that has VMs or vCPUs, and what goes through its files alone */
+/* A process that has VMs or vCPUs, with an iterator over only its files */
 struct known {
 	__s32 pid;
-	struct bpf_link *link;	/* NULL: not needed yet */
+	struct bpf_link *link;	/* NULL if not needed yet */
 };
 
 /* One file that was found */
@@ -34,20 +35,23 @@ struct place {
 
 struct bpf_iterator {
 	struct iterator *program;
-	struct bpf_link *link;
+	struct bpf_link *link, *exit_link, *exit_again_link;
+	struct ring_buffer *finals;
+	int (*take)(void *arg, const struct bpf_record *record);
+	void *take_arg;
 	struct known *known;
 	size_t knows, known_room;
 	char *data;
 	size_t data_room;
 	const struct bpf_record **records;
-	struct place *places;	/* of the last read: mostly they are the same again */
+	struct place *places;	/* result of the last read: the next one is usually equal */
 	size_t found, room;
 };
 
 /*
- * libbpf's first complaint says most; a library does not print. There is one function
- * for all threads of the process: it is set once, for good, and what is not for this
- * library goes to the one that was there before.
+ * libbpf's first message explains most; a library does not print. libbpf has one print
+ * function per process: set it once, permanently, and pass messages that are not caused by
+ * this library to the previous function.
  */
 static __thread char *complaint;
 static libbpf_print_fn_t print_before;
@@ -80,6 +84,33 @@ void bpf_complaints(char *text)
 	complaint = text;
 }
 
+/* Linux 7.0 and later can preempt a program, which others then skip. */
+static bool can_skip(void)
+{
+	struct utsname name;
+
+	return !uname(&name) && atoi(name.release) >= 7;
+}
+
+/* Without finals if the kernel rejects the program that keeps them. */
+static int load_program(struct bpf_iterator *iterator, const struct bpf_layout *layout,
+			bool finals)
+{
+	int error;
+
+	iterator->program = iterator__open();
+	if (!iterator->program)
+		return -errno;
+	memcpy((void *)&iterator->program->rodata->layout, layout, sizeof(*layout));
+	bpf_program__set_autoload(iterator->program->progs.kvm_exit, finals);
+	bpf_program__set_autoload(iterator->program->progs.kvm_exit_again, finals && can_skip());
+	error = iterator__load(iterator->program);
+	if (!error || !finals)
+		return error;
+	iterator__destroy(iterator->program);
+	return load_program(iterator, layout, false);
+}
+
 int bpf_iterator_open(struct bpf_iterator **opened,
 		      const struct bpf_layout *layout, char *why, size_t size)
 {
@@ -91,15 +122,8 @@ int bpf_iterator_open(struct bpf_iterator **opened,
 	bpf_complaints(said);
 	if (!iterator)
 		goto fail;
-	what = "opening the BPF program";
-	iterator->program = iterator__open();
-	if (!iterator->program) {
-		error = -errno;
-		goto fail;
-	}
-	memcpy((void *)&iterator->program->rodata->layout, layout, sizeof(*layout));
 	what = "loading the BPF program";
-	error = iterator__load(iterator->program);
+	error = load_program(iterator, layout, true);
 	if (error)
 		goto fail;
 	what = "attaching the BPF program";
@@ -132,6 +156,9 @@ void bpf_iterator_close(struct bpf_iterator *iterator)
 		return;
 	forget_known(iterator, 0);
 	bpf_link__destroy(iterator->link);
+	bpf_link__destroy(iterator->exit_link);
+	bpf_link__destroy(iterator->exit_again_link);
+	ring_buffer__free(iterator->finals);
 	iterator__destroy(iterator->program);
 	free(iterator->known);
 	free(iterator->records);
@@ -140,7 +167,53 @@ void bpf_iterator_close(struct bpf_iterator *iterator)
 	free(iterator);
 }
 
-/* Returns the number of bytes after what was read, or a negative errno. */
+static int take_final(void *arg, void *data, size_t size)
+{
+	const struct bpf_iterator *iterator = arg;
+	const struct bpf_record *record = data;
+
+	if (size < sizeof(*record) || size - sizeof(*record) < record->size)
+		return -EPROTO;
+	return iterator->take(iterator->take_arg, record);
+}
+
+int bpf_iterator_keep_finals(struct bpf_iterator *iterator)
+{
+	char said[COMPLAINT_SIZE];
+	int error = 0;
+
+	if (!bpf_program__autoload(iterator->program->progs.kvm_exit))
+		return -EOPNOTSUPP;
+	bpf_complaints(said);
+	iterator->finals = ring_buffer__new(bpf_map__fd(iterator->program->maps.finals),
+					    take_final, iterator, NULL);
+	if (iterator->finals)
+		iterator->exit_link = bpf_program__attach(iterator->program->progs.kvm_exit);
+	if (!iterator->exit_link)
+		error = -errno;
+	else if (bpf_program__autoload(iterator->program->progs.kvm_exit_again))
+		iterator->exit_again_link =
+			bpf_program__attach(iterator->program->progs.kvm_exit_again);
+	bpf_complaints(NULL);
+	return error;
+}
+
+int bpf_iterator_take_finals(struct bpf_iterator *iterator,
+			     int (*take)(void *arg, const struct bpf_record *record), void *arg,
+			     __u64 *lost)
+{
+	int n;
+
+	if (!iterator->exit_link)
+		return 0;
+	iterator->take = take;
+	iterator->take_arg = arg;
+	n = ring_buffer__consume(iterator->finals);
+	*lost = iterator->program->bss->finals_lost;
+	return n < 0 ? n : 0;
+}
+
+/* Return the number of bytes that follow, or a negative errno. */
 static ssize_t read_link(struct bpf_iterator *iterator, const struct bpf_link *link,
 			 ssize_t total)
 {
@@ -179,7 +252,7 @@ static int compare(__u64 a, __u64 b)
 	return (a > b) - (a < b);
 }
 
-/* Of the same object the owner's file, the lowest one, first */
+/* For the same object, sort the lowest file of the owner first. */
 static int compare_files(const void *x, const void *y)
 {
 	const struct place *a = x, *b = y;
@@ -222,7 +295,7 @@ static bool make_room(struct bpf_iterator *iterator)
 	return records && places;
 }
 
-/* The records of what was read: each object once; how many, or a negative errno */
+/* Return the number of records after removing duplicates, or a negative errno. */
 static int find_records(struct bpf_iterator *iterator, ssize_t len)
 {
 	const struct bpf_record *record;
@@ -244,7 +317,7 @@ static int find_records(struct bpf_iterator *iterator, ssize_t len)
 						 record->owner, n, false };
 		iterator->records[n++] = record;
 	}
-	/* It allocates memory, and takes longer than all else here. */
+	/* The kernel allocates memory for this, which dominates the cost. */
 	if (!same || n != iterator->found)
 		mark_repeated(iterator->places, n);
 	iterator->found = n;
@@ -298,7 +371,7 @@ int bpf_iterator_read(struct bpf_iterator *iterator, const struct bpf_record ***
 	return n;
 }
 
-/* Before Linux 6.1 an iterator does not go through one process alone: -E2BIG. */
+/* Linux before 6.1 cannot restrict an iterator to one process: -E2BIG. */
 static int link_known(struct bpf_iterator *iterator, struct known *known)
 {
 	union bpf_iter_link_info one = { .task.pid = known->pid };

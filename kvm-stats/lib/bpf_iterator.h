@@ -30,20 +30,33 @@ int bpf_iterator_open(struct bpf_iterator **iterator,
 void bpf_iterator_close(struct bpf_iterator *iterator);
 
 /*
- * All VMs and vCPUs as they are now, each once, whoever else has its file:
- * by process, then descriptor (of the process that made the VM, if that has one).
- * Returns how many, or a negative errno. The records belong to the iterator, until
- * the next read.
+ * Read each VM and vCPU once, whichever processes have its file: sorted by process, then by
+ * descriptor (of the process that created the VM, if it has one). Returns the number of
+ * records or a negative errno. The iterator owns the records until the next read.
  */
 int bpf_iterator_read(struct bpf_iterator *iterator,
 		      const struct bpf_record ***records);
 
 /*
- * The same, of those processes alone that had any when all were looked at. Fails, too, where the
- * kernel cannot: before Linux 6.1.
+ * Read only the processes that had VMs or vCPUs at the last full scan. Fails where the
+ * kernel does not support this, before Linux 6.1.
  */
 int bpf_iterator_read_known(struct bpf_iterator *iterator,
 			    const struct bpf_record ***records);
+
+/*
+ * Keep the last values of vCPUs from now on: a record for each thread of a vCPU that exits.
+ * Returns 0 or a negative errno.
+ */
+int bpf_iterator_keep_finals(struct bpf_iterator *iterator);
+
+/*
+ * Call take for each record since the previous call; it returns a negative errno to stop.
+ * lost is set to the number of records that were lost since the program was loaded.
+ */
+int bpf_iterator_take_finals(struct bpf_iterator *iterator,
+			     int (*take)(void *arg, const struct bpf_record *record), void *arg,
+			     __u64 *lost);
 
 /* The values of a record. */
 static inline const __u64 *bpf_values(const struct bpf_record *record)

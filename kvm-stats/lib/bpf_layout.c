@@ -52,7 +52,7 @@ static const struct btf_type *resolve(const struct btf *btf, __u32 id)
 	return resolved < 0 ? NULL : btf__type_by_id(btf, resolved);
 }
 
-/* The offset of a member of a structure in bytes; it has to have this size. */
+/* Return the offset of a structure member in bytes; the member must have this size. */
 static int find_member(const struct types *types, const char *struct_name,
 		       const char *name, __u32 *offset, __u32 *size, __u32 expected)
 {
@@ -84,8 +84,8 @@ static int find_member(const struct types *types, const char *struct_name,
 }
 
 /*
- * A kernel without descriptors has names only. What is not in the table, as of other
- * kernels than ours, is judged by its name.
+ * A kernel without descriptors has names only. Derive the type of a statistic that is not
+ * in the table, such as one of another kernel, from its name.
  */
 static void describe(struct kvmstats_desc *desc)
 {
@@ -130,7 +130,7 @@ static int add_member(const struct types *types, struct list *list,
 	return 0;
 }
 
-/* The u64s of a structure, and of those in it that have no name of their own. */
+/* Add the u64s of a structure, including those of its unnamed members. */
 static int add_members(const struct types *types, struct list *list,
 		       const struct btf_type *type, __u32 base)
 {
@@ -161,7 +161,7 @@ static int add_members(const struct types *types, struct list *list,
 			size = btf__resolve_size(btf, member->type);
 		}
 		if (size != sizeof(__u64))
-			return fail(types, EPROTO, "statistic %s is no u64: %lld bytes",
+			return fail(types, EPROTO, "statistic %s: not a u64 but %lld bytes",
 				    name, (long long)size);
 		error = add_member(types, list, name, offset, count);
 		if (error)
@@ -208,31 +208,233 @@ static int find(const struct types *types, struct bpf_kvm_types *found)
 		make_table(types, "kvm_vcpu_stat", &found->vcpu);
 }
 
+static int open_types(struct types *types)
+{
+	int error;
+
+	types->vmlinux = btf__parse(VMLINUX, NULL);
+	if (!types->vmlinux) {
+		error = errno;
+		if (error == ENOENT)
+			return fail(types, error,
+				    "this kernel has no type information: no " VMLINUX
+				    " (CONFIG_DEBUG_INFO_BTF)");
+		return fail(types, error, VMLINUX ": %s", strerror(error));
+	}
+	types->kvm = btf__parse_split(KVM, types->vmlinux);
+	if (!types->kvm && errno != ENOENT) {
+		error = fail(types, errno, KVM ": %s", strerror(errno));
+		btf__free(types->vmlinux);
+		return error;
+	}
+	return 0;
+}
+
+static void close_types(struct types *types)
+{
+	btf__free(types->kvm);
+	btf__free(types->vmlinux);
+}
+
 static int find_all(struct bpf_kvm_types *found, char *why, size_t size)
 {
 	struct types types = { .why = why, .why_size = size };
 	int error;
 
 	memset(found, 0, sizeof(*found));
-	types.vmlinux = btf__parse(VMLINUX, NULL);
-	if (!types.vmlinux) {
-		error = errno;
-		if (error == ENOENT)
-			return fail(&types, error,
-				    "this kernel has no type information: no " VMLINUX
-				    " (CONFIG_DEBUG_INFO_BTF)");
-		return fail(&types, error, VMLINUX ": %s", strerror(error));
-	}
-	types.kvm = btf__parse_split(KVM, types.vmlinux);
-	if (!types.kvm && errno != ENOENT)
-		error = fail(&types, errno, KVM ": %s", strerror(errno));
-	else
-		error = find(&types, found);
+	error = open_types(&types);
+	if (error)
+		return error;
+	error = find(&types, found);
 	if (error)
 		bpf_types_free(found);
-	btf__free(types.kvm);
-	btf__free(types.vmlinux);
+	close_types(&types);
 	return error;
+}
+
+/* A function or a tracepoint that a program needs */
+struct need {
+	const char *name;
+	__u32 kind;
+	const char *missing;
+};
+
+#define TRACEPOINT(name) \
+	{ "btf_trace_" #name, BTF_KIND_TYPEDEF, "tracepoint " #name " is missing" }
+
+static int check_needs(const struct types *types, const struct need *needs, size_t count)
+{
+	const struct btf *btf = types->kvm ?: types->vmlinux;
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (btf__find_by_name_kind(btf, needs[i].name, needs[i].kind) < 0)
+			return fail(types, EOPNOTSUPP, "%s", needs[i].missing);
+	return 0;
+}
+
+static int find_notifier(const struct types *types, struct bpf_notifier *found)
+{
+	const __u32 pointer = btf__pointer_size(types->vmlinux);
+	int error;
+
+	error = find_member(types, "kvm_vcpu", "preempt_notifier", &found->vcpu_notifier,
+			    NULL, 0) ?:
+		find_member(types, "preempt_notifier", "link", &found->link, NULL, 0) ?:
+		find_member(types, "kvm_vcpu", "kvm", &found->vcpu_kvm, NULL, pointer) ?:
+		find_member(types, "kvm_vcpu", "pid", &found->vcpu_pid, NULL, pointer);
+	found->vcpu_notifier += found->link;
+	return error;
+}
+
+static int find_blame(const struct types *types, void *found)
+{
+	static const struct need needs[] = {
+		TRACEPOINT(sched_switch),
+		TRACEPOINT(sched_wakeup),
+		TRACEPOINT(sched_migrate_task),
+		{ "bpf_loop", BTF_KIND_FUNC,
+		  "BPF helper bpf_loop is missing; Linux 5.17 or later required" },
+	};
+	__u32 unused;
+
+	return check_needs(types, needs, sizeof(needs) / sizeof(*needs)) ?:
+	       find_member(types, "task_struct", "preempt_notifiers", &unused, NULL, 0) ?:
+	       find_member(types, "sched_entity", "cfs_rq", &unused, NULL, 0) ?:
+	       find_member(types, "sched_info", "run_delay", &unused, NULL, 0) ?:
+	       find_member(types, "task_struct", "sched_task_group", &unused, NULL, 0) ?:
+	       find_notifier(types, found);
+}
+
+#ifdef __x86_64__
+/* The arguments of kvm_exit differ: up to Linux 5.16, the reason is the first one. */
+static int check_arguments(const struct types *types)
+{
+	const struct btf *btf = types->kvm ?: types->vmlinux;
+	const struct btf_type *type;
+	int id;
+
+	id = btf__find_by_name_kind(btf, "btf_trace_kvm_exit", BTF_KIND_TYPEDEF);
+	type = resolve(btf, id);
+	if (type && btf_is_ptr(type))
+		type = resolve(btf, type->type);
+	if (!type || !btf_is_func_proto(type))
+		return fail(types, EPROTO, "tracepoint kvm_exit has no prototype");
+	/* the first argument is the program's context */
+	if (btf_vlen(type) != 3)
+		return fail(types, EOPNOTSUPP,
+			    "tracepoint kvm_exit has %d arguments; Linux 5.17 or later required",
+			    btf_vlen(type) - 1);
+	return 0;
+}
+
+/* The types of a module that uses kvm, or of the kernel if it is built in */
+static bool open_vendor(const struct types *types, const char *name, struct types *vendor)
+{
+	char path[64];
+
+	*vendor = *types;
+	if (!types->kvm)
+		return true;
+	snprintf(path, sizeof(path), KVM "_%s", name);
+	vendor->kvm = btf__parse_split(path, types->vmlinux);
+	return vendor->kvm;
+}
+
+static int find_svm(const struct types *types, struct bpf_exit_layout *found)
+{
+	__u32 control = 0, code = 0;
+	int error;
+
+	error = find_member(types, "vcpu_svm", "vmcb", &found->svm_vmcb, NULL,
+			    btf__pointer_size(types->vmlinux)) ?:
+		find_member(types, "vmcb", "control", &control, NULL, 0) ?:
+		find_member(types, "vmcb_control_area", "exit_code", &code, NULL, 0);
+	found->vmcb_exit_code = control + code;
+	return error;
+}
+
+static int find_vmx(const struct types *types, struct bpf_exit_layout *found)
+{
+	__u32 vt = 0;
+	int error;
+
+	if (!find_member(types, "vcpu_vmx", "exit_reason", &found->vmx_exit_reason, NULL,
+			 sizeof(__u32)))
+		return 0;
+	error = find_member(types, "vcpu_vmx", "vt", &vt, NULL, 0) ?:
+		find_member(types, "vcpu_vt", "exit_reason", &found->vmx_exit_reason, NULL,
+			    sizeof(__u32));
+	found->vmx_exit_reason += vt;
+	return error;
+}
+
+/* Find the offsets of a vendor's module if it is loaded; count the modules found. */
+static int find_vendor(const struct types *types, const char *module, const char *struct_name,
+		       int (*find)(const struct types *types, struct bpf_exit_layout *found),
+		       struct bpf_exit_layout *found, int *count)
+{
+	struct types vendor;
+	int error = 0;
+
+	if (!open_vendor(types, module, &vendor))
+		return 0;
+	if (find_struct(&vendor, struct_name)) {
+		error = find(&vendor, found);
+		++*count;
+	}
+	if (types->kvm)
+		btf__free(vendor.kvm);
+	return error;
+}
+
+static int find_reason(const struct types *types, struct bpf_exit_layout *found)
+{
+	static const struct need needs[] = {
+		TRACEPOINT(kvm_pio),
+		TRACEPOINT(kvm_fast_mmio),
+	};
+	int error, count = 0;
+
+	found->ports = true;
+	error = check_needs(types, needs, sizeof(needs) / sizeof(*needs)) ?:
+		check_arguments(types) ?:
+		find_vendor(types, "amd", "vcpu_svm", find_svm, found, &count) ?:
+		find_vendor(types, "intel", "vcpu_vmx", find_vmx, found, &count);
+	if (!error && !count)
+		return fail(types, ENODEV,
+			    "this host's KVM does not report exits: neither kvm_amd nor kvm_intel is loaded");
+	return error;
+}
+#elif defined(__aarch64__)
+/* The reason is an argument of kvm_exit. */
+static int find_reason(const struct types *types, struct bpf_exit_layout *found)
+{
+	return 0;
+}
+#else
+static int find_reason(const struct types *types, struct bpf_exit_layout *found)
+{
+	return fail(types, EOPNOTSUPP, "exit reasons of this architecture are not supported");
+}
+#endif
+
+static int find_exits(const struct types *types, void *into)
+{
+	struct bpf_exit_layout *found = into;
+	static const struct need needs[] = {
+		TRACEPOINT(kvm_exit),
+		TRACEPOINT(kvm_entry),
+		TRACEPOINT(kvm_userspace_exit),
+		TRACEPOINT(kvm_vcpu_wakeup),
+		TRACEPOINT(kvm_mmio),
+		TRACEPOINT(sched_process_exit),
+	};
+
+	return check_needs(types, needs, sizeof(needs) / sizeof(*needs)) ?:
+	       find_notifier(types, &found->notifier) ?:
+	       find_member(types, "kvm_vcpu", "vcpu_id", &found->vcpu_id, NULL, sizeof(int)) ?:
+	       find_reason(types, found);
 }
 
 int bpf_types_find(struct bpf_kvm_types *found, char *why, size_t size)
@@ -240,11 +442,40 @@ int bpf_types_find(struct bpf_kvm_types *found, char *why, size_t size)
 	char said[COMPLAINT_SIZE];
 	int error;
 
-	/* We have words of our own for what libbpf says. */
+	/* Replace libbpf's message. */
 	bpf_complaints(said);
 	error = find_all(found, why, size);
 	bpf_complaints(NULL);
 	return error;
+}
+
+/* Open the types, and call find without libbpf's messages. */
+static int with_types(int (*find)(const struct types *types, void *found), void *found,
+		      char *why, size_t size)
+{
+	struct types types = { .why = why, .why_size = size };
+	char complaint[COMPLAINT_SIZE];
+	int error;
+
+	bpf_complaints(complaint);
+	error = open_types(&types);
+	if (!error) {
+		error = find(&types, found);
+		close_types(&types);
+	}
+	bpf_complaints(NULL);
+	return error;
+}
+
+int bpf_notifier_find(struct bpf_notifier *found, char *why, size_t size)
+{
+	return with_types(find_blame, found, why, size);
+}
+
+int bpf_exit_layout_find(struct bpf_exit_layout *found, char *why, size_t size)
+{
+	memset(found, 0, sizeof(*found));
+	return with_types(find_exits, found, why, size);
 }
 
 void bpf_types_free(struct bpf_kvm_types *types)

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What is there instead of the source "bpf" where it could not be built. */
+/* Replaces the source "bpf" if it was not built. */
 #include <errno.h>
 #include <stdio.h>
 
 #include "source.h"
 
-static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
+int bpf_none_explain(struct kvmstats_probe *p)
 {
 	snprintf(p->why, sizeof(p->why), "this program was built without it");
 	snprintf(p->help, sizeof(p->help), "build it where clang, bpftool and libbpf are");
 	return -EOPNOTSUPP;
+}
+
+static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
+{
+	return bpf_none_explain(p);
 }
 
 const struct source_ops source_bpf = {

@@ -6,7 +6,7 @@
 
 #include "bpf_quota.h"
 
-/* A CPU on which vCPUs of a VM in a group are; cpu 0: the group, and how many there are */
+/* A CPU used by vCPUs of a VM in a group; cpu 0: the group and the number of its CPUs */
 struct bpf_place {
 	__u64 vm, group, cpu;
 	unsigned int cpus;

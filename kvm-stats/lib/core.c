@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 #include "core.h"
-#include "own_vm.h"
 #include "proc.h"
-#include "who.h"
+#include "identity.h"
 
 uint64_t core_clock(clockid_t clock)
 {
@@ -27,9 +26,19 @@ uint64_t core_now(const struct kvmstats *k)
 	return k->time ? k->time : core_clock(CLOCK_MONOTONIC);
 }
 
+void core_vcpu_close(struct core_vcpu *vcpu)
+{
+	if (vcpu->schedstat >= 0)
+		close(vcpu->schedstat);
+	if (vcpu->stat >= 0)
+		close(vcpu->stat);
+	vcpu->schedstat = -1;
+	vcpu->stat = -1;
+}
+
 static void free_vcpu(struct core_vcpu *vcpu)
 {
-	thread_close(vcpu);
+	core_vcpu_close(vcpu);
 	free(vcpu);
 }
 
@@ -47,6 +56,7 @@ static void free_vm(struct core_vm *vm)
 	free(vm->sum);
 	free(vm->growth);
 	free(vm->vcpu_total);
+	free(vm->others.thread);
 	free(vm);
 }
 
@@ -67,9 +77,9 @@ static void swap_values(uint64_t **a, uint64_t **b)
 /* By process, then number; those without one as they came. */
 static bool comes_before(const struct core_vm *a, const struct core_vm *b)
 {
-	if (a->pub.who.pid != b->pub.who.pid)
-		return a->pub.who.pid < b->pub.who.pid;
-	return a->pub.who.number < b->pub.who.number;
+	if (a->pub.identity.pid != b->pub.identity.pid)
+		return a->pub.identity.pid < b->pub.identity.pid;
+	return a->pub.identity.vm_id < b->pub.identity.vm_id;
 }
 
 /* There is room for it. */
@@ -97,21 +107,22 @@ void core_forget(struct kvmstats *k, unsigned int i)
 	remove_vm(k, i);
 }
 
-/* What another source says is described by tables of its own. */
+/* Another source has other tables. */
 void core_forget_all(struct kvmstats *k)
 {
 	unsigned int i;
 
 	while (k->vms)
 		core_forget(k, k->vms - 1);
+	k->first = NULL;
 	for (i = 0; i < KVMSTATS_SCOPES; i++) {
 		kvmstats_free_table(k->table[i]);
 		k->table[i] = NULL;
-		memset(k->role[i], 0, sizeof(k->role[i]));
+		memset(k->group[i], 0, sizeof(k->group[i]));
 	}
 }
 
-/* Mostly it is the one of the last time, for another vCPU, or the one after. */
+/* Start with the last VM: calls for its other vCPUs and for the next VM follow. */
 static struct core_vm *find_vm(struct kvmstats *k, uint64_t key)
 {
 	unsigned int i, at;
@@ -144,7 +155,7 @@ static struct core_vm *new_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 	if (!vm)
 		return NULL;
 	vm->key = key;
-	vm->pub.fresh = true;
+	vm->pub.first_sample = true;
 	vm->now = make_values(table);
 	vm->before = make_values(table);
 	vm->total = make_values(table);
@@ -152,10 +163,11 @@ static struct core_vm *new_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 		free_vm(vm);
 		return NULL;
 	}
-	who_is(k->proc, pid, &vm->pub.who);
-	vm->hidden = !*vm->pub.who.name;
+	identity_read(k->proc, pid, &vm->pub.identity);
+	vm->hidden = !*vm->pub.identity.name;
 	vm->process_started = proc_started(k->proc, pid);
-	vm->pub.who.pid = pid;
+	vm->pub.identity.pid = pid;
+	vm->first_seen = core_now(k);
 	insert_vm(k, vm);
 	return vm;
 }
@@ -169,12 +181,12 @@ struct core_vm *core_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 		return vm;
 	now = core_now(k);
 	if (vm)
-		vm->pub.fresh = false;
+		vm->pub.first_sample = false;
 	else
 		vm = new_vm(k, key, pid);
 	if (!vm)
 		return NULL;
-	vm->pub.elapsed = vm->pub.fresh ? 0 : now - vm->pub.time;
+	vm->pub.elapsed = vm->pub.first_sample ? 0 : now - vm->pub.time;
 	vm->pub.time = now;
 	/* without values until the source asks where they go */
 	vm->had_values = vm->pub.values;
@@ -219,7 +231,7 @@ static bool make_room(struct core_vm *vm)
 	return more && pub;
 }
 
-/* Among those that are there, which are in order of id */
+/* Insert among the present vCPUs, which are sorted by id. */
 static void insert_vcpu(struct core_vm *vm, struct core_vcpu *vcpu)
 {
 	unsigned int i;
@@ -230,7 +242,7 @@ static void insert_vcpu(struct core_vm *vm, struct core_vcpu *vcpu)
 	vm->pub.vcpus++;
 }
 
-/* One that was there before, and goes on counting where it was */
+/* Find a vCPU that was present before: its totals continue. */
 static struct core_vcpu *find_gone(struct core_vm *vm, uint32_t id)
 {
 	struct core_vcpu *vcpu;
@@ -271,12 +283,12 @@ static struct core_vcpu *new_vcpu(struct kvmstats *k, struct core_vm *vm, uint32
 		vm->vcpu[vm->vcpus++] = vm->vcpu[vm->pub.vcpus];
 	}
 	insert_vcpu(vm, vcpu);
-	vcpu->pub.fresh = true;
+	vcpu->pub.first_sample = true;
 	vcpu->pub.total = vcpu->total;
 	return vcpu;
 }
 
-/* It was not used for a second, so the memory of the next one is far away: fetch it. */
+/* Prefetch the next vCPU: it was last used a sample ago. */
 static void fetch_vcpu(const struct core_vcpu *vcpu)
 {
 	const char *at = (const char *)vcpu;
@@ -310,7 +322,7 @@ struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
 		if (!vcpu)
 			return NULL;
 	} else {
-		vcpu->pub.fresh = false;
+		vcpu->pub.first_sample = false;
 	}
 	vcpu->before = vcpu->now;
 	vcpu->pub.tid = tid;
@@ -351,18 +363,18 @@ void core_vm_number(struct kvmstats *k, struct core_vm *vm, uint64_t number)
 {
 	unsigned int i;
 
-	if (vm->pub.who.number == number)
+	if (vm->pub.identity.vm_id == number)
 		return;
 	for (i = 0; k->vm[i] != vm; i++)
 		;
 	remove_vm(k, i);
-	vm->pub.who.number = number;
+	vm->pub.identity.vm_id = number;
 	insert_vm(k, vm);
 }
 
-void core_vm_mixed(struct core_vm *vm, bool mixed)
+void core_vm_set_ambiguous(struct core_vm *vm, bool mixed)
 {
-	vm->pub.mixed = mixed;
+	vm->pub.vcpus_ambiguous = mixed;
 }
 
 void core_vm_ended(struct core_vm *vm)
@@ -372,15 +384,15 @@ void core_vm_ended(struct core_vm *vm)
 
 pid_t core_vm_pid(const struct core_vm *vm)
 {
-	return vm->pub.who.pid;
+	return vm->pub.identity.pid;
 }
 
 void core_vm_process(struct core_vm *vm, uint64_t started, const char *comm)
 {
 	if (!vm->process_started)
 		vm->process_started = started;
-	if (!*vm->pub.who.name && !vm->labelled)
-		who_call(&vm->pub.who, comm);
+	if (!*vm->pub.identity.name && !vm->labelled)
+		identity_set_name(&vm->pub.identity, comm);
 }
 
 void core_vcpu_times(struct core_vcpu *vcpu, const struct thread_times *times)
@@ -412,7 +424,7 @@ int core_set_table(struct kvmstats *k, enum kvmstats_scope scope,
 		return -EEXIST;
 	}
 	k->table[scope] = table;
-	activity_roles(table, k->role[scope]);
+	stat_groups_find(table, k->group[scope]);
 	return 0;
 }
 
@@ -471,189 +483,15 @@ void core_raise_files(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Those that were not reported are put behind the others; they may come again. */
-static void drop_vcpus(struct kvmstats *k, struct core_vm *vm)
-{
-	unsigned int i, n = 0;
-
-	for (i = 0; i < vm->pub.vcpus; i++) {
-		struct core_vcpu *vcpu = vm->vcpu[i];
-
-		if (!vcpu->seen) {
-			activity_drop(k, vm, vcpu);
-			thread_close(vcpu);
-			vcpu->files_tid = 0;
-			continue;
-		}
-		/* an exchange of those that go keeps the order of those that stay */
-		vm->vcpu[i] = vm->vcpu[n];
-		vm->vcpu[n++] = vcpu;
-	}
-	vm->pub.vcpus = n;
-	for (i = 0; i < n; i++)
-		vm->pub_vcpu[i] = &vm->vcpu[i]->pub;
-	vm->pub.vcpu = vm->pub_vcpu;
-}
-
-/* A number that was given stays, so that names do not change under an observer. */
-static void count_in_process(struct kvmstats *k)
-{
-	struct core_vm *vm, *first = NULL;
-	unsigned int i, last = 0;
-
-	for (i = 0; i < k->vms; i++) {
-		vm = k->vm[i];
-		if (!first || first->pub.who.pid != vm->pub.who.pid) {
-			first = vm;
-			last = 0;
-		}
-		if (last < vm->pub.nth)
-			last = vm->pub.nth;
-		if (vm == first)
-			continue;
-		if (!first->pub.nth)
-			first->pub.nth = ++last;
-		if (!vm->pub.nth)
-			vm->pub.nth = ++last;
-	}
-}
-
-/* When it began, as far as can be known */
-static void date(struct kvmstats *k, struct core_vm *vm)
-{
-	uint64_t age = core_clock(CLOCK_BOOTTIME) - vm->process_started;
-
-	if (!vm->process_started)
-		return;
-	/* Its process was there at the sample before, without it. */
-	if (k->sampled_before && age > k->sampled - k->sampled_before)
-		age = 0;
-	vm->pub.who.started = core_clock(CLOCK_REALTIME) - age;
-}
-
-/* It has no news: ended, or the source could not say anything. */
-static void stand_still(struct kvmstats *k, struct core_vm *vm, bool ended)
-{
-	unsigned int i;
-
-	vm->pub.fresh = true;
-	vm->pub.elapsed = 0;
-	vm->pub.ended = ended;
-	memset(&vm->pub.sum, 0, sizeof(vm->pub.sum));
-	if (vm->growth)
-		memset(vm->growth, 0, k->table[KVMSTATS_VCPU]->data_size);
-	for (i = 0; i < vm->pub.vcpus; i++) {
-		vm->vcpu[i]->pub.fresh = true;
-		memset(&vm->vcpu[i]->pub.last, 0, sizeof(vm->vcpu[i]->pub.last));
-	}
-}
-
-static void begin_sample(struct kvmstats *k)
-{
-	unsigned int i, j;
-
-	k->problem[0] = '\0';
-	k->why = "";
-	k->unread = 0;
-	for (i = 0; i < KVMSTATS_REASONS; i++) {
-		k->reason[i].count = 0;
-		k->reason[i].why[0] = '\0';
-	}
-	k->sampled_before = k->sampled;
-	k->sampled = core_now(k);
-	for (i = 0; i < k->vms;) {
-		struct core_vm *vm = k->vm[i];
-
-		if (vm->pub.ended && k->sampled - vm->pub.ended_at >= k->keep) {
-			core_forget(k, i);
-			continue;
-		}
-		vm->seen = false;
-		for (j = 0; j < vm->pub.vcpus; j++)
-			vm->vcpu[j]->seen = false;
-		i++;
-	}
-	k->cursor = 0;
-}
-
-static void update_vm(struct kvmstats *k, struct core_vm *vm)
-{
-	unsigned int i;
-
-	if (vm->hidden && !vm->pub.ended)
-		core_unread(k, KVMSTATS_HIDDEN, "process %d: /proc hides whose VM it is",
-			    vm->pub.who.pid);
-	drop_vcpus(k, vm);
-	for (i = 0; i < vm->pub.vcpus; i++) {
-		if (!vm->vcpu[i]->thread_given)
-			thread_read(k, vm, vm->vcpu[i]);
-	}
-	activity_update(k, vm);
-}
-
-/* The VM that a program like this one makes for itself, for a moment: nobody's */
-static bool is_probe(const struct core_vm *vm)
-{
-	return vm->vcpus == 1 && vm->vcpu[0]->pub.id == OWN_VCPU_ID;
-}
-
-static int read_source(struct kvmstats *k)
-{
-	if (k->source)
-		return k->source->sample(k, k->state);
-	return k->wait ? 0 : core_problem(k, -ENODEV, "no source works: %s", k->source_why);
-}
-
-int kvmstats_sample(struct kvmstats *k)
-{
-	struct core_vm *vm;
-	unsigned int i;
-	int ret;
-
-	begin_sample(k);
-	source_look(k, false);
-	ret = read_source(k);
-	/* It does not work any more: what does has nothing in common with what was read. */
-	if (ret && ret != -ENOMEM && k->source) {
-		source_look(k, true);
-		ret = read_source(k);
-	}
-	/* a source of recordings has its own clock */
-	if (k->time)
-		k->sampled = k->time;
-	if (!k->looked)
-		k->looked = k->sampled;
-	for (i = 0; i < k->vms; i++) {
-		vm = k->vm[i];
-		if (vm->seen)
-			update_vm(k, vm);
-		else
-			stand_still(k, vm, vm->pub.ended || !ret);
-		if (vm->pub.ended && !vm->pub.ended_at)
-			vm->pub.ended_at = k->sampled;
-	}
-	for (i = k->vms; i--;) {
-		if (is_probe(k->vm[i]))
-			core_forget(k, i);
-		else if (!k->vm[i]->labelled)
-			date(k, k->vm[i]);
-	}
-	count_in_process(k);
-	label_vms(k);
-	for (i = 0; i < k->vms; i++)
-		k->vm[i]->pub.next = i + 1 < k->vms ? &k->vm[i + 1]->pub : NULL;
-	return ret;
-}
-
 void kvmstats_set_keep(struct kvmstats *k, uint64_t nanoseconds)
 {
 	k->keep = nanoseconds;
 }
 
-void kvmstats_let_go(struct kvmstats *k)
+void kvmstats_release_files(struct kvmstats *k)
 {
-	if (k->source && k->source->let_go)
-		k->source->let_go(k->state);
+	if (k->source && k->source->release_files)
+		k->source->release_files(k->state);
 }
 
 const char *kvmstats_problem(const struct kvmstats *k)
@@ -661,14 +499,14 @@ const char *kvmstats_problem(const struct kvmstats *k)
 	return k->problem;
 }
 
-unsigned int kvmstats_unread(const struct kvmstats *k, const char **why)
+unsigned int kvmstats_failed_reads(const struct kvmstats *k, const char **why)
 {
 	if (why)
 		*why = k->why;
 	return k->unread;
 }
 
-unsigned int kvmstats_unreadable(const struct kvmstats *k, enum kvmstats_reason reason,
+unsigned int kvmstats_failed_reads_by_reason(const struct kvmstats *k, enum kvmstats_reason reason,
 				 const char **why)
 {
 	bool known = (unsigned int)reason < KVMSTATS_REASONS;
@@ -694,7 +532,7 @@ const char *kvmstats_reason_name(enum kvmstats_reason reason)
 
 struct kvmstats_vm *kvmstats_first(const struct kvmstats *k)
 {
-	return k->vms ? &k->vm[0]->pub : NULL;
+	return k->first;
 }
 
 const struct kvmstats_table *kvmstats_table(const struct kvmstats *k,
@@ -703,7 +541,7 @@ const struct kvmstats_table *kvmstats_table(const struct kvmstats *k,
 	return k->table[scope];
 }
 
-/* Nobody sees the last digits of what does not fit into 64 bits. */
+/* Rounding errors of values beyond 64 bits are acceptable. */
 static uint64_t scale(uint64_t a, uint64_t b, uint64_t c)
 {
 	double result;

@@ -1,39 +1,31 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What is behind struct kvmstats: the core's own, sources use source.h. */
+/* Internals of struct kvmstats; sources use source.h only. */
 #ifndef KVMSTATS_CORE_H
 #define KVMSTATS_CORE_H
 
-#include "events.h"
 #include "source.h"
+#include "stat_group.h"
 
-/*
- * What the kernels call one and the same thing, as positions in the values:
- * s390 has no number of exits but a dozen kinds of them.
- */
-#define ROLE_PARTS	48
-struct role {
-	unsigned int count;	/* 0: there is no such statistic */
-	uint16_t word[ROLE_PARTS];
-};
-
-enum role_name {
-	/* after the events: EVENT_exits and so on */
-	ROLE_HALT = EVENT_COUNT,
-	ROLE_POLL,
-	ROLE_BLOCKING,
-	ROLES,
-};
-
-/* What of a vCPU's time was told already, against what the kernel has booked */
+/* Times of a vCPU that were reported before the kernel booked them, and vice versa */
 struct account {
-	struct thread_times thread;	/* of the sample before */
-	/* what was told of the thread's run and ready */
+	struct thread_times thread;	/* at the previous sample */
+	/* run and ready times reported so far */
 	uint64_t run, ready;
 	uint64_t wait_max;		/* so long can a wait last that is not booked */
-	uint64_t guessed;		/* was told as run, and may be booked as ready */
+	uint64_t guessed;		/* reported as run, may be booked as ready */
 	uint64_t assumed;		/* so long its state was assumed, since it was known */
 	uint64_t throttled, poll, ended;	/* booked, and not told yet */
-	uint64_t halt;			/* told of a halt that has not ended */
+	uint64_t halt;			/* reported for the halt in progress */
+};
+
+/* CPU time of the threads of a VM's process that are not vCPUs, see others.c */
+struct other_threads {
+	uint64_t clock;			/* of the process at the previous sample; 0: none */
+	int64_t pending;		/* vCPUs ran longer than the process: to be deducted */
+	uint64_t total, role[KVMSTATS_ROLES];
+	uint64_t split;			/* when the roles were updated; 0: never */
+	struct other_thread *thread;
+	unsigned int count;
 };
 
 struct core_vcpu {
@@ -47,7 +39,9 @@ struct core_vcpu {
 	pid_t files_tid;		/* whose these files are */
 	unsigned int rested;		/* samples in which it has not run */
 	struct account account;
-	int schedstat, stat;		/* -1: not open */
+	pid_t other_tid;		/* whose other_run is */
+	uint64_t other_run;		/* run time at the previous sample */
+	int schedstat, stat;		/* -1 if closed */
 	uint64_t room[];		/* for the values */
 };
 
@@ -55,15 +49,19 @@ struct core_vm {
 	struct kvmstats_vm pub;
 	uint64_t key;
 	bool seen, had_values, labelled, hidden;
-	uint64_t process_started;	/* CLOCK_BOOTTIME, ns; 0: not known */
+	bool is_pending;		/* not reported yet: it may be a probe, see sample.c */
+	uint64_t first_seen;
+	bool is_successor;		/* label is NAME@PID until the predecessor is removed */
+	uint64_t process_started;	/* CLOCK_BOOTTIME, ns; 0 if unknown */
 	char process_label[128];	/* the label of its process' first VM */
-	unsigned int nth;		/* of its process, from 1; 0: mixed */
+	unsigned int nth;		/* among the VMs of its process, from 1; 0 if ambiguous */
 	uint64_t *now, *before, *total;
 	uint64_t *sum, *growth, *vcpu_total;	/* over vCPUs */
-	struct core_vcpu **vcpu;	/* those that are there, then the others */
+	struct core_vcpu **vcpu;	/* the present ones first */
 	struct kvmstats_vcpu **pub_vcpu;
-	unsigned int vcpus;		/* all; pub.vcpus are there */
+	unsigned int vcpus;		/* pub.vcpus of them are present */
 	unsigned int room, cursor;
+	struct other_threads others;
 };
 
 struct unread {
@@ -72,66 +70,67 @@ struct unread {
 };
 
 struct kvmstats {
-	const struct source_ops *source;	/* NULL: none works */
+	const struct source_ops *source;	/* NULL if none works */
 	void *state;
 	char only[32];			/* the name of the one to use; "": the best */
 	bool wait;
 	unsigned int changes;
 	char source_why[600];
 	char proc_path[256];
-	uint64_t kvm, looked;		/* which one is there; when a source was chosen */
+	uint64_t kvm, looked;		/* identity of KVM; when the source was chosen */
 	int proc;
 	struct kvmstats_table *table[KVMSTATS_SCOPES];
-	struct role role[KVMSTATS_SCOPES][ROLES];
+	struct stat_group group[KVMSTATS_SCOPES][GROUPS];
 	struct core_vm **vm;		/* by process, then number */
+	struct kvmstats_vm *first;	/* the first VM that is reported */
 	unsigned int vms, room, cursor;
 	uint64_t time;			/* not 0: given by the source */
 	uint64_t sampled, sampled_before;	/* when the last samples began */
 	uint64_t keep;
+	/* VMs that were destroyed by KVM's account, and of which the end was reported */
+	struct uevent_count *events;
+	bool has_destroyed;
+	uint64_t destroyed, ended;
+	uint64_t unobserved;
 	char problem[256];
 	unsigned int unread;
-	const char *why;		/* of the first */
+	const char *why;		/* message of the first failure */
 	struct unread reason[KVMSTATS_REASONS];
 };
-
-/* Find the roles of a table's statistics. */
-void activity_roles(const struct kvmstats_table *table, struct role *role);
 
 /* Fill in sum, growth, totals and activity of a VM that was just read. */
 void activity_update(struct kvmstats *k, struct core_vm *vm);
 
-/* Before that: this vCPU has gone. */
+/* Call before activity_update(): the vCPU was not reported. */
 void activity_drop(const struct kvmstats *k, struct core_vm *vm, const struct core_vcpu *vcpu);
 
-/* It has the values of the sample before: mostly those of one that is idle. */
+/* Return true if no value has changed, as is usual for an idle vCPU. */
 static inline bool unchanged(const struct core_vcpu *vcpu)
 {
 	return vcpu->now == vcpu->before;
 }
 
-/* A counter that was set to 0 through debugfs has not grown. */
-static inline uint64_t grown(uint64_t now, uint64_t before)
-{
-	return now > before ? now - before : 0;
-}
-
-/* Of roles whose statistics are in values: the sum, and how much they grew */
-uint64_t role_sum(const struct role *role, const uint64_t *values);
-uint64_t role_growth(const struct role *role, const uint64_t *now, const uint64_t *before);
-
 /* Read what /proc knows of the vCPU's thread, into vcpu->thread. */
 void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu *vcpu);
-void thread_close(struct core_vcpu *vcpu);
 
 /*
- * How the vCPU spent the time since the sample before: pub.last.times, which is added
- * to pub.times. ended: its VM has, meanwhile.
+ * Compute how the vCPU spent the time since the previous sample: set pub.last.times, and add
+ * it to pub.times. ended: the VM ended in this time.
  */
 void times_update(struct kvmstats *k, struct core_vcpu *vcpu, bool ended);
 
+/* The vCPU has not run before its thread was created: its first sample has times. */
+void times_begin_at_birth(struct core_vcpu *vcpu);
+
 void times_add(struct kvmstats_times *sum, const struct kvmstats_times *times);
 
-/* Forget the VM k->vm[i]. */
+/* Measure the other threads of all processes that have VMs, after activity_update(). */
+void others_update(struct kvmstats *k);
+
+/* Close the files of a vCPU's thread. */
+void core_vcpu_close(struct core_vcpu *vcpu);
+
+/* Remove the VM k->vm[i]. */
 void core_forget(struct kvmstats *k, unsigned int i);
 
 /* Forget all VMs and tables. */
@@ -146,7 +145,7 @@ int source_choose(struct kvmstats *k);
  */
 void source_look(struct kvmstats *k, bool failed);
 
-/* Labels of VMs that came with this sample */
+/* Label the VMs that this sample added. */
 void label_vms(struct kvmstats *k);
 
 #endif /* KVMSTATS_CORE_H */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "file.h"
-#include "own_vm.h"
+#include "probe_vm.h"
 
 static int read_table(int fd, struct kvmstats_table **table, char *why, size_t size)
 {
@@ -26,21 +26,21 @@ static int read_table(int fd, struct kvmstats_table **table, char *why, size_t s
 int kvmstats_describe(struct kvmstats_table **vm_table,
 		      struct kvmstats_table **vcpu_table, char *why, size_t size)
 {
-	struct own_vm own;
+	struct probe_vm own;
 	int ret;
 
 	*vm_table = NULL;
 	*vcpu_table = NULL;
-	ret = own_vm_open(&own, OWN_VCPU_ID, why, size);
+	ret = probe_vm_open(&own, PROBE_VCPU_ID, why, size);
 	/* MIPS and e500 have no ids that large. */
 	if (ret == -EINVAL)
-		ret = own_vm_open(&own, 0, why, size);
+		ret = probe_vm_open(&own, 0, why, size);
 	if (ret)
 		return ret;
 	ret = read_table(own.vm_stats, vm_table, why, size);
 	if (!ret)
 		ret = read_table(own.vcpu_stats, vcpu_table, why, size);
-	own_vm_close(&own);
+	probe_vm_close(&own);
 	if (ret) {
 		kvmstats_free_table(*vm_table);
 		*vm_table = NULL;

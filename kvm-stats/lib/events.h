@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What happens in VMs, as numbers: an event is a row here, and what it is called in struct
- * kvmstats_activity (kvmstats.h). Recordings know events by their place: a new one is the
- * last.
+ * Events of VMs. A new event is one row here and one enumerator in enum kvmstats_event
+ * (kvmstats.h), both last: recordings and the ABI identify events by position.
  *
- * EVENT(member, statistics, title, letter, width, drop, what)
+ * EVENT(ENUMERATOR, name, statistics, title, letter, width, drop, what)
  *
- *	statistics	whose sum it is, as for statistic_words()
- *	title...	its column in "top", see columns.h; in "log" it is MEMBER_per_second
+ *	name		kvmstats_event_name(); "log" shows NAME_per_second
+ *	statistics	their sum is the event, see statistic_indexes()
+ *	title...	the column in "top", see columns.h
  */
 #ifndef KVMSTATS_EVENTS_H
 #define KVMSTATS_EVENTS_H
@@ -31,20 +31,13 @@
 	"deliver_* !deliver_program"		/* s390 */
 
 #define EVENTS(EVENT)								\
-	EVENT(exits, EXITS_STATISTICS,						\
+	EVENT(EXITS, "exits", EXITS_STATISTICS,						\
 	      "EXITS/S", 'E', 7, 0, "exits from the guest")			\
-	EVENT(io, IO_STATISTICS,						\
+	EVENT(IO, "io", IO_STATISTICS,						\
 	      "IO/S", 'I', 6, 7, "exits for port and memory-mapped I/O")	\
-	EVENT(interrupts, INTERRUPTS_STATISTICS,				\
+	EVENT(INTERRUPTS, "interrupts", INTERRUPTS_STATISTICS,				\
 	      "IRQ/S", 'Q', 6, 8, "interrupts injected")			\
-	EVENT(tlb_flushes, "tlb_flush remote_tlb_flush",			\
+	EVENT(TLB_FLUSHES, "tlb_flushes", "tlb_flush remote_tlb_flush",			\
 	      "TLB/S", 'B', 6, 11, "flushes of the guest's TLBs")
-
-enum event_number {
-#define EVENT(member, ...)	EVENT_##member,
-	EVENTS(EVENT)
-#undef EVENT
-	EVENT_COUNT
-};
 
 #endif /* KVMSTATS_EVENTS_H */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What VMs are called: each otherwise, and for as long as they live. */
+/* Labels of VMs: unique names */
 #include <stdio.h>
 #include <string.h>
 
 #include "core.h"
 
-/* The first bytes of text that have room before the suffix, in whole characters */
+/* Store as many whole characters of text as fit before the suffix. */
 static void join(char *to, size_t size, const char *text, const char *suffix)
 {
 	size_t len = strlen(text), end = strlen(suffix);
@@ -19,33 +19,56 @@ static void join(char *to, size_t size, const char *text, const char *suffix)
 	memcpy(to + len, suffix, end + 1);
 }
 
-/* One that ended before this sample gives its label to whoever needs it. */
-static bool taken(struct kvmstats *k, const char *label)
+/*
+ * Return the VM that has this label, NULL if the label is free. A VM that ended before this
+ * sample is removed: it gives its label to the VM that needs it.
+ */
+static const struct core_vm *find_holder(struct kvmstats *k, const char *label)
 {
 	unsigned int i;
 
 	for (i = 0; i < k->vms; i++) {
 		struct core_vm *vm = k->vm[i];
 
-		if (strcmp(vm->pub.who.label, label))
+		if (strcmp(vm->pub.identity.label, label))
 			continue;
 		if (!vm->pub.ended || vm->pub.ended_at >= k->sampled)
-			return true;
+			return vm;
 		core_forget(k, i);
-		return false;
+		break;
 	}
-	return false;
+	return NULL;
 }
 
 static bool same_process(const struct core_vm *a, const struct core_vm *b)
 {
-	return a->pub.who.pid == b->pub.who.pid && a->process_started == b->process_started;
+	return a->pub.identity.pid == b->pub.identity.pid && a->process_started == b->process_started;
+}
+
+/* Set the label to that of the process, with a suffix unless the VM is its first. */
+static void set_label(struct kvmstats *k, struct core_vm *vm, unsigned int nth)
+{
+	char suffix[32] = "", text[sizeof(vm->process_label)];
+	unsigned int i;
+
+	if (vm->pub.vcpus_ambiguous)
+		strcpy(suffix, "#?");
+	else if (nth > 1)
+		snprintf(suffix, sizeof(suffix), "#%u", nth);
+	join(text, sizeof(text), vm->process_label, suffix);
+	/* Another VM may have exactly this name. */
+	for (i = 2; find_holder(k, text); i++) {
+		snprintf(suffix, sizeof(suffix), "#%u~%u", nth, i);
+		join(text, sizeof(text), vm->process_label, suffix);
+	}
+	strcpy(vm->pub.identity.label, text);
 }
 
 static void label(struct kvmstats *k, struct core_vm *vm)
 {
-	char *process = vm->process_label, suffix[32] = "", text[sizeof(vm->process_label)];
-	struct kvmstats_who *who = &vm->pub.who;
+	struct kvmstats_identity *identity = &vm->pub.identity;
+	char *process = vm->process_label, suffix[32];
+	const struct core_vm *holder;
 	unsigned int i, nth = 1;
 
 	for (i = 0; i < k->vms; i++) {
@@ -54,34 +77,44 @@ static void label(struct kvmstats *k, struct core_vm *vm)
 		if (!other->labelled || !same_process(other, vm))
 			continue;
 		strcpy(process, other->process_label);
+		vm->is_successor = other->is_successor;
 		if (nth <= other->nth)
 			nth = other->nth + 1;
 	}
 	if (!*process) {
-		join(process, sizeof(vm->process_label), who->name, "");
-		if (!*process || taken(k, process)) {
-			snprintf(suffix, sizeof(suffix), "@%d", vm->pub.who.pid);
-			join(process, sizeof(vm->process_label), who->name, suffix);
+		join(process, sizeof(vm->process_label), identity->name, "");
+		holder = *process ? find_holder(k, process) : NULL;
+		if (!*process || holder) {
+			vm->is_successor = holder && holder->pub.ended;
+			snprintf(suffix, sizeof(suffix), "@%d", identity->pid);
+			join(process, sizeof(vm->process_label), identity->name, suffix);
 		}
 	}
 	vm->labelled = true;
-	suffix[0] = '\0';
-	if (vm->pub.mixed)
-		strcpy(suffix, "#?");
-	else if (nth > 1)
-		snprintf(suffix, sizeof(suffix), "#%u", nth);
-	if (!vm->pub.mixed)
+	if (!vm->pub.vcpus_ambiguous)
 		vm->nth = nth;
-	join(text, sizeof(text), process, suffix);
-	/* Somebody may have been given just this as a name. */
-	for (i = 2; taken(k, text); i++) {
-		snprintf(suffix, sizeof(suffix), "#%u~%u", nth, i);
-		join(text, sizeof(text), process, suffix);
-	}
-	strcpy(who->label, text);
+	set_label(k, vm, nth);
 }
 
-/* The oldest process first, then the order of the list */
+/*
+ * The VM was labelled NAME@PID because its predecessor had ended since the sample before.
+ * Drop "@PID" now that the predecessor is no longer shown.
+ */
+static void take_over_label(struct kvmstats *k, struct core_vm *vm)
+{
+	char name[sizeof(vm->process_label)];
+	const struct core_vm *holder;
+
+	join(name, sizeof(name), vm->pub.identity.name, "");
+	holder = find_holder(k, name);
+	if (holder && !same_process(holder, vm))
+		return;
+	strcpy(vm->process_label, name);
+	vm->is_successor = false;
+	set_label(k, vm, vm->nth);
+}
+
+/* Label VMs of the oldest process first. */
 static bool older(const struct core_vm *a, const struct core_vm *b)
 {
 	return a->process_started < b->process_started;
@@ -92,10 +125,14 @@ void label_vms(struct kvmstats *k)
 	struct core_vm *oldest;
 	unsigned int i;
 
+	for (i = 0; i < k->vms; i++) {
+		if (k->vm[i]->is_successor && !k->vm[i]->pub.ended)
+			take_over_label(k, k->vm[i]);
+	}
 	for (;;) {
 		oldest = NULL;
 		for (i = 0; i < k->vms; i++) {
-			if (!k->vm[i]->labelled && (!oldest || older(k->vm[i], oldest)))
+			if (!k->vm[i]->labelled && !k->vm[i]->is_pending && (!oldest || older(k->vm[i], oldest)))
 				oldest = k->vm[i];
 		}
 		if (!oldest)

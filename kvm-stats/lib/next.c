@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "abi.h"
-#include "facts.h"
+#include "privileges.h"
 #include "reader.h"
 
 struct next_vm {
@@ -26,25 +26,28 @@ struct next_vm {
 struct next_state {
 	struct reader reader;
 	int kvm;
+	unsigned long request;	/* number of KVM_STATS_NEXT */
 	uint64_t last;		/* number of the newest VM that was found */
 	struct next_vm *first, **end;
 };
 
-static int find_next(int kvm, uint64_t after, uint32_t scope, struct abi_stats_next *found)
+static int find_next(const struct next_state *s, uint64_t after, uint32_t scope,
+		     struct abi_stats_next *found)
 {
 	int fd;
 
 	memset(found, 0, sizeof(*found));
 	found->vm = after;
 	found->scope = scope;
-	fd = ioctl(kvm, ABI_STATS_NEXT, found);
+	fd = ioctl(s->kvm, s->request, found);
 	return fd < 0 ? -errno : fd;
 }
 
 static int next_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 {
+	struct next_state probe = { 0 }, *s;
+	struct stats_ioctls ioctls;
 	struct abi_stats_next found;
-	struct next_state *s;
 	int kvm, ret;
 
 	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
@@ -57,14 +60,16 @@ static int next_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 			strcpy(p->help, "run it as root or in the group kvm");
 		return ret;
 	}
-	ret = ioctl(kvm, ABI_CHECK_EXTENSION, ABI_CAP_STATS);
-	if (ret <= 0 || !(ret & ABI_CAP_STATS_NEXT)) {
+	ioctls = privileges_stats_ioctls();
+	if (ioctls.flags <= 0 || !(ioctls.flags & ABI_CAP_STATS_NEXT)) {
 		strcpy(p->why, "this kernel has no KVM_STATS_NEXT");
 		ret = -ENODEV;
 		goto fail;
 	}
 	/* After the largest number there is none: that says ENOENT. */
-	ret = find_next(kvm, UINT64_MAX, ABI_SCOPE_OWN, &found);
+	probe.kvm = kvm;
+	probe.request = ioctls.next;
+	ret = find_next(&probe, UINT64_MAX, ABI_SCOPE_OWN, &found);
 	if (ret != -ENOENT) {
 		if (ret >= 0)
 			close(ret);
@@ -83,9 +88,10 @@ static int next_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 		goto fail;
 	}
 	s->kvm = kvm;
+	s->request = ioctls.next;
 	s->end = &s->first;
 	core_raise_files();
-	facts_names(k, p);
+	privileges_names(k, p);
 	*state = s;
 	return 0;
 fail:
@@ -93,7 +99,7 @@ fail:
 	return ret;
 }
 
-static void drop(struct next_vm *vm)
+static void next_vm_free(struct next_vm *vm)
 {
 	reader_drop(&vm->vm);
 	reader_drop(&vm->vcpus);
@@ -107,14 +113,14 @@ static void next_close(struct kvmstats *k, void *state)
 
 	for (vm = s->first; vm; vm = next) {
 		next = vm->next;
-		drop(vm);
+		next_vm_free(vm);
 	}
 	close(s->kvm);
 	reader_close(&s->reader);
 	free(s);
 }
 
-/* 0: it is in the list now, or could not be read; -errno: no use to go on */
+/* Return 0 if it was added or cannot be read, or -errno if further calls are useless. */
 static int add_vm(struct kvmstats *k, struct next_state *s, int fd,
 		  const struct abi_stats_next *found)
 {
@@ -132,18 +138,18 @@ static int add_vm(struct kvmstats *k, struct next_state *s, int fd,
 	vm->vcpus.fd = -1;
 	wrong = reader_add(k, &s->reader, fd, FILE_VM, &vm->vm, &vm->gone, NULL);
 	if (!wrong) {
-		vcpus = find_next(s->kvm, vm->number - 1, ABI_SCOPE_VCPUS, &again);
+		vcpus = find_next(s, vm->number - 1, ABI_SCOPE_VCPUS, &again);
 		if (vcpus >= 0 && again.vm != vm->number) {
 			/* it ended just now, that is the one after it */
 			close(vcpus);
 			vcpus = -ENOENT;
 		}
 		if (vcpus == -ENOENT) {
-			drop(vm);
+			next_vm_free(vm);
 			return 0;
 		}
 		if (vcpus < 0) {
-			drop(vm);
+			next_vm_free(vm);
 			return vcpus;
 		}
 		wrong = reader_add(k, &s->reader, vcpus, FILE_VCPUS, &vm->vcpus,
@@ -152,7 +158,7 @@ static int add_vm(struct kvmstats *k, struct next_state *s, int fd,
 	if (wrong) {
 		core_unread(k, KVMSTATS_FORMAT, "VM %llu of process %d: %s",
 			    (unsigned long long)found->vm, vm->pid, wrong);
-		drop(vm);
+		next_vm_free(vm);
 		return 0;
 	}
 	*s->end = vm;
@@ -166,7 +172,7 @@ static void find_new(struct kvmstats *k, struct next_state *s)
 	int fd, ret;
 
 	for (;;) {
-		fd = find_next(s->kvm, s->last, ABI_SCOPE_OWN, &found);
+		fd = find_next(s, s->last, ABI_SCOPE_OWN, &found);
 		if (fd == -ENOENT)
 			return;
 		ret = fd < 0 ? fd : add_vm(k, s, fd, &found);
@@ -191,7 +197,7 @@ static int next_sample(struct kvmstats *k, void *state)
 	for (at = &s->first; (vm = *at);) {
 		if (vm->ended) {
 			*at = vm->next;
-			drop(vm);
+			next_vm_free(vm);
 			continue;
 		}
 		at = &vm->next;

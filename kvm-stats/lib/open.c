@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "uevent.h"
 
 static const struct source_ops *find_source(unsigned int i)
 {
@@ -92,8 +93,8 @@ static void close_source(struct kvmstats *k)
 }
 
 /*
- * Which KVM there is: another number once its module was loaded again, and when udev has
- * decided who may open /dev/kvm, which is a moment after that is there.
+ * Return a number that identifies the loaded KVM. It changes when the module is reloaded,
+ * and when udev sets the permissions of /dev/kvm, shortly after the device appears.
  */
 static uint64_t which_kvm(void)
 {
@@ -107,15 +108,15 @@ static uint64_t which_kvm(void)
 	       (uint64_t)device.st_mode << 48 ^ (uint64_t)device.st_gid << 16;
 }
 
-/* Seconds after which a source is looked for that is better than the one in use */
-#define LOOK_AGAIN	60
+/* Seconds after which a better source than the one in use is tried */
+#define SOURCE_RETRY_S	60
 
 void source_look(struct kvmstats *k, bool failed)
 {
 	const char *before = kvmstats_source(k);
 	uint64_t kvm = which_kvm();
 	bool due = k->source != source_list[0] && k->looked &&
-		   k->sampled - k->looked >= LOOK_AGAIN * 1000000000ULL;
+		   k->sampled - k->looked >= SOURCE_RETRY_S * 1000000000ULL;
 
 	if (k->source && kvm == k->kvm && !failed) {
 		if (!due)
@@ -127,17 +128,32 @@ void source_look(struct kvmstats *k, bool failed)
 	k->kvm = kvm;
 	k->looked = 0;
 	close_source(k);
-	/* Its tables are another's, and so are its addresses and numbers of VMs. */
+	/* Tables, addresses and VM ids of another source differ. */
 	core_forget_all(k);
 	source_choose(k);
 	k->changes += strcmp(before, "none") || k->source;
 }
 
+/* Programs that were built with a newer header may ask for more than is supported. */
+static bool is_supported(const struct kvmstats_options *options)
+{
+	unsigned int i;
+
+	for (i = 0; options && i < sizeof(options->reserved) / sizeof(*options->reserved); i++) {
+		if (options->reserved[i])
+			return false;
+	}
+	return true;
+}
+
 int kvmstats_open(struct kvmstats **opened, const struct kvmstats_options *options)
 {
-	struct kvmstats *k = calloc(1, sizeof(*k));
+	struct kvmstats *k;
 	int ret;
 
+	if (!is_supported(options))
+		return -EINVAL;
+	k = calloc(1, sizeof(*k));
 	if (!k)
 		return -ENOMEM;
 	k->why = "";
@@ -150,8 +166,10 @@ int kvmstats_open(struct kvmstats **opened, const struct kvmstats_options *optio
 	if (!ret && options && options->source)
 		ret = snprintf(k->only, sizeof(k->only), "%s", options->source) <
 		      (int)sizeof(k->only) ? 0 : -EINVAL;
+	k->events = uevent_count_open();
 	if (!ret)
 		ret = source_choose(k);
+	uevent_count_restart(k->events);
 	if (ret == -ENODEV && k->wait)
 		ret = 0;
 	if (ret)
@@ -167,6 +185,7 @@ void kvmstats_close(struct kvmstats *k)
 		return;
 	close_source(k);
 	core_forget_all(k);
+	uevent_count_close(k->events);
 	free(k->vm);
 	if (k->proc >= 0)
 		close(k->proc);
@@ -187,7 +206,7 @@ int kvmstats_probe(unsigned int i, const struct kvmstats_options *options,
 		ret = -ENOENT;
 	else if (k->proc < 0)
 		ret = k->proc;
-	/* What does not work is an answer, not an error. */
+	/* A source that does not work is a result, not an error. */
 	else
 		open_source(k, source, probe);
 	kvmstats_close(k);

@@ -14,7 +14,7 @@
 #include "abi.h"
 #include "proc.h"
 
-/* Those that end in ':' are followed by the id of the vCPU. */
+/* Names that end in ':' are followed by the vCPU id. */
 static const char * const links[KVM_FD_KINDS] = {
 	[KVM_FD_VM]		= "anon_inode:kvm-vm",
 	[KVM_FD_VCPU]		= "anon_inode:kvm-vcpu:",
@@ -237,7 +237,7 @@ struct threads {
 	int found;
 };
 
-/* It is in ioctl(FD, KVM_RUN) if it is asleep; of one that runs nothing is known. */
+/* A sleeping thread shows ioctl(FD, KVM_RUN); nothing is known of a running one. */
 static int fd_of_call(const char *text)
 {
 	unsigned long long fd, request;

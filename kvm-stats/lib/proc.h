@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What /proc tells of processes that hold KVM files. Those have no path, but
- * /proc/PID/fd names them; pidfd_getfd() makes a copy of such a descriptor, for
- * which the kernel asks for the same permission as for ptrace.
+ * Information in /proc on processes that hold KVM files. These files have no path, but
+ * /proc/PID/fd names them; pidfd_getfd() copies such a descriptor and requires the same
+ * permission as ptrace.
  */
 #ifndef KVMSTATS_PROC_H
 #define KVMSTATS_PROC_H
@@ -23,8 +23,8 @@ enum kvm_fd_kind {
 
 struct kvm_fd {
 	enum kvm_fd_kind kind;
-	int id;			/* of the vCPU */
-	int num;		/* of the descriptor, in the process that has it */
+	int id;			/* vCPU id */
+	int num;		/* descriptor number in its process */
 };
 
 /*
@@ -45,26 +45,28 @@ int proc_kvm_fds(int proc, pid_t pid, struct kvm_fd *list, int max, long *all);
 /* The folder of a process' descriptors for proc_count_fds(), or -1 */
 int proc_fd_folder(int proc, pid_t pid);
 
-/* Number of open files of a process, if the kernel tells it (6.2), 0 if not, or -1:
- * the process has gone. By its folder, which is faster, unless that is -1. What is
- * being opened counts, too. */
+/*
+ * Return the number of open files of a process, 0 if the kernel does not report it (before
+ * 6.2), or -1 if the process has exited. Uses the open directory if it is not -1, which is
+ * faster. Files that are being opened count.
+ */
 long proc_count_fds(int proc, pid_t pid, int folder);
 
 int proc_pidfd(pid_t pid);
 
 /*
- * A copy of a descriptor of the process behind pidfd, or a negative errno:
- * -EBADF if it has been closed, or is another file by now.
+ * Return a copy of a descriptor of the process, or a negative errno: -EBADF if it has been
+ * closed or is another file by now.
  */
 int proc_take_fd(int pidfd, const struct kvm_fd *want);
 
-/* The number in line NAME: of our own descriptor's fdinfo, 0: there is none */
+/* Return the number in line NAME: of our descriptor's fdinfo, 0 if absent. */
 uint64_t proc_fdinfo(int fd, const char *name);
 
 /* Kernel threads have no command line; nor have processes that ended. */
 bool proc_has_cmdline(int proc, pid_t pid);
 
-/* When a process began, nanoseconds of CLOCK_BOOTTIME; 0: it does not say */
+/* Return when a process started, ns of CLOCK_BOOTTIME; 0 if unknown. */
 uint64_t proc_started(int proc, pid_t pid);
 
 /*

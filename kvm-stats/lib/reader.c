@@ -131,7 +131,7 @@ void reader_poll(struct reader *r)
 	struct gone *gone;
 	int i, n;
 
-	/* What was reported is not watched any more, so this comes to an end. */
+	/* Reported descriptors are no longer watched, so the loop terminates. */
 	while ((n = epoll_wait(r->epoll, events, 64, 0)) > 0) {
 		bool news = false;
 

@@ -14,7 +14,7 @@ enum file_kind {
 };
 
 struct stats_file {
-	int fd;			/* -1: none */
+	int fd;			/* -1 if closed */
 	struct file_layout layout;
 };
 
@@ -23,22 +23,22 @@ struct reader {
 	struct {
 		bool known;
 		struct file_layout layout;
-		size_t size;		/* of the values, or of one row */
+		size_t size;		/* bytes of all values, or of one row */
 	} kind[FILE_KINDS];
 	size_t id_word, tid_word;	/* in a row */
 	uint64_t *values;		/* as many as were ever needed */
 	size_t room;			/* bytes */
-	int epoll;			/* tells of files whose VM has gone */
+	int epoll;			/* reports files whose VM was destroyed */
 };
 
 int reader_open(struct reader *r);
 void reader_close(struct reader *r);
 
 /*
- * Take over fd, a statistics file: read its header, and the descriptors if it is
- * the first of its kind. NULL, or what is wrong with it, and it is closed.
- * gone->hup becomes true once its VM has gone; *tells, if it is not NULL: whether
- * the kernel has this. gone must outlive the file.
+ * Take over fd, a statistics file: read its header, and the descriptors if it is the first
+ * of its kind. Return NULL, or what is wrong with the file after closing it. gone->hup
+ * becomes true once its VM was destroyed; *tells, if not NULL, is set to whether the kernel
+ * reports this. gone must outlive the file.
  */
 struct gone {
 	bool hup;
@@ -46,11 +46,11 @@ struct gone {
 const char *reader_add(struct kvmstats *k, struct reader *r, int fd,
 		       enum file_kind kind, struct stats_file *file,
 		       struct gone *gone, bool *tells);
-/* The same for another descriptor that is readable when something has gone. */
+/* Watch another descriptor, which becomes readable on destruction. */
 int reader_watch(struct reader *r, int fd, struct gone *gone);
 void reader_drop(struct stats_file *file);
 
-/* See what has gone: before values are read, which are the last ones then. */
+/* Note destroyed VMs. Call before reading values, which are the last ones then. */
 void reader_poll(struct reader *r);
 
 /* Read and report. NULL or false: not reported, and core_unread() said why. */

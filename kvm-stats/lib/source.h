@@ -25,15 +25,15 @@ struct source_ops {
 	int (*open)(struct kvmstats *k, void **state, struct kvmstats_probe *p);
 
 	/*
-	 * Report everything there is now: core_vm() for each VM, core_vcpu() for
-	 * each vCPU, with its values. What is not reported has gone. A negative
-	 * errno, with core_problem(), means that nothing can be said at all; what
-	 * fails for one VM is core_unread().
+	 * Report everything that exists now: core_vm() for each VM, core_vcpu() for each
+	 * vCPU, with its values. VMs and vCPUs that are not reported count as destroyed.
+	 * Return a negative errno, after core_problem(), if the source failed as a whole;
+	 * call core_unread() if it failed for one VM.
 	 */
 	int (*sample)(struct kvmstats *k, void *state);
 
-	/* Close files that hold a VM, sample() opens them again; NULL: it has none. */
-	void (*let_go)(void *state);
+	/* Close files that pin a VM; sample() reopens them. NULL if there are none. */
+	void (*release_files)(void *state);
 
 	/* state can be partly made: after an open() that failed it is not called. */
 	void (*close)(struct kvmstats *k, void *state);
@@ -42,25 +42,27 @@ struct source_ops {
 /* All sources in the order in which they are tried; ends with NULL. */
 extern const struct source_ops *const source_list[];
 
+/* Only in programs built without "bpf": explain that, and return -EOPNOTSUPP. */
+int bpf_none_explain(struct kvmstats_probe *p);
+
 /*
- * The statistics of a scope, from now on and for good; the core takes the table
- * over and frees it. Before the first core_vm() resp. core_vcpu() of that scope;
- * the second call for a scope is -EEXIST (and frees the table).
+ * Set the permanent table of a scope; the core owns and frees it. Call this before the
+ * first core_vm() or core_vcpu() of that scope; a second call for a scope frees the table
+ * and returns -EEXIST.
  */
 int core_set_table(struct kvmstats *k, enum kvmstats_scope scope,
 		   struct kvmstats_table *table);
 
 /*
- * This VM is there. key: what tells it from all others, the same each time (its
- * number, the address of its struct kvm...). pid: in the PID namespace of
- * kvmstats_options.proc. NULL: no memory. VMs of one process that have no number of
- * the kernel are in the order in which they were reported first.
+ * Report a VM. key identifies it permanently (its VM id, the address of its struct kvm...).
+ * pid is in the PID namespace of kvmstats_options.proc. Returns NULL if out of memory. VMs
+ * of one process without VM ids are sorted by first report.
  */
 struct core_vm *core_vm(struct kvmstats *k, uint64_t key, pid_t pid);
 
 /*
- * This vCPU of it is there. tid: the thread that runs it, 0: unknown. NULL: no
- * memory.
+ * Report a vCPU of a VM. tid is the thread that runs it, 0 if unknown. Returns NULL if out
+ * of memory.
  */
 struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
 			    pid_t tid);
@@ -73,14 +75,14 @@ struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
 void *core_vm_values(struct core_vm *vm);
 void *core_vcpu_values(struct core_vcpu *vcpu);
 
-/* The same for who has the values already; cheaper if they have not changed */
+/* Copy values that the caller has already; cheaper if they have not changed. */
 void core_vcpu_set(struct core_vcpu *vcpu, const void *values, size_t size);
 
 /* The kernel's number of it, if the source knows it */
 void core_vm_number(struct kvmstats *k, struct core_vm *vm, uint64_t number);
 
-/* These are vCPUs of several VMs, and nobody knows whose. */
-void core_vm_mixed(struct core_vm *vm, bool mixed);
+/* The vCPUs belong to several VMs; the kernel does not report to which. */
+void core_vm_set_ambiguous(struct core_vm *vm, bool mixed);
 
 /* The VM has ended; the values of this sample are its last. */
 void core_vm_ended(struct core_vm *vm);
@@ -97,23 +99,24 @@ enum thread_state {
 struct thread_times {
 	uint64_t time;		/* CLOCK_MONOTONIC */
 	bool has_run, has_ready, has_throttled;
+	uint64_t born;		/* when the thread was created: CLOCK_MONOTONIC; 0 if unknown */
 	uint64_t run;		/* on a CPU, since the thread began */
 	uint64_t ready;		/* waiting for one, also because of a quota */
-	uint64_t turns;		/* how often it was given a CPU; 0: not known */
+	uint64_t turns;		/* number of times it got a CPU; 0 if unknown */
 	/* the quota of its cgroup was spent, summed up over so many CPUs */
 	uint64_t throttled;
 	unsigned int throttled_cpus;
-	/* which CPU it is on, and what of that one's time is nobody's: interrupts, and
-	 * what a hypervisor below takes; 0: not known */
+	/* Its CPU, and the time that interrupts and a lower hypervisor took from this CPU;
+	 * 0 if unknown */
 	uint64_t cpu, lost;
-	/* how often it has gone to sleep */
+	/* number of times it went to sleep */
 	bool has_sleeps;
 	uint64_t sleeps;
 	/* run and ready have in them what lasts at this instant */
 	bool up_to_date;
 	enum thread_state state;
-	bool assumed;		/* the state is that of the sample before, unless it was woken */
-	uint64_t asleep;	/* up_to_date and it sleeps: for so long */
+	bool assumed;		/* same state as at the previous sample, unless it was woken */
+	uint64_t asleep;	/* if up_to_date and asleep: for how long */
 };
 
 /*
@@ -137,13 +140,13 @@ pid_t core_vm_pid(const struct core_vm *vm);
 /* Nanoseconds */
 uint64_t core_clock(clockid_t clock);
 
-/* The time of this sample: CLOCK_MONOTONIC, or what the source says */
+/* Return the time of this sample: CLOCK_MONOTONIC, or the source's clock. */
 uint64_t core_now(const struct kvmstats *k);
 
 /* The clock of this sample; only for recordings. */
 void core_set_time(struct kvmstats *k, uint64_t nanoseconds);
 
-/* Words for kvmstats_problem(), and for kvmstats_unread(). Return error. */
+/* Words for kvmstats_problem(), and for kvmstats_failed_reads(). Return error. */
 int core_problem(struct kvmstats *k, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void core_unread(struct kvmstats *k, enum kvmstats_reason reason, const char *format, ...)
@@ -159,8 +162,8 @@ int core_proc(const struct kvmstats *k);
 void core_raise_files(void);
 
 /*
- * A table made by hand: count descriptors with copies of the names; computes
- * data_size. NULL: no memory.
+ * Build a table from count descriptors, with copies of their names, and compute data_size.
+ * Returns NULL if out of memory.
  */
 struct kvmstats_table *table_make(const struct kvmstats_desc *desc,
 				  unsigned int count);

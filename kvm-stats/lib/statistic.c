@@ -15,6 +15,10 @@
 #define ARCH	"powerpc"
 #elif defined(__s390__)
 #define ARCH	"s390"
+#elif defined(__riscv)
+#define ARCH	"riscv"
+#elif defined(__loongarch__)
+#define ARCH	"loongarch"
 #else
 #define ARCH	"all"
 #endif
@@ -25,6 +29,7 @@
 
 static const struct statistic all[] = {
 #include "statistics.inc"
+#include "statistics-upstream.inc"
 };
 
 const struct statistic *statistic_find(enum kvmstats_scope scope, const char *name)
@@ -61,7 +66,7 @@ static bool matches(const char *part, const char *name)
 	return has;
 }
 
-unsigned int statistic_words(const struct kvmstats_table *table, const char *patterns,
+unsigned int statistic_indexes(const struct kvmstats_table *table, const char *patterns,
 			     uint16_t *words, unsigned int room)
 {
 	const char *part = patterns, *end;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is known of statistics by their names, of every kernel that has the
- * definitions: statistics.inc.
+ * Properties of statistics by name, for every kernel that has the definitions:
+ * statistics.inc
  */
 #ifndef KVMSTATS_STATISTIC_H
 #define KVMSTATS_STATISTIC_H
@@ -17,15 +17,15 @@ struct statistic {
 	const char *words;
 };
 
-/* On this machine's architecture, or else on another one; NULL: it has no such line. */
+/* Look up this architecture first, then any; NULL if unknown. */
 const struct statistic *statistic_find(enum kvmstats_scope scope, const char *name);
 
 /*
- * The positions, in 64-bit words, of the statistics of one value whose names match, at
- * most "room"; returns how many there are. Of the parts between '|' the first that matches
- * any is taken; patterns of glob(7), those after '!' are left out.
+ * Store the positions, in 64-bit words, of the single-value statistics whose names match, at
+ * most "room"; return their number. '|' separates alternatives, the first that matches
+ * anything is used; each is a list of glob(7) patterns, and '!' excludes names.
  */
-unsigned int statistic_words(const struct kvmstats_table *table, const char *patterns,
+unsigned int statistic_indexes(const struct kvmstats_table *table, const char *patterns,
 			     uint16_t *words, unsigned int room);
 
 #endif /* KVMSTATS_STATISTIC_H */

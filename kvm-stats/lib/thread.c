@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* What /proc knows of the thread of a vCPU: two files each, which are kept open. */
+/* State of a vCPU's thread from two files of /proc, which are kept open */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,23 +9,12 @@
 #include "core.h"
 
 /* A read that took longer was interrupted: again. */
-#define AT_ONCE		50000ULL
-#define TRIES		3
+#define READ_PAIR_MAX_NS		50000ULL
+#define MAX_RETRIES		3
 
-/* Threads that do not run are looked at in one of so many samples, and if they were not
- * for so long, nanoseconds. */
-#define LOOK_EACH	4
-#define ASSUMED_MAX	4000000000ULL
-
-void thread_close(struct core_vcpu *vcpu)
-{
-	if (vcpu->schedstat >= 0)
-		close(vcpu->schedstat);
-	if (vcpu->stat >= 0)
-		close(vcpu->stat);
-	vcpu->schedstat = -1;
-	vcpu->stat = -1;
-}
+/* Read threads that do not run in one of so many samples, or if not read for this time. */
+#define IDLE_SAMPLE_DIVISOR	4
+#define IDLE_ASSUMED_MAX_NS	4000000000ULL
 
 static int open_file(const struct kvmstats *k, pid_t pid, pid_t tid, const char *name)
 {
@@ -65,31 +54,31 @@ static bool wants_state(const struct kvmstats *k, const struct core_vcpu *vcpu,
 {
 	const struct account *a = &vcpu->account;
 	uint64_t elapsed = t->time - a->thread.time;
-	uint64_t busy = grown(t->run, a->run) + grown(t->ready, a->ready);
+	uint64_t busy = growth_of(t->run, a->run) + growth_of(t->ready, a->ready);
 
-	if (vcpu->pub.fresh || !a->thread.has_run)
+	if (vcpu->pub.first_sample || !a->thread.has_run)
 		return true;
-	if (busy && role_sum(&k->role[KVMSTATS_VCPU][ROLE_BLOCKING], vcpu->now))
+	if (busy && stat_group_sum(&k->group[KVMSTATS_VCPU][GROUP_BLOCKING], vcpu->now))
 		return false;
 	return busy < elapsed - elapsed / 1024;
 }
 
 /*
- * Who slept at the sample before and was not given a CPU since sleeps, or waits for one
- * since it was woken, which is rare: it is looked at by turns, as it costs more than all
- * the rest of one that does not run.
+ * Return true if a thread that slept at the previous sample may still sleep: it was not
+ * given a CPU since. Rarely, it was woken and waits: reading it costs more than the rest, so
+ * threads are read in turn.
  */
 static bool may_assume(struct core_vcpu *vcpu, uint64_t now)
 {
 	const struct account *a = &vcpu->account;
 
-	if (vcpu->pub.fresh || !a->thread.turns || a->thread.state != THREAD_SLEEPS ||
+	if (vcpu->pub.first_sample || !a->thread.turns || a->thread.state != THREAD_SLEEPS ||
 	    vcpu->thread_tid != vcpu->pub.tid) {
 		vcpu->rested = 0;
 		return false;
 	}
-	return (++vcpu->rested + vcpu->pub.id) % LOOK_EACH &&
-	       a->assumed + now - a->thread.time <= ASSUMED_MAX;
+	return (++vcpu->rested + vcpu->pub.id) % IDLE_SAMPLE_DIVISOR &&
+	       a->assumed + now - a->thread.time <= IDLE_ASSUMED_MAX_NS;
 }
 
 static bool was_away(const struct thread_times *t, const struct thread_times *before)
@@ -117,14 +106,14 @@ void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu 
 	memset(t, 0, sizeof(*t));
 	t->time = vm->pub.time;
 	if (vcpu->files_tid != vcpu->pub.tid) {
-		thread_close(vcpu);
+		core_vcpu_close(vcpu);
 		vcpu->files_tid = vcpu->pub.tid;
 		if (vcpu->pub.tid) {
-			vcpu->schedstat = open_file(k, vm->pub.who.pid, vcpu->pub.tid, "schedstat");
-			vcpu->stat = open_file(k, vm->pub.who.pid, vcpu->pub.tid, "stat");
+			vcpu->schedstat = open_file(k, vm->pub.identity.pid, vcpu->pub.tid, "schedstat");
+			vcpu->stat = open_file(k, vm->pub.identity.pid, vcpu->pub.tid, "stat");
 		}
 	}
-	for (i = 0; i < TRIES; i++) {
+	for (i = 0; i < MAX_RETRIES; i++) {
 		t->time = core_now(k);
 		if (!read_file(vcpu->schedstat, text, sizeof(text)))
 			return;
@@ -137,7 +126,7 @@ void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu 
 			t->state = t->assumed ? THREAD_SLEEPS : read_state(vcpu->stat);
 		}
 		done = core_now(k);
-		if (done - t->time < AT_ONCE)
+		if (done - t->time < READ_PAIR_MAX_NS)
 			break;
 	}
 	/* all 0: a kernel without CONFIG_SCHED_INFO */

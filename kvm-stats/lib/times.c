@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * How a vCPU spends its time. All of it is given to something, once: what the
- * scheduler has booked for the thread and KVM for halts, as far as it fits into the
- * time that has passed; and what lasts at the instant of the sample, which is booked
- * when it ends. What was told ahead is taken off then. Totals are sums of what was
- * told, so they do not fall, whatever the kernel's counters do.
+ * How a vCPU spends its time. Each nanosecond is assigned once: first the times that the
+ * scheduler has booked for the thread and KVM for halts, as far as they fit into the
+ * elapsed time; then the state at the time of the sample, which the kernel books only when
+ * it ends. Time assigned in advance is deducted from later bookings. Totals are sums of
+ * assigned times, so they never decrease, even if counters of the kernel do.
  */
 #include <string.h>
 
 #include "core.h"
 
 /*
- * What the kernel has booked beyond the time that has passed is told at the next
- * sample, up to this: it is a reader that was interrupted between two reads. More
- * comes from clocks that drift apart, and is no time of this vCPU.
+ * Time booked beyond the elapsed time is carried to the next sample, up to this limit: the
+ * reader was interrupted between two reads. More is caused by clock drift, and is dropped.
  */
-#define LATE_MAX	20000000ULL
+#define CLOCK_SKEW_MAX_NS	20000000ULL
 
 /* A thread that runs has its time booked at each tick of the kernel, 100 Hz at least. */
-#define TICK_MAX	10000000ULL
+#define TICK_MAX_NS	10000000ULL
 
 /* Quotas are for periods of 100 ms, and booked when they end. */
 #define PERIOD		100000000ULL
@@ -28,17 +27,17 @@ static uint64_t at_most(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static uint64_t take(uint64_t *left, uint64_t amount)
+static uint64_t deduct(uint64_t *left, uint64_t amount)
 {
 	amount = at_most(*left, amount);
 	*left -= amount;
 	return amount;
 }
 
-/* What is booked and was not told */
-static uint64_t take_booked(uint64_t *left, uint64_t booked, uint64_t *told, uint64_t late)
+/* Booked but not yet assigned */
+static uint64_t deduct_booked(uint64_t *left, uint64_t booked, uint64_t *told, uint64_t late)
 {
-	uint64_t taken = booked > *told ? take(left, booked - *told) : 0;
+	uint64_t taken = booked > *told ? deduct(left, booked - *told) : 0;
 
 	*told += taken;
 	if (booked > *told + late)
@@ -47,39 +46,38 @@ static uint64_t take_booked(uint64_t *left, uint64_t booked, uint64_t *told, uin
 }
 
 /*
- * How long a wait that is not booked is taken to last: after others that are, as long as
- * those on average. One is booked, too, when another CPU takes over the thread, which
- * goes on waiting.
+ * Return for how long a wait is expected to last before it is booked: the average of the
+ * booked waits. A wait is also booked, and continues, if the thread moves to another CPU.
  */
 static void limit_wait(struct account *a, const struct thread_times *t, uint64_t elapsed)
 {
-	uint64_t run = grown(t->run, a->thread.run);
-	uint64_t ready = grown(t->ready, a->thread.ready);
-	uint64_t turns = grown(t->turns, a->thread.turns);
+	uint64_t run = growth_of(t->run, a->thread.run);
+	uint64_t ready = growth_of(t->ready, a->thread.ready);
+	uint64_t turns = growth_of(t->turns, a->thread.turns);
 
 	if (!run && !turns && (!ready || t->turns)) {
-		a->wait_max = grown(a->wait_max + elapsed, ready);
+		a->wait_max = growth_of(a->wait_max + elapsed, ready);
 		return;
 	}
-	a->wait_max = grown(elapsed, run);
+	a->wait_max = growth_of(elapsed, run);
 	if (ready && (turns || !t->turns))
 		a->wait_max = at_most(a->wait_max, turns ? ready / turns : ready);
 }
 
-/* What lasts: of what is left as much as can be booked later, with what was told ahead */
-static uint64_t take_ahead(uint64_t *left, uint64_t booked, uint64_t *told, uint64_t most)
+/* Assign the current state: as much of the remaining time as can be booked later. */
+static uint64_t deduct_ahead(uint64_t *left, uint64_t booked, uint64_t *told, uint64_t most)
 {
-	uint64_t taken = take(left, most - at_most(most, grown(*told, booked)));
+	uint64_t taken = deduct(left, most - at_most(most, growth_of(*told, booked)));
 
 	*told += taken;
 	return taken;
 }
 
-/* Waits that are booked now, and were told as running: that much less has run now. */
+/* Deduct waits that are booked now but were assigned to RUN. */
 static void correct_guess(struct account *a, uint64_t booked, struct kvmstats_times *spent)
 {
-	uint64_t wrong = take(&spent->mode[KVMSTATS_RUN],
-			      at_most(a->guessed, grown(booked, a->ready)));
+	uint64_t wrong = deduct(&spent->mode[KVMSTATS_RUN],
+			      at_most(a->guessed, growth_of(booked, a->ready)));
 
 	spent->mode[KVMSTATS_READY] += wrong;
 	a->ready += wrong;
@@ -87,9 +85,9 @@ static void correct_guess(struct account *a, uint64_t booked, struct kvmstats_ti
 }
 
 /*
- * A thread that is assumed to sleep may have been woken, and wait: that is booked later. Or
- * it was not looked at, and has run. It is told when it is seen, for as long as nobody
- * looked, so that nothing is lost.
+ * A thread that is assumed to sleep may have been woken and wait, which is booked later, or
+ * may have run without being read. Assign this time when the thread is read again, for as
+ * long as it was not read, so that no time is lost.
  */
 static void note_assumed(struct account *a, const struct thread_times *t, uint64_t elapsed)
 {
@@ -103,46 +101,45 @@ static void note_assumed(struct account *a, const struct thread_times *t, uint64
  * The kernel adds a halt to its time when it ends; while one lasts, "blocking" is 1,
  * and the time in which the thread neither ran nor waited belongs to it.
  */
-static void spend_halt(const struct role *role, struct core_vcpu *vcpu, uint64_t *left,
+static void spend_halt(const struct stat_group *group, struct core_vcpu *vcpu, uint64_t *left,
 		       struct kvmstats_times *spent)
 {
 	const struct thread_times *t = &vcpu->thread;
 	struct account *a = &vcpu->account;
-	bool blocking = role_sum(&role[ROLE_BLOCKING], vcpu->now);
+	bool blocking = stat_group_sum(&group[GROUP_BLOCKING], vcpu->now);
 	uint64_t ended = a->ended, lasts = 0, told = at_most(a->halt, ended);
 
 	a->ended = 0;
 	if (ended || !blocking)
 		a->halt = 0;
-	spent->mode[KVMSTATS_HALT] = take(left, ended - told);
+	spent->mode[KVMSTATS_HALT] = deduct(left, ended - told);
 	if (!blocking)
 		return;
 	if (!t->has_run) {
 		/* Only of a halt that began before is it known that it took all. */
 		if (!ended && !spent->mode[KVMSTATS_POLL] &&
-		    role_sum(&role[ROLE_BLOCKING], vcpu->before))
-			lasts = take(left, *left);
+		    stat_group_sum(&group[GROUP_BLOCKING], vcpu->before))
+			lasts = deduct(left, *left);
 	} else if (t->up_to_date && t->state == THREAD_SLEEPS) {
-		lasts = take(left, t->asleep);
+		lasts = deduct(left, t->asleep);
 	} else if (t->state == THREAD_RUNNABLE && a->thread.state == THREAD_RUNNABLE &&
 		   !ended && !spent->mode[KVMSTATS_RUN]) {
-		/* It was woken before the last sample, and waits since then. */
-		uint64_t waits = take_ahead(left, t->ready, &a->ready, a->wait_max);
+		/* The thread was woken before the previous sample and has waited since. */
+		uint64_t waits = deduct_ahead(left, t->ready, &a->ready, a->wait_max);
 
 		spent->mode[KVMSTATS_READY] += waits;
 		a->halt += waits;
 	} else {
-		lasts = take(left, *left);
+		lasts = deduct(left, *left);
 	}
 	spent->mode[KVMSTATS_HALT] += lasts;
 	a->halt += lasts;
 }
 
 /*
- * What lasts, of a thread whose times have only in them what the kernel has booked. What
- * is left then of one that does not sleep was lost while it ran, see below, if that is
- * not more than it ran; or it waits for longer than others, which is seen when it is
- * booked.
+ * Assign the current state of a thread for which only booked times are known. The remaining
+ * time of a thread that does not sleep was lost while it ran, see below, unless it is more
+ * than it ran; otherwise the thread waits longer than others, until this is booked.
  */
 static void spend_lasting(struct core_vcpu *vcpu, uint64_t *left,
 			  struct kvmstats_times *spent)
@@ -152,20 +149,20 @@ static void spend_lasting(struct core_vcpu *vcpu, uint64_t *left,
 	enum thread_state state = t->state;
 	bool runs = state == THREAD_RUNS ||
 		    (state == THREAD_RUNNABLE && spent->mode[KVMSTATS_RUN] &&
-		     !spent->mode[KVMSTATS_READY] && *left <= TICK_MAX);
+		     !spent->mode[KVMSTATS_READY] && *left <= TICK_MAX_NS);
 	uint64_t lost;
 
 	if (t->up_to_date || state == THREAD_SLEEPS || state == THREAD_UNKNOWN)
 		return;
 	if (runs)
-		spent->mode[KVMSTATS_RUN] += take_ahead(left, t->run, &a->run, TICK_MAX);
+		spent->mode[KVMSTATS_RUN] += deduct_ahead(left, t->run, &a->run, TICK_MAX_NS);
 	else
 		spent->mode[KVMSTATS_READY] +=
-			take_ahead(left, t->ready, &a->ready, a->wait_max);
-	lost = take(left, grown(t->run, a->thread.run));
+			deduct_ahead(left, t->ready, &a->ready, a->wait_max);
+	lost = deduct(left, growth_of(t->run, a->thread.run));
 	a->guessed += lost;
 	spent->mode[KVMSTATS_RUN] += lost;
-	spent->mode[KVMSTATS_READY] += take_ahead(left, t->ready, &a->ready, UINT64_MAX);
+	spent->mode[KVMSTATS_READY] += deduct_ahead(left, t->ready, &a->ready, UINT64_MAX);
 }
 
 static bool never_slept(const struct thread_times *t, const struct thread_times *before)
@@ -185,16 +182,16 @@ static void spend_lost(struct core_vcpu *vcpu, uint64_t *left, struct kvmstats_t
 	uint64_t lost;
 
 	if (never_slept(t, before)) {
-		spent->mode[KVMSTATS_RUN] += take(left, *left);
+		spent->mode[KVMSTATS_RUN] += deduct(left, *left);
 		return;
 	}
 	if (!t->cpu || t->cpu != before->cpu || t->lost <= before->lost)
 		return;
 	lost = t->lost - before->lost;
-	/* More is missing: who was blocked, too, has the part of those who ran. */
+	/* More is missing: a thread that was also blocked gets its share. */
 	if (*left > lost)
 		lost = (double)lost * spent->mode[KVMSTATS_RUN] / spent->elapsed;
-	spent->mode[KVMSTATS_RUN] += take(left, lost);
+	spent->mode[KVMSTATS_RUN] += deduct(left, lost);
 }
 
 static void spend_throttled(struct account *a, const struct thread_times *t,
@@ -204,13 +201,13 @@ static void spend_throttled(struct account *a, const struct thread_times *t,
 		return;
 	if (t->throttled > a->thread.throttled && t->throttled_cpus)
 		a->throttled += (t->throttled - a->thread.throttled) / t->throttled_cpus;
-	spent->mode[KVMSTATS_THROTTLED] = take(&spent->mode[KVMSTATS_READY], a->throttled);
+	spent->mode[KVMSTATS_THROTTLED] = deduct(&spent->mode[KVMSTATS_READY], a->throttled);
 	a->throttled -= spent->mode[KVMSTATS_THROTTLED];
-	/* The rest was spent asleep, but for what was told as ready before it was booked. */
+	/* Assign the rest to sleep, except for READY that was assigned in advance. */
 	a->throttled = at_most(a->throttled, PERIOD);
 }
 
-static void spend(const struct role *role, struct core_vcpu *vcpu, bool ended, uint64_t left,
+static void spend(const struct stat_group *group, struct core_vcpu *vcpu, bool ended, uint64_t left,
 		  struct kvmstats_times *spent)
 {
 	const struct thread_times *t = &vcpu->thread;
@@ -220,36 +217,36 @@ static void spend(const struct role *role, struct core_vcpu *vcpu, bool ended, u
 
 	spent->known = thread << KVMSTATS_RUN | ready << KVMSTATS_READY |
 		       (ready && t->has_throttled) << KVMSTATS_THROTTLED |
-		       (role[ROLE_HALT].count > 0) << KVMSTATS_HALT |
-		       (role[ROLE_POLL].count > 0) << KVMSTATS_POLL;
-	if (ready && role[ROLE_HALT].count)
+		       (group[GROUP_HALT].count > 0) << KVMSTATS_HALT |
+		       (group[GROUP_POLL].count > 0) << KVMSTATS_POLL;
+	if (ready && group[GROUP_HALT].count)
 		spent->known |= 1 << KVMSTATS_OTHER;
 
 	if (thread) {
-		spent->mode[KVMSTATS_RUN] = take_booked(&left, t->run, &a->run,
-							 LATE_MAX + a->assumed);
+		spent->mode[KVMSTATS_RUN] = deduct_booked(&left, t->run, &a->run,
+							 CLOCK_SKEW_MAX_NS + a->assumed);
 		/* Polling is running, for the scheduler, and booked after it. */
-		spent->mode[KVMSTATS_POLL] = take(&spent->mode[KVMSTATS_RUN], a->poll);
+		spent->mode[KVMSTATS_POLL] = deduct(&spent->mode[KVMSTATS_RUN], a->poll);
 	} else {
-		spent->mode[KVMSTATS_POLL] = take(&left, a->poll);
+		spent->mode[KVMSTATS_POLL] = deduct(&left, a->poll);
 	}
-	a->poll = at_most(a->poll - spent->mode[KVMSTATS_POLL], LATE_MAX);
+	a->poll = at_most(a->poll - spent->mode[KVMSTATS_POLL], CLOCK_SKEW_MAX_NS);
 	if (ready) {
 		limit_wait(a, t, spent->elapsed);
 		spent->mode[KVMSTATS_READY] =
-			take_booked(&left, t->ready, &a->ready,
-				    LATE_MAX + a->guessed + a->assumed);
+			deduct_booked(&left, t->ready, &a->ready,
+				    CLOCK_SKEW_MAX_NS + a->guessed + a->assumed);
 		correct_guess(a, t->ready, spent);
 		note_assumed(a, t, spent->elapsed);
 	}
-	if (role[ROLE_HALT].count)
-		spend_halt(role, vcpu, &left, spent);
+	if (group[GROUP_HALT].count)
+		spend_halt(group, vcpu, &left, spent);
 	if (ready) {
 		spend_lasting(vcpu, &left, spent);
 		spend_lost(vcpu, &left, spent);
 		spend_throttled(a, t, spent);
 	}
-	/* Of one that has ended the rest is mostly time in which it was not there. */
+	/* If the VM has ended, the rest is mostly time after its end. */
 	if (ended)
 		spent->elapsed -= left;
 	else
@@ -269,7 +266,7 @@ void times_add(struct kvmstats_times *sum, const struct kvmstats_times *times)
 		sum->mode[i] += times->mode[i];
 }
 
-/* What passed is what is told: of a first sample, and after a change of threads, nothing. */
+/* No time is assigned for a first sample or after a change of threads. */
 static void begin(struct account *a, const struct thread_times *t)
 {
 	a->run = t->run;
@@ -279,26 +276,42 @@ static void begin(struct account *a, const struct thread_times *t)
 	a->thread = *t;
 }
 
+void times_begin_at_birth(struct core_vcpu *vcpu)
+{
+	const struct thread_times *t = &vcpu->thread;
+
+	vcpu->account = (struct account){
+		.thread = {
+			.time = t->born ? t->born : t->time,
+			.has_run = t->has_run, .has_ready = t->has_ready,
+			.has_throttled = t->has_throttled, .throttled = t->throttled,
+			.throttled_cpus = t->throttled_cpus, .has_sleeps = t->has_sleeps,
+			.up_to_date = t->up_to_date, .state = THREAD_SLEEPS,
+		},
+	};
+	vcpu->thread_tid = vcpu->pub.tid;
+}
+
 void times_update(struct kvmstats *k, struct core_vcpu *vcpu, bool ended)
 {
-	const struct role *role = k->role[KVMSTATS_VCPU];
+	const struct stat_group *group = k->group[KVMSTATS_VCPU];
 	struct kvmstats_times *spent = &vcpu->pub.last.times;
 	struct kvmstats_times *total = &vcpu->pub.times;
 	struct account *a = &vcpu->account;
 	struct thread_times *t = &vcpu->thread;
 
 	memset(spent, 0, sizeof(*spent));
-	if (vcpu->pub.fresh) {
+	if (vcpu->pub.first_sample) {
 		a->halt = a->poll = a->ended = 0;
 		begin(a, t);
 		vcpu->thread_tid = vcpu->pub.tid;
 		return;
 	}
 	if (!unchanged(vcpu)) {
-		a->poll += role_growth(&role[ROLE_POLL], vcpu->now, vcpu->before);
-		a->ended += role_growth(&role[ROLE_HALT], vcpu->now, vcpu->before);
+		a->poll += stat_group_growth(&group[GROUP_POLL], vcpu->now, vcpu->before);
+		a->ended += stat_group_growth(&group[GROUP_HALT], vcpu->now, vcpu->before);
 	}
-	/* The clock may have a timer's resolution: all is told with the next sample. */
+	/* The clock may have a coarse resolution: the next sample assigns the time. */
 	if (t->time <= a->thread.time) {
 		spent->known = total->known;
 		return;
@@ -307,7 +320,7 @@ void times_update(struct kvmstats *k, struct core_vcpu *vcpu, bool ended)
 		a->thread.has_run = false;
 	vcpu->thread_tid = vcpu->pub.tid;
 	spent->elapsed = t->time - a->thread.time;
-	spend(role, vcpu, ended, spent->elapsed, spent);
+	spend(group, vcpu, ended, spent->elapsed, spent);
 	times_add(total, spent);
 	total->known = spent->known;
 	if (a->thread.has_run)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
 #include <linux/netlink.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "uevent.h"
 
-/* Those of the kernel; what udev makes of them is another group. */
+/* Multicast group of the kernel; udev's own is another one. */
 #define KERNEL_GROUP	1
 
 int uevent_open(void)
@@ -76,4 +77,90 @@ bool uevents_news(struct uevents *events)
 void uevents_expect(struct uevents *events)
 {
 	events->expected = true;
+}
+
+struct uevent_count {
+	int fd;
+	bool started;
+	uint64_t first, last;	/* VMs destroyed since KVM was loaded */
+	uint64_t own;
+};
+
+struct uevent_count *uevent_count_open(void)
+{
+	struct uevent_count *count = calloc(1, sizeof(*count));
+
+	if (!count)
+		return NULL;
+	count->fd = uevent_open();
+	if (count->fd >= 0)
+		return count;
+	free(count);
+	return NULL;
+}
+
+void uevent_count_close(struct uevent_count *count)
+{
+	if (!count)
+		return;
+	close(count->fd);
+	free(count);
+}
+
+/* Return the value of a line NAME=VALUE, NULL if there is none. Lines end with 0. */
+static const char *find_value(const char *text, size_t size, const char *name)
+{
+	const size_t len = strlen(name);
+	const char *line;
+
+	for (line = text; line < text + size; line += strlen(line) + 1) {
+		if (!strncmp(line, name, len) && line[len] == '=')
+			return line + len + 1;
+	}
+	return NULL;
+}
+
+static void add_event(struct uevent_count *count, const char *text, size_t size)
+{
+	const char *created = find_value(text, size, "CREATED");
+	const char *exist = find_value(text, size, "COUNT");
+	const char *event = find_value(text, size, "EVENT"), *pid = find_value(text, size, "PID");
+	bool destroy;
+
+	if (strcmp(text, "change@/devices/virtual/misc/kvm") || !created || !exist || !event)
+		return;
+	destroy = !strcmp(event, "destroy");
+	count->last = strtoull(created, NULL, 10) - strtoull(exist, NULL, 10);
+	if (!count->started)
+		count->first = count->last - destroy;
+	count->started = true;
+	count->own += destroy && pid && atoi(pid) == getpid();
+}
+
+void uevent_count_restart(struct uevent_count *count)
+{
+	uint64_t destroyed;
+
+	if (!count)
+		return;
+	uevent_count_destroyed(count, &destroyed);
+	count->first = count->last;
+	count->own = 0;
+}
+
+bool uevent_count_destroyed(struct uevent_count *count, uint64_t *destroyed)
+{
+	char text[2048];
+	ssize_t n;
+
+	do {
+		n = recv(count->fd, text, sizeof(text) - 1, 0);
+		if (n > 0) {
+			text[n] = '\0';
+			add_event(count, text, n);
+		}
+		/* If events were lost, the next one has the numbers. */
+	} while (n > 0 || (n < 0 && (errno == EINTR || errno == ENOBUFS)));
+	*destroyed = count->last - count->first - count->own;
+	return count->started;
 }

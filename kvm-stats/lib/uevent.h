@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* KVM tells everybody that a VM was made or has ended, by events of its device. */
+/* KVM reports VM creation and destruction by uevents of its device. */
 #ifndef KVMSTATS_UEVENT_H
 #define KVMSTATS_UEVENT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* A socket to be closed, or a negative errno */
 int uevent_open(void);
@@ -13,21 +14,33 @@ bool uevent_of_kvm(int fd);
 
 /* For who looks for VMs at each sample */
 struct uevents {
-	int fd;			/* -1: nothing is heard */
+	int fd;			/* -1 if unavailable */
 	bool expected;		/* there is news at the next sample */
 };
 
 void uevents_open(struct uevents *events);
 void uevents_close(struct uevents *events);
 
-/* A VM was made meanwhile: if that was not heard, nothing is. */
+/* Call after creating a VM: disables uevents if none was received. */
 void uevents_check(struct uevents *events);
 
 /*
- * Whether a VM may have come or gone since the sample before; so it is also at the sample
- * after one: KVM tells of a new VM before its process has its file.
+ * Return whether VMs may have been created or destroyed since the previous sample, also at
+ * the sample after: KVM sends the event before the process has the file.
  */
 bool uevents_news(struct uevents *events);
 void uevents_expect(struct uevents *events);
+
+/* VMs that were destroyed, as KVM counts them */
+struct uevent_count;
+struct uevent_count *uevent_count_open(void);	/* NULL if unavailable */
+void uevent_count_close(struct uevent_count *count);
+/* Start to count now, after this process has tried KVM with VMs of its own. */
+void uevent_count_restart(struct uevent_count *count);
+/*
+ * Set the number of VMs destroyed since then, without those of this process.
+ * Return false until the first event, which has the numbers to start from.
+ */
+bool uevent_count_destroyed(struct uevent_count *count, uint64_t *destroyed);
 
 #endif /* KVMSTATS_UEVENT_H */

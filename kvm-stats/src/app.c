@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "app.h"
 #include "text.h"
+
+const char *app_command = "";
 
 static volatile sig_atomic_t stop_asked;
 
@@ -36,14 +39,14 @@ bool app_stop_asked(void)
 
 void app_stop(struct kvmstats *k)
 {
-	kvmstats_let_go(k);
+	kvmstats_release_files(k);
 	stop_asked = 0;
 	signal(SIGTSTP, SIG_DFL);
 	raise(SIGTSTP);
 	catch_stop();
 }
 
-static void say_sources(void)
+static void print_sources(void)
 {
 	struct kvmstats_probe probe;
 	unsigned int i;
@@ -52,6 +55,21 @@ static void say_sources(void)
 	for (i = 0; !kvmstats_probe(i, NULL, &probe); i++)
 		fprintf(stderr, "  %s: %s%s%s\n", probe.name, probe.why,
 			*probe.help ? ": " : "", probe.help);
+}
+
+/*
+ * Tell an ordinary user what is missing and the command that helps, instead of showing an
+ * empty table. A user who sees at least one VM gets this from app_status().
+ */
+static void check_permission(const struct kvmstats *k, bool wait)
+{
+	if (!geteuid() || kvmstats_first(k) ||
+	    !kvmstats_failed_reads_by_reason(k, KVMSTATS_PERMISSION, NULL))
+		return;
+	warnx("VMs of other users are hidden: CAP_BPF and CAP_PERFMON required; "
+	      "run: sudo kvm-stats %s", app_command);
+	if (!wait)
+		exit(STATUS_NOTHING);
 }
 
 struct kvmstats *app_open_waiting(bool wait)
@@ -64,15 +82,16 @@ struct kvmstats *app_open_waiting(bool wait)
 	if (ret && ret != -ENODEV)
 		errx(STATUS_NOTHING, "%s", strerror(-ret));
 	if (ret) {
-		say_sources();
+		print_sources();
 		exit(STATUS_NOTHING);
 	}
 	if (!strcmp(kvmstats_source(k), "none")) {
-		say_sources();
+		print_sources();
 		warnx("waiting for one");
 	}
 	catch_stop();
 	app_sample(k);
+	check_permission(k, wait);
 	return k;
 }
 
@@ -88,7 +107,7 @@ void app_sample(struct kvmstats *k)
 }
 
 /* What the source cannot see, in words */
-static void say_nothing_found(const struct kvmstats *k)
+static void warn_nothing_found(const struct kvmstats *k)
 {
 	struct kvmstats_probe probe;
 	unsigned int i;
@@ -108,17 +127,17 @@ int app_status(const struct kvmstats *k, unsigned int shown, bool selected)
 	const char *why;
 
 	app_flush();
-	unread = kvmstats_unread(k, &why);
+	unread = kvmstats_failed_reads(k, &why);
 	if (!shown && selected && kvmstats_first(k))
 		warnx("no VM matches");
 	else if (!shown)
-		say_nothing_found(k);
+		warn_nothing_found(k);
 	if (unread)
 		warnx("%u could not be read: %s\n"
 		      "kvm-stats: \"kvm-stats doctor\" says what would help", unread, why);
 	if (!shown)
 		return STATUS_NOTHING;
-	return unread ? STATUS_PART : STATUS_OK;
+	return unread ? STATUS_PARTIAL : STATUS_OK;
 }
 
 void app_flush(void)
@@ -202,41 +221,52 @@ static bool matches(const char *word, const char *text, int flags)
 	return !fnmatch(pattern, text, flags);
 }
 
+/* NAME@PID, followed by #2 for the second VM of the process: selects one VM only */
+static const char *pid_label(const struct kvmstats_vm *vm, char buf[LABEL_SIZE])
+{
+	char suffix[32] = "";
+
+	if (vm->nth > 1)
+		snprintf(suffix, sizeof(suffix), "#%u", vm->nth);
+	snprintf(buf, LABEL_SIZE, "%s@%d%s", vm->identity.name, vm->identity.pid, suffix);
+	return buf;
+}
+
 static bool selects(const char *word, const struct kvmstats_vm *vm)
 {
-	char label[LABEL_SIZE], cgroup[sizeof(vm->who.cgroup) + 4];
+	char label[LABEL_SIZE], cgroup[sizeof(vm->identity.cgroup) + 4];
 	enum field field;
 	const char *pattern = pattern_of(word, &field);
 
-	app_label(vm, label);
 	switch (field) {
 	case FIELD_POD:
-		return matches(pattern, vm->who.pod, 0);
+		return matches(pattern, vm->identity.pod_uid, 0);
 	case FIELD_CGROUP:
 		/* a cgroup and all in it */
 		snprintf(cgroup, sizeof(cgroup), "%s/*", pattern);
-		return matches(pattern, vm->who.cgroup, 0) ||
-		       matches(cgroup, vm->who.cgroup, 0);
+		return matches(pattern, vm->identity.cgroup, 0) ||
+		       matches(cgroup, vm->identity.cgroup, 0);
 	case FIELD_VMM:
-		return matches(pattern, vm->who.vmm, 0);
+		return matches(pattern, vm->identity.vmm, 0);
 	case FIELD_UUID:
-		return matches(pattern, vm->who.uuid, FNM_CASEFOLD);
+		return matches(pattern, vm->identity.uuid, FNM_CASEFOLD);
 	case FIELD_MACHINE:
-		return matches(pattern, vm->who.machine, 0);
+		return matches(pattern, vm->identity.machine, 0);
 	case FIELD_CONTAINER:
 		/* or as docker shows it */
-		return matches(pattern, vm->who.container, 0) ||
+		return matches(pattern, vm->identity.container_id, 0) ||
 		       (strlen(pattern) == 12 &&
-			!strncmp(pattern, vm->who.container, 12));
+			!strncmp(pattern, vm->identity.container_id, 12));
 	default:
 		break;
 	}
-	if (is_number(word) && strtoul(word, NULL, 10) == (unsigned long)vm->who.pid)
+	if (is_number(word) && strtoul(word, NULL, 10) == (unsigned long)vm->identity.pid)
 		return true;
-	if (*vm->who.uuid && !strcasecmp(word, vm->who.uuid))
+	if (*vm->identity.uuid && !strcasecmp(word, vm->identity.uuid))
 		return true;
-	/* not by its name: others may have it too */
-	return matches(word, vm->who.label, 0) || matches(word, label, 0);
+	return matches(word, vm->identity.name, 0) || matches(word, vm->identity.label, 0) ||
+	       matches(word, app_label(vm, label), 0) ||
+	       (strchr(word, '@') && matches(word, pid_label(vm, label), 0));
 }
 
 bool app_selects(char **words, int n, const struct kvmstats_vm *vm)
@@ -266,14 +296,31 @@ void app_check_selectors(const struct kvmstats_vm *first, char **words, int n)
 	}
 }
 
-void app_selector(const struct kvmstats_vm *vm, char *buf)
+/* Does the text without special characters select a VM other than this one? */
+static bool is_shared(const struct kvmstats_vm *first, const struct kvmstats_vm *vm,
+		      const char *text)
+{
+	char label[LABEL_SIZE];
+
+	for (; first; first = first->next) {
+		if (first != vm && (!strcmp(text, first->identity.name) ||
+				    !strcmp(text, first->identity.label) ||
+				    !strcmp(text, pid_label(first, label))))
+			return true;
+	}
+	return false;
+}
+
+void app_selector(const struct kvmstats_vm *first, const struct kvmstats_vm *vm, char *buf)
 {
 	char label[LABEL_SIZE], shown[TEXT_SHOWN(LABEL_SIZE)], quoted[2 * LABEL_SIZE];
 	const char *c = app_label(vm, label);
 	enum field field;
 	size_t n = 0;
 
-	/* no number of a process, option or field */
+	if (is_shared(first, vm, c))
+		c = pid_label(vm, label);
+	/* Quote a name that looks like a PID, an option or a field. */
 	if (is_number(label) || *label == '-' || (pattern_of(label, &field), field))
 		quoted[n++] = '\\';
 	for (; *c; c++) {
@@ -288,7 +335,7 @@ void app_selector(const struct kvmstats_vm *vm, char *buf)
 
 const char *app_label(const struct kvmstats_vm *vm, char *buf)
 {
-	snprintf(buf, LABEL_SIZE, "%s%s", vm->who.label, vm->mixed ? "#?" : "");
+	snprintf(buf, LABEL_SIZE, "%s%s", vm->identity.label, vm->vcpus_ambiguous ? "#?" : "");
 	return buf;
 }
 
@@ -308,6 +355,14 @@ uint64_t app_now(void)
 uint64_t app_wall(uint64_t monotonic)
 {
 	return read_clock(CLOCK_REALTIME) - (app_now() - monotonic);
+}
+
+void app_time_text(uint64_t time, char buf[TIME_SIZE])
+{
+	const time_t seconds = time / SECOND;
+	size_t n = strftime(buf, TIME_SIZE, "%Y-%m-%dT%H:%M:%S", gmtime(&seconds));
+
+	snprintf(buf + n, TIME_SIZE - n, ".%03uZ", (unsigned int)(time % SECOND / 1000000));
 }
 
 void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval,

@@ -18,12 +18,12 @@ static const char *get_name(const struct item *item, char buf[LABEL_SIZE])
 
 static const char *get_vmm(const struct item *item, char buf[LABEL_SIZE])
 {
-	return item->vm ? item->vm->who.vmm : "";
+	return item->vm ? item->vm->identity.vmm : "";
 }
 
 static bool get_pid(const struct item *item, uint64_t *value)
 {
-	*value = !item->vm ? 0 : item->vcpu ? item->vcpu->tid : item->vm->who.pid;
+	*value = !item->vm ? 0 : item->vcpu ? item->vcpu->tid : item->vm->identity.pid;
 	return *value;
 }
 
@@ -33,17 +33,6 @@ static bool get_vcpus(const struct item *item, uint64_t *value)
 	return true;
 }
 
-/* A number of struct kvmstats_activity, and what says that it is known */
-#define EVENT(name, ...)							\
-static bool get_##name(const struct item *item, uint64_t *value)		\
-{										\
-	*value = item->activity->name;						\
-	return item->activity->has_##name;					\
-}
-
-EVENTS(EVENT)
-#undef EVENT
-
 #define TEXT(title, letter, width, drop, host, name, what) \
 	{ title, letter, width, drop, host, COLUMN_TEXT, 0, NULL, get_##name, NULL, what }
 #define NUMBER(title, letter, width, drop, host, name, what) \
@@ -51,9 +40,9 @@ EVENTS(EVENT)
 #define PERCENT(title, letter, width, drop, mode, key, what) \
 	{ title, letter, width, drop, false, COLUMN_PERCENT, mode, NULL, NULL, \
 	  key "_percent", what }
-#define EVENT(name, statistics, title, letter, width, drop, what) \
-	{ title, letter, width, drop, false, COLUMN_RATE, 0, get_##name, NULL, \
-	  #name "_per_second", what },
+#define EVENT(event, name, statistics, title, letter, width, drop, what) \
+	{ title, letter, width, drop, false, COLUMN_EVENT, KVMSTATS_##event, NULL, NULL, \
+	  name "_per_second", what },
 
 const struct column columns[] = {
 	TEXT("NAME", 'N', 16, 0, false, name, "the VM, or the vCPU"),
@@ -61,7 +50,7 @@ const struct column columns[] = {
 	TEXT("VMM", 'M', 10, 10, true, vmm, "the virtual machine monitor that runs it"),
 	NUMBER("CPUS", 'C', 4, 2, true, vcpus, "how many vCPUs it has"),
 	PERCENT("RUN%", 'R', 6, 0, KVMSTATS_RUN, "run",
-		"the vCPUs ran on a CPU; each has 100% of its own to spend"),
+		"the vCPUs ran on a CPU; all modes of a vCPU add up to 100%"),
 	PERCENT("READY%", 'Y', 6, 0, KVMSTATS_READY, "ready",
 		"they could run, but waited for a CPU: steal time (! from 5% of one)"),
 	PERCENT("THROT%", 'T', 6, 4, KVMSTATS_THROTTLED, "throttled",
@@ -75,6 +64,8 @@ const struct column columns[] = {
 	PERCENT("UNKN%", 'U', 6, 9, KVMSTATS_UNKNOWN, "unknown",
 		"the kernel does not say which of these it was"),
 	EVENTS(EVENT)
+	{ "VMM%", 'V', 6, 7, true, COLUMN_OTHERS, 0, NULL, NULL, "vmm_percent",
+	  "other threads of the VMM ran: emulator, I/O, vhost" },
 };
 
 const unsigned int columns_count = sizeof(columns) / sizeof(columns[0]);
@@ -83,11 +74,20 @@ bool column_get(const struct column *column, const struct item *item, uint64_t *
 {
 	const struct kvmstats_times *times = &item->activity->times;
 
-	if (column->kind != COLUMN_PERCENT)
+	switch (column->kind) {
+	case COLUMN_PERCENT:
+		*value = times->mode[column->index];
+		/* UNKNOWN is always available. */
+		return column->index == KVMSTATS_UNKNOWN || times->known >> column->index & 1;
+	case COLUMN_EVENT:
+		*value = item->activity->event[column->index];
+		return item->activity->known >> column->index & 1;
+	case COLUMN_OTHERS:
+		*value = item->activity->other_threads;
+		return item->activity->known & KVMSTATS_OTHER_THREADS_KNOWN;
+	default:
 		return column->get(item, value);
-	*value = times->mode[column->mode];
-	/* that something is not known is known */
-	return column->mode == KVMSTATS_UNKNOWN || times->known & 1 << column->mode;
+	}
 }
 
 struct item item_vm(const struct kvmstats_vm *vm)
@@ -164,9 +164,9 @@ void column_cell(const struct column *column, const struct item *item,
 		return;
 	if (column->kind == COLUMN_NUMBER)
 		snprintf(buf, COLUMN_SIZE, "%llu", (unsigned long long)value);
-	else if (column->kind == COLUMN_PERCENT && item->elapsed)
+	else if ((column->kind == COLUMN_PERCENT || column->kind == COLUMN_OTHERS) && item->elapsed)
 		text_permille(kvmstats_permille(value, item->elapsed), buf);
-	else if (column->kind == COLUMN_RATE && item->elapsed)
+	else if (column->kind == COLUMN_EVENT && item->elapsed)
 		text_short(kvmstats_rate(value, item->elapsed), buf);
 }
 

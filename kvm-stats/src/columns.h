@@ -8,11 +8,12 @@
 #define COLUMNS_H
 
 #include "app.h"
+#include "thresholds.h"
 
 /* What a line is about: a host, a VM or one of its vCPUs */
 struct item {
-	const struct kvmstats_vm *vm;		/* NULL: all of the host */
-	const struct kvmstats_vcpu *vcpu;	/* NULL: all of the VM */
+	const struct kvmstats_vm *vm;		/* NULL for the sum over the host */
+	const struct kvmstats_vcpu *vcpu;	/* NULL for the sum over the VM */
 	const struct kvmstats_activity *activity;
 	uint64_t elapsed;
 	unsigned int vcpus;
@@ -26,14 +27,13 @@ struct item item_vcpu(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *
  * waited for a CPU: what a guest notices, whatever its other vCPUs do.
  */
 unsigned int item_ready(const struct item *item);
-#define READY_NOTICED	50
-#define READY_HURTS	100
 
 enum column_kind {
 	COLUMN_TEXT,
 	COLUMN_NUMBER,
-	COLUMN_PERCENT,		/* of elapsed; its value is in nanoseconds */
-	COLUMN_RATE,		/* per second; its value is how much it grew */
+	COLUMN_PERCENT,		/* of elapsed, in one mode; the value is in nanoseconds */
+	COLUMN_EVENT,		/* per second; the value is a number of events */
+	COLUMN_OTHERS,		/* of elapsed, other threads of the VMM; nanoseconds */
 };
 
 struct column {
@@ -43,12 +43,12 @@ struct column {
 	unsigned char drop;	/* a narrow terminal drops the highest first; 0 stays */
 	bool host;		/* only in the list of VMs */
 	enum column_kind kind;
-	enum kvmstats_mode mode;	/* of COLUMN_PERCENT */
-	/* of COLUMN_NUMBER and COLUMN_RATE. false: not known */
+	unsigned int index;	/* enum kvmstats_mode or enum kvmstats_event */
+	/* of COLUMN_NUMBER. Return false if the value is not known. */
 	bool (*get)(const struct item *item, uint64_t *value);
 	/* of COLUMN_TEXT; may have anything in it */
 	const char *(*text)(const struct item *item, char buf[LABEL_SIZE]);
-	const char *key;	/* of "log"; NULL: not there */
+	const char *key;	/* key in "log", NULL if not shown there */
 	const char *what;
 };
 

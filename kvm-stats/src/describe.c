@@ -25,11 +25,11 @@ static bool wanted(const struct settings *settings, const char *name)
 {
 	int i;
 
-	for (i = 0; i < settings->nr_words; i++) {
-		if (!fnmatch(settings->words[i], name, 0))
+	for (i = 0; i < settings->nr_args; i++) {
+		if (!fnmatch(settings->args[i], name, 0))
 			return true;
 	}
-	return !settings->nr_words;
+	return !settings->nr_args;
 }
 
 static unsigned int put_table(const struct settings *settings, struct out *out,
@@ -41,7 +41,7 @@ static unsigned int put_table(const struct settings *settings, struct out *out,
 
 	for (i = 0; i < table->count; i++) {
 		const struct kvmstats_desc *desc = &table->desc[i];
-		const char *words = app_words(scope, desc->name);
+		const char *words = app_stat_description(scope, desc->name);
 
 		if (!wanted(settings, desc->name))
 			continue;
@@ -77,10 +77,10 @@ int command_describe(const struct settings *settings)
 	char why[256];
 	int i;
 
-	for (i = 0; i < settings->nr_words; i++) {
-		wrong = text_bad_glob(settings->words[i]);
+	for (i = 0; i < settings->nr_args; i++) {
+		wrong = text_bad_glob(settings->args[i]);
 		if (wrong)
-			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->words[i], wrong);
+			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->args[i], wrong);
 	}
 	if (kvmstats_describe(&vm, &vcpu, why, sizeof(why)))
 		errx(STATUS_NOTHING, "%s", why);

@@ -4,6 +4,7 @@
 #include <sys/utsname.h>
 
 #include "app.h"
+#include "host.h"
 
 static const struct out_column columns[] = {
 	{ NULL, "source", false },
@@ -15,7 +16,7 @@ static const struct out_column columns[] = {
 	{ NULL, NULL, false }
 };
 
-static void say(const struct kvmstats_probe *probe, bool used)
+static void print_probe(const struct kvmstats_probe *probe, bool used)
 {
 	printf("%s: %s\n", probe->name, probe->what);
 	printf("  %s%s%s\n", probe->works ? used ? "works, and is used" : "works" :
@@ -23,6 +24,31 @@ static void say(const struct kvmstats_probe *probe, bool used)
 	if (*probe->help)
 		printf("  to do: %s\n", probe->help);
 }
+
+static void put(struct out *out, const struct kvmstats_probe *probe, bool used)
+{
+	if (!out) {
+		print_probe(probe, used);
+		return;
+	}
+	out_text(out, probe->name);
+	out_text(out, probe->what);
+	out_bool(out, probe->works);
+	out_bool(out, used);
+	out_text(out, probe->why);
+	out_text(out, probe->help);
+}
+
+/* Commands that are not sources, but depend on the host as well */
+static const struct {
+	const char *name, *what;
+	void (*probe)(struct kvmstats_probe *probe);
+} programs[] = {
+	{ "blame", "a BPF program that charges waits for a CPU to the threads that ran there",
+	  host_probe_blame },
+	{ "exits", "a BPF program that adds up the exits of vCPUs by reason",
+	  host_probe_exits },
+};
 
 int command_doctor(const struct settings *settings)
 {
@@ -35,23 +61,20 @@ int command_doctor(const struct settings *settings)
 	if (settings->format != OUT_TABLE) {
 		out = out_open(settings->format, columns);
 	} else if (!uname(&name)) {
-		/* for whoever reports a bug */
+		/* for bug reports */
 		printf("kvm-stats " KVMSTATS_VERSION ", %s %s %s\n", name.sysname,
 		       name.release, name.machine);
 	}
 	for (i = 0; !kvmstats_probe(i, NULL, &probe); i++) {
 		used = probe.works && !any;
 		any |= probe.works;
-		if (!out) {
-			say(&probe, used);
-			continue;
-		}
-		out_text(out, probe.name);
-		out_text(out, probe.what);
-		out_bool(out, probe.works);
-		out_bool(out, used);
-		out_text(out, probe.why);
-		out_text(out, probe.help);
+		put(out, &probe, used);
+	}
+	for (i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
+		probe = (struct kvmstats_probe){ .name = programs[i].name,
+						 .what = programs[i].what };
+		programs[i].probe(&probe);
+		put(out, &probe, false);
 	}
 	if (out)
 		out_close(out);

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "blame.h"
+#include "exits.h"
 #include "host.h"
 
 struct host host_now(void)
@@ -13,4 +15,22 @@ struct host host_now(void)
 		.cpus = cpus > 0 ? cpus : 0,
 		.load = getloadavg(&load, 1) == 1 ? load * 100 : 0,
 	};
+}
+
+void host_probe_blame(struct kvmstats_probe *probe)
+{
+	struct blame *blame;
+
+	probe->works = !blame_open(&blame, probe);
+	if (probe->works)
+		blame_close(blame);
+}
+
+void host_probe_exits(struct kvmstats_probe *probe)
+{
+	struct exits *exits;
+
+	probe->works = !exits_open(&exits, false, probe);
+	if (probe->works)
+		exits_close(exits);
 }

@@ -2,12 +2,18 @@
 #ifndef HOST_H
 #define HOST_H
 
-/* The host itself; 0: not known */
+#include "kvmstats.h"
+
+/* State of the host; 0 if unknown */
 struct host {
 	unsigned int cpus;	/* online */
 	unsigned int load;	/* average of the last minute, hundredths */
 };
 
 struct host host_now(void);
+
+/* Check whether a command works on this host: fill in works, why and help. */
+void host_probe_blame(struct kvmstats_probe *probe);
+void host_probe_exits(struct kvmstats_probe *probe);
 
 #endif /* HOST_H */

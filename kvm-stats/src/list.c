@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <stdio.h>
 
-#include "feed.h"
+#include "vm_input.h"
 
 static const struct out_column columns[] = {
 	{ "NAME", "name", false },
 	{ "PID", "pid", true },
-	{ NULL, "number", true },
+	{ NULL, "vm_id", true },
 	{ "VMM", "vmm", false },
 	{ "VCPUS", "vcpus", true },
 	{ "UUID", "uuid", false },
 	{ "MACHINE", "machine", false },
-	{ "POD", "pod", false },
-	{ NULL, "container", false },
+	{ "POD", "pod_uid", false },
+	{ NULL, "container_id", false },
 	{ NULL, "cgroup", false },
 	{ "SOURCE", "source", false },
 	{ NULL, NULL, false }
@@ -27,60 +27,60 @@ static void text_or_none(struct out *out, const char *text)
 }
 
 /* For the completion of command lines, and scripts */
-static int list_selectors(const struct settings *settings, struct feed *f)
+static int list_selectors(const struct settings *settings, struct vm_input *f)
 {
 	const struct kvmstats_vm *vm;
 	char selector[SELECTOR_SIZE];
 	unsigned int shown = 0;
 	int status;
 
-	for (vm = feed_first(f); vm; vm = vm->next) {
-		if (!app_selects(settings->words, settings->nr_words, vm))
+	for (vm = input_first(f); vm; vm = vm->next) {
+		if (!app_selects(settings->args, settings->nr_args, vm))
 			continue;
 		shown++;
-		app_selector(vm, selector);
+		app_selector(input_first(f), vm, selector);
 		puts(selector);
 	}
-	status = feed_status(f, shown, settings->nr_words);
-	feed_close(f);
+	status = input_status(f, shown, settings->nr_args);
+	input_close(f);
 	return status;
 }
 
 int command_list(const struct settings *settings)
 {
-	struct feed f;
+	struct vm_input f;
 	const struct kvmstats_vm *vm;
 	unsigned int shown = 0;
 	char label[LABEL_SIZE];
 	struct out *out;
 	int status;
 
-	feed_open(&f, settings, FEED_LAST, false, settings->nr_words);
+	input_open(&f, settings, INPUT_LAST, false, settings->nr_args);
 	if (settings->format == OUT_SELECTORS)
 		return list_selectors(settings, &f);
 	out = out_open(settings->format, columns);
-	for (vm = feed_first(&f); vm; vm = vm->next) {
-		if (!app_selects(settings->words, settings->nr_words, vm))
+	for (vm = input_first(&f); vm; vm = vm->next) {
+		if (!app_selects(settings->args, settings->nr_args, vm))
 			continue;
 		shown++;
 		out_text(out, app_label(vm, label));
-		out_u64(out, vm->who.pid);
-		if (vm->who.number)
-			out_u64(out, vm->who.number);
+		out_u64(out, vm->identity.pid);
+		if (vm->identity.vm_id)
+			out_u64(out, vm->identity.vm_id);
 		else
 			out_none(out);
-		text_or_none(out, vm->who.vmm);
+		text_or_none(out, vm->identity.vmm);
 		out_u64(out, vm->vcpus);
-		text_or_none(out, vm->who.uuid);
-		text_or_none(out, vm->who.machine);
-		text_or_none(out, vm->who.pod);
-		text_or_none(out, vm->who.container);
-		text_or_none(out, vm->who.cgroup);
-		out_text(out, feed_source(&f));
+		text_or_none(out, vm->identity.uuid);
+		text_or_none(out, vm->identity.machine);
+		text_or_none(out, vm->identity.pod_uid);
+		text_or_none(out, vm->identity.container_id);
+		text_or_none(out, vm->identity.cgroup);
+		out_text(out, input_source(&f));
 	}
 	if (shown || settings->format != OUT_TABLE)
 		out_close(out);
-	status = feed_status(&f, shown, settings->nr_words);
-	feed_close(&f);
+	status = input_status(&f, shown, settings->nr_args);
+	input_close(&f);
 	return status;
 }

@@ -10,7 +10,7 @@
 
 #include "app.h"
 #include "columns.h"
-#include "feed.h"
+#include "vm_input.h"
 #include "text.h"
 
 /* Before the columns of "top" that have a key, and after them */
@@ -34,11 +34,16 @@ static void make_columns(struct out_column to[MAX_COLUMNS])
 	for (i = 0; i < sizeof(keys_before) / sizeof(*keys_before); i++)
 		add_column(to, keys_before[i]);
 	for (i = 0; i < columns_count; i++) {
-		if (columns[i].key)
+		if (columns[i].key && columns[i].kind != COLUMN_OTHERS)
 			add_column(to, columns[i].key);
 	}
 	for (i = 0; i < sizeof(keys_after) / sizeof(*keys_after); i++)
 		add_column(to, keys_after[i]);
+	/* Columns that were added later are last, so that the others keep their places. */
+	for (i = 0; i < columns_count; i++) {
+		if (columns[i].kind == COLUMN_OTHERS)
+			add_column(to, columns[i].key);
+	}
 }
 
 static void put_column(struct out *out, const struct column *column,
@@ -51,14 +56,14 @@ static void put_column(struct out *out, const struct column *column,
 		out_none(out);
 		return;
 	}
-	if (column->kind == COLUMN_PERCENT)
+	if (column->kind == COLUMN_PERCENT || column->kind == COLUMN_OTHERS)
 		text_permille(kvmstats_permille(value, item->elapsed), text);
 	else
 		text_thousandths(kvmstats_rate(value, item->elapsed), text);
 	out_number(out, text);
 }
 
-static void put_vm(struct out *out, const char *now, const struct feed *f,
+static void put_vm(struct out *out, const char *now, const struct vm_input *f,
 		   const struct kvmstats_vm *vm)
 {
 	const struct item item = item_vm(vm);
@@ -67,9 +72,9 @@ static void put_vm(struct out *out, const char *now, const struct feed *f,
 
 	out_text(out, now);
 	out_text(out, app_label(vm, text));
-	out_u64(out, vm->who.pid);
-	if (*vm->who.uuid)
-		out_text(out, vm->who.uuid);
+	out_u64(out, vm->identity.pid);
+	if (*vm->identity.uuid)
+		out_text(out, vm->identity.uuid);
 	else
 		out_none(out);
 	out_u64(out, vm->vcpus);
@@ -82,11 +87,15 @@ static void put_vm(struct out *out, const char *now, const struct feed *f,
 		out_none(out);
 	}
 	for (i = 0; i < columns_count; i++) {
-		if (columns[i].key)
+		if (columns[i].key && columns[i].kind != COLUMN_OTHERS)
 			put_column(out, &columns[i], &item);
 	}
 	out_bool(out, vm->ended);
-	out_text(out, feed_source(f));
+	out_text(out, input_source(f));
+	for (i = 0; i < columns_count; i++) {
+		if (columns[i].kind == COLUMN_OTHERS)
+			put_column(out, &columns[i], &item);
+	}
 }
 
 static volatile sig_atomic_t reopen_asked;
@@ -96,7 +105,7 @@ static void ask_reopen(int signal)
 	reopen_asked = 1;
 }
 
-/* Standard output to the end of this file. True: there is nothing in it. */
+/* Redirect standard output to the end of a file. Return true if the file is empty. */
 static bool open_file(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -119,8 +128,8 @@ static bool is_begun(void)
 }
 
 /*
- * Who rotates logs renames the file and sends SIGHUP. Whose terminal has gone ends,
- * as others do.
+ * logrotate renames the file and sends SIGHUP. If standard output is a terminal, SIGHUP means
+ * that it was closed: keep the default action.
  */
 static void catch_hangup(void)
 {
@@ -130,14 +139,6 @@ static void catch_hangup(void)
 		sigaction(SIGHUP, &action, NULL);
 }
 
-static void time_text(uint64_t time, char *buf, size_t size)
-{
-	const time_t seconds = time / SECOND;
-	size_t n = strftime(buf, size, "%Y-%m-%dT%H:%M:%S", gmtime(&seconds));
-
-	snprintf(buf + n, size - n, ".%03uZ", (unsigned int)(time % SECOND / 1000000));
-}
-
 int command_log(const struct settings *settings)
 {
 	enum out_format format = settings->format;
@@ -145,12 +146,12 @@ int command_log(const struct settings *settings)
 	unsigned int shown = 0, unread = 0;
 	const struct kvmstats_vm *vm;
 	unsigned long round = 0;
-	struct feed f;
+	struct vm_input f;
 	struct out *out;
 	uint64_t next;
-	char now[32];
+	char now[TIME_SIZE];
 
-	feed_open(&f, settings, FEED_FIRST, !settings->count, settings->nr_words);
+	input_open(&f, settings, INPUT_FIRST, !settings->count, settings->nr_args);
 	if (format == OUT_CSV && (settings->file ? !open_file(settings->file) : is_begun()))
 		format = OUT_CSV_MORE;
 	else if (settings->file)
@@ -169,12 +170,12 @@ int command_log(const struct settings *settings)
 			    settings->format == OUT_CSV)
 				out_keys(out);
 		}
-		if (!feed_next(&f))
+		if (!input_next(&f))
 			break;
-		unread |= feed_unread(&f, NULL);
-		time_text(feed_time(&f), now, sizeof(now));
-		for (vm = feed_first(&f); vm; vm = vm->next) {
-			if (!app_selects(settings->words, settings->nr_words, vm))
+		unread |= input_failed_reads(&f, NULL);
+		app_time_text(input_time(&f), now);
+		for (vm = input_first(&f); vm; vm = vm->next) {
+			if (!app_selects(settings->args, settings->nr_args, vm))
 				continue;
 			shown++;
 			put_vm(out, now, &f, vm);
@@ -183,11 +184,11 @@ int command_log(const struct settings *settings)
 	} while (++round != settings->count);
 	out_close(out);
 	if (!shown || unread) {
-		const int status = feed_status(&f, shown, settings->nr_words);
+		const int status = input_status(&f, shown, settings->nr_args);
 
-		feed_close(&f);
-		return shown ? STATUS_PART : status;
+		input_close(&f);
+		return shown ? STATUS_PARTIAL : status;
 	}
-	feed_close(&f);
+	input_close(&f);
 	return STATUS_OK;
 }

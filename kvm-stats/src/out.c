@@ -3,34 +3,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef HAVE_JSON
-#include <json-c/json.h>
-#endif
-
 #include "out.h"
+#include "serve/buf.h"
 #include "text.h"
+#include "xalloc.h"
 
 struct out {
 	enum out_format format;
 	const struct out_column *columns;
-	unsigned int width, at;		/* columns; which one is next */
-	char **cells;			/* of the table, row by row */
+	unsigned int width, at;		/* number of columns; index of the next one */
+	char **cells;			/* cells of the table, row by row */
 	size_t count, room;
-#ifdef HAVE_JSON
-	json_object *rows, *row;
-#endif
+	struct buf json;		/* the row so far */
+	bool has_rows;
 };
 
-static void *need(void *memory)
-{
-	if (!memory)
-		err(1, NULL);
-	return memory;
-}
-
 /*
- * RFC 4180, one line per row. What begins with one of these is a formula to a
- * spreadsheet: not with a ' before it.
+ * RFC 4180, one line per row. Spreadsheets interpret text that begins with one of these as a
+ * formula, unless a ' precedes it.
  */
 static void csv_text(const char *name)
 {
@@ -60,10 +50,10 @@ static void table_text(struct out *out, const char *name)
 
 	if (out->count == out->room) {
 		out->room = out->room ? 2 * out->room : 256;
-		out->cells = need(realloc(out->cells, out->room * sizeof(*out->cells)));
+		out->cells = check_alloc(realloc(out->cells, out->room * sizeof(*out->cells)));
 	}
 	text_shown(name, text, sizeof(text));
-	out->cells[out->count++] = need(strdup(text));
+	out->cells[out->count++] = check_alloc(strdup(text));
 }
 
 void out_keys(const struct out *out)
@@ -82,7 +72,7 @@ void out_keys(const struct out *out)
 
 struct out *out_open(enum out_format format, const struct out_column *columns)
 {
-	struct out *out = need(calloc(1, sizeof(*out)));
+	struct out *out = check_alloc(calloc(1, sizeof(*out)));
 
 	out->format = format == OUT_CSV_MORE ? OUT_CSV : format;
 	out->columns = columns;
@@ -90,78 +80,47 @@ struct out *out_open(enum out_format format, const struct out_column *columns)
 		out->width++;
 	if (format == OUT_CSV)
 		out_keys(out);
-#ifdef HAVE_JSON
 	if (format == OUT_JSON)
-		out->rows = need(json_object_new_array());
-#else
-	if (format == OUT_JSON || format == OUT_JSON_LINES)
-		errx(2, "built without JSON");
-#endif
+		putchar('[');
 	return out;
 }
 
 enum cell_kind { CELL_TEXT, CELL_NUMBER, CELL_BOOL, CELL_NONE };
 
-#ifdef HAVE_JSON
+/* JSON is indented in an array, and one line per object otherwise. */
 static void json_cell(struct out *out, const char *key, enum cell_kind kind,
 		      const char *text)
 {
-	json_object *value = NULL;
+	const bool lines = out->format == OUT_JSON_LINES, first = !out->json.len;
+	struct buf *b = &out->json;
 
+	buf_str(b, first ? lines ? "{" : "  {" : ",");
+	buf_str(b, lines ? "\"" : "\n    \"");
+	buf_str(b, key);
+	buf_str(b, lines ? "\":" : "\": ");
 	if (kind == CELL_TEXT)
-		value = need(json_object_new_string(text));
-	else if (kind == CELL_BOOL)
-		value = need(json_object_new_boolean(*text == 'y'));
-	else if (kind == CELL_NUMBER && strchr(text, '.'))
-		/* the digits as they are, whatever a double makes of them */
-		value = need(json_object_new_double_s(0, text));
-	else if (kind == CELL_NUMBER && *text == '-')
-		value = need(json_object_new_int64(strtoll(text, NULL, 10)));
-	else if (kind == CELL_NUMBER)
-		value = need(json_object_new_uint64(strtoull(text, NULL, 10)));
-	if (!out->row)
-		out->row = need(json_object_new_object());
-	json_object_object_add(out->row, key, value);
-}
-
-/* Names are exact: what must not reach a terminal is escaped as JSON does it. */
-static void json_write(json_object *object, int flags)
-{
-	const char *c = json_object_to_json_string_ext(object, flags |
-						       JSON_C_TO_STRING_NOSLASHESCAPE);
-	uint32_t code;
-	size_t bytes;
-
-	for (; *c; c += bytes) {
-		bytes = text_character(c, &code);
-		if (!bytes) {
-			/* json-c does not look: a replacement for what is no UTF-8 */
-			fputs("\\ufffd", stdout);
-			bytes = 1;
-		} else if (code < 0x7f || !text_hidden(code)) {
-			fwrite(c, 1, bytes, stdout);
-		} else if (code < 0x10000) {
-			printf("\\u%04x", code);
-		} else {
-			code -= 0x10000;
-			printf("\\u%04x\\u%04x", 0xd800 + (code >> 10),
-			       0xdc00 + (code & 0x3ff));
-		}
-	}
-	putchar('\n');
+		buf_char(b, '"');
+	if (kind == CELL_TEXT)
+		buf_json(b, text);
+	else
+		buf_str(b, kind == CELL_NONE ? "null" : kind == CELL_NUMBER ? text :
+			*text == 'y' ? "true" : "false");
+	if (kind == CELL_TEXT)
+		buf_char(b, '"');
 }
 
 static void json_row(struct out *out)
 {
-	if (out->format == OUT_JSON) {
-		json_object_array_add(out->rows, out->row);
-	} else {
-		json_write(out->row, JSON_C_TO_STRING_PLAIN);
-		json_object_put(out->row);
-	}
-	out->row = NULL;
+	struct buf *b = &out->json;
+
+	buf_str(b, out->format == OUT_JSON ? "\n  }" : "}\n");
+	check_alloc(b->failed ? NULL : b->text);
+	if (out->format == OUT_JSON)
+		fputs(out->has_rows ? ",\n" : "\n", stdout);
+	fwrite(b->text, 1, b->len, stdout);
+	buf_reset(b);
+	out->has_rows = true;
 }
-#endif
 
 static void cell(struct out *out, enum cell_kind kind, const char *text)
 {
@@ -179,20 +138,16 @@ static void cell(struct out *out, enum cell_kind kind, const char *text)
 			fputs(text, stdout);
 		comma = true;
 	}
-#ifdef HAVE_JSON
 	if ((out->format == OUT_JSON || out->format == OUT_JSON_LINES) && column->key)
 		json_cell(out, column->key, kind, text);
-#endif
 	if (out->at < out->width)
 		return;
 	out->at = 0;
 	if (out->format == OUT_CSV)
 		putchar('\n');
 	comma = false;
-#ifdef HAVE_JSON
-	if (out->row)
+	if (out->json.len)
 		json_row(out);
-#endif
 }
 
 void out_text(struct out *out, const char *text)
@@ -271,12 +226,9 @@ void out_close(struct out *out)
 
 	if (out->format == OUT_TABLE)
 		write_table(out);
-#ifdef HAVE_JSON
-	if (out->format == OUT_JSON) {
-		json_write(out->rows, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED);
-		json_object_put(out->rows);
-	}
-#endif
+	if (out->format == OUT_JSON)
+		fputs("\n]\n", stdout);
+	buf_free(&out->json);
 	for (i = 0; i < out->count; i++)
 		free(out->cells[i]);
 	free(out->cells);

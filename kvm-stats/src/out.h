@@ -11,12 +11,14 @@ enum out_format {
 	OUT_CSV_MORE,	/* without it: of something that has it already */
 	OUT_JSON,	/* an array of objects */
 	OUT_JSON_LINES,	/* an object per line */
-	OUT_SELECTORS,	/* of VMs, a line each: not of struct out */
+	OUT_SELECTORS,	/* list: a selector per line */
+	OUT_TEXT,	/* export: Prometheus' text format */
+	OUT_OPENMETRICS,	/* export */
 };
 
 struct out_column {
-	const char *title;	/* over the table; NULL: not in it */
-	const char *key;	/* in CSV and JSON; NULL: not in them */
+	const char *title;	/* title in the table, NULL if not shown there */
+	const char *key;	/* key in CSV and JSON, NULL if not shown there */
 	bool right;		/* aligned, in the table */
 };
 

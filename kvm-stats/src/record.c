@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "feed.h"
+#include "vm_input.h"
 
 static volatile sig_atomic_t end_asked;
 
@@ -24,8 +24,8 @@ static void catch_end(void)
 		signal(SIGHUP, SIG_IGN);
 }
 
-/* What it costs, from what it has cost */
-static void say_totals(const struct recorder_totals *t, const struct settings *settings)
+/* Extrapolate the size from the samples so far. */
+static void print_totals(const struct recorder_totals *t, const struct settings *settings)
 {
 	const double seconds = settings->interval / 1e9;
 
@@ -47,9 +47,9 @@ int command_record(const struct settings *settings)
 	struct kvmstats *k;
 	uint64_t next;
 
-	if (settings->nr_words != 1)
+	if (settings->nr_args != 1)
 		errx(STATUS_USAGE, "record needs a FILE to write to");
-	r = recorder_open(settings->words[0], settings->max_size);
+	r = recorder_open(settings->args[0], settings->max_size);
 	catch_end();
 	k = app_open_waiting(!settings->count);
 	next = app_now();
@@ -64,6 +64,6 @@ int command_record(const struct settings *settings)
 	}
 	kvmstats_close(k);
 	totals = recorder_close(r);
-	say_totals(&totals, settings);
-	return totals.lost ? STATUS_PART : STATUS_OK;
+	print_totals(&totals, settings);
+	return totals.lost ? STATUS_PARTIAL : STATUS_OK;
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What all VMs of a host did, sample by sample, in a file: by "record", for --from.
+ * Recording: a file with the values of all VMs of a host, written by "record" and read by
+ * --from.
  *
- * The file begins with RECORDING_MAGIC and the number of the format, 4 bytes. Then
- * come chunks: the letters "KVSC", a letter for what it is, 'k' if no chunk before
- * it needs to be read but tables, 2 bytes 0, the length of what follows the head, its
- * CRC-32 together with that of the head, and nanoseconds since 1970.
+ * The file starts with RECORDING_MAGIC and the format version, 4 bytes. Chunks follow. The
+ * head of a chunk consists of the letters "KVSC", a letter for its kind, 'k' if it depends on
+ * tables only and not on earlier chunks, 2 zero bytes, the length of its contents, the CRC-32
+ * of head and contents, and nanoseconds since 1970.
  *	'T'	a table of statistics
- *	'S'	a sample: of values, what has changed since the one before
- * A reader skips what it does not know. Numbers in heads are little-endian, those in
- * chunks have 7 bits to a byte, the lowest first, and bit 7 if there are more: a
- * recording can be read on any machine.
+ *	'S'	a sample: the values that changed since the previous sample
+ * Readers skip other kinds. Numbers in heads are little-endian. Numbers in contents have 7
+ * bits per byte, the lowest first, and bit 7 if more follow, so that recordings are portable.
  *
- * Each sample is one write, so that a recorder that is killed leaves whole ones, and
- * at most a part of one at the end. A file that has reached half of what is allowed
- * becomes FILE.1, instead of the one before.
+ * Each sample is one write: a recorder that is killed leaves complete samples and at most one
+ * partial sample at the end. A file that reaches half of the allowed size is renamed to
+ * FILE.1, which replaces the previous FILE.1.
  */
 #ifndef RECORDING_H
 #define RECORDING_H
@@ -25,19 +25,10 @@
 #define RECORDING_MAGIC		"KVMSTATSREC\n"	/* 12 bytes, no 0 at the end */
 #define RECORDING_FORMAT	1
 
-/*
- * Which events (lib/events.h) of a sample have a number in it: has is a mask of those that
- * are known. A reader leaves out what it does not know.
- */
-static inline bool event_recorded(uint64_t has, unsigned int event)
-{
-	return event < 4 || has >> event & 1;
-}
-
 /* Writing. Ends the program if the file cannot be a recording. */
 struct recorder;
 struct recorder *recorder_open(const char *path, uint64_t max_size);
-/* False: it was not written; standard error says why, once. */
+/* Return false if the sample was not written; the first failure is printed. */
 bool recorder_sample(struct recorder *r, const struct kvmstats *k, struct host host,
 		     uint64_t time);
 /* Closes it. Bytes, samples of VMs, and samples that could not be written. */
@@ -58,12 +49,12 @@ struct kvmstats_vm *recording_first(const struct recording *rec);
 const struct kvmstats_table *recording_table(const struct recording *rec,
 					     enum kvmstats_scope scope);
 const char *recording_source(const struct recording *rec);
-unsigned int recording_unread(const struct recording *rec, const char **why);
+unsigned int recording_failed_reads(const struct recording *rec, const char **why);
 struct host recording_host(const struct recording *rec);
-/* What is wrong with a part of it, "" if nothing */
+/* Return the problem with a part of the recording, "" if there is none. */
 const char *recording_problem(const struct recording *rec);
 
-/* For tests: read bytes as one sample or table. False: it is none. */
+/* For tests: decode bytes as one sample or table. Return false if they are invalid. */
 bool recording_try(const void *bytes, size_t size, char what);
 
 #endif /* RECORDING_H */

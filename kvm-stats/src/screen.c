@@ -7,28 +7,36 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "blame_sum.h"
 #include "columns.h"
+#include "exits_sum.h"
 #include "screen.h"
 #include "text.h"
 
 struct screen {
 	struct view *view;
-	struct feed *f;
+	struct vm_input *f;
 	unsigned int first;	/* line that is shown on top */
 	bool paused, help, typing;
 	char typed[sizeof(((struct view *)0)->filter)];
+	/* Owners of waits instead of the view; the BPF program is attached in this time. */
+	bool blaming;
+	struct blame_sum blame;
+	uint64_t blame_start;
+	char why[560];		/* why blame or exits does not work, until the next key */
+	struct exits_sum *exits;	/* NULL unless they are shown */
 };
 
 /* With the columns they fit into 24 lines. */
 static const char * const keys[] = {
 	"Up, Down, PgDn, End... choose a VM or vCPU",
-	"Enter, Right           into it; into the statistics of a vCPU",
-	"Esc, Left, Backspace   out again",
+	"Enter, Right; Esc      into it, into the statistics of a vCPU; out again (or Left)",
+	"x                      show its exits by reason, with their time; again: back",
 	"s, S, r                sort by the next column, the one before; reverse",
 	"/                      show only names with this in them, or a pattern: web*",
-	"p, space               pause, and go on",
+	"b                      show which threads ran while vCPUs waited; again: back",
+	"p, space               pause, and continue; h, ?: this; q: quit",
 	"[ ] { }                in a recording: a sample back, on; ten minutes",
-	"h, ?                   this; any key leaves it; q: quit",
 };
 
 static bool start(void)
@@ -53,7 +61,7 @@ static bool start(void)
 	set_escdelay(50);
 	if (has_colors() && start_color() == OK && use_default_colors() == OK) {
 		init_pair(HEAT_NOTICED, COLOR_YELLOW, -1);
-		init_pair(HEAT_HURTS, COLOR_RED, -1);
+		init_pair(HEAT_CRITICAL, COLOR_RED, -1);
 	}
 	return true;
 }
@@ -116,19 +124,162 @@ static void draw_help(void)
 	}
 }
 
-/* When this was, by the clock of whoever looks at it */
-static void recorded(const struct feed *f, char *buf, size_t size)
+/* Format the time of the sample in local time. */
+static void recorded(const struct vm_input *f, char *buf, size_t size)
 {
-	const time_t seconds = feed_time(f) / SECOND;
+	const time_t seconds = input_time(f) / SECOND;
 
 	strftime(buf, size, "%Y-%m-%d %H:%M:%S ", localtime(&seconds));
+}
+
+static void start_blame(struct screen *s)
+{
+	struct kvmstats_probe probe = { 0 };
+
+	put_line(LINES - 1, "loading and checking the BPF program ...", false);
+	clrtoeol();
+	refresh();
+	if (blame_sum_open(&s->blame, false, &probe)) {
+		snprintf(s->why, sizeof(s->why), "blame: %s%s%s", probe.why,
+			 *probe.help ? "; " : "", probe.help);
+		return;
+	}
+	s->blaming = true;
+	s->blame_start = app_now();
+	s->first = 0;
+	blame_sum_add(&s->blame, input_first(s->f), s->view->settings->args,
+		      s->view->settings->nr_args);
+}
+
+static void stop_blame(struct screen *s)
+{
+	if (s->blaming)
+		blame_sum_close(&s->blame);
+	s->blaming = false;
+	s->first = 0;
+}
+
+static void next_sample(struct screen *s)
+{
+	const struct settings *settings = s->view->settings;
+
+	if (s->blaming && blame_sum_read(&s->blame)) {
+		stop_blame(s);
+		snprintf(s->why, sizeof(s->why), "cannot read the charges of the BPF program");
+	}
+	/* an error stays on the screen, it may pass */
+	if (!input_next_nofail(s->f))
+		s->paused = true;
+	if (!s->blaming)
+		return;
+	blame_sum_add(&s->blame, input_first(s->f), settings->args, settings->nr_args);
+	blame_sum_forget(&s->blame);
+}
+
+/* Show the owners of a VM from this row on, and return the row after them. */
+static int draw_victim(const struct blame_victim *victim, int row)
+{
+	char label[TEXT_SHOWN(LABEL_SIZE)], name[TEXT_SHOWN(OWNER_NAME_SIZE)], share[24];
+	char line[sizeof(label) + sizeof(name) + 80];
+	size_t i;
+
+	text_shown(victim->vm.label, label, sizeof(label));
+	for (i = 0; i < victim->count; i++, row++) {
+		if (row < 2)
+			continue;
+		text_shown(victim->shares[i].name, name, sizeof(name));
+		text_permille(kvmstats_permille(victim->shares[i].ns, victim->ns), share);
+		snprintf(line, sizeof(line), "%s%*s %10.3f %10.3f %6s%%  %-8s %s", label,
+			 text_width(label) < 16 ? (int)(16 - text_width(label)) : 0, "",
+			 victim->ns / 1e9, victim->shares[i].ns / 1e9, share,
+			 victim->shares[i].kind, name);
+		put_line(row, line, false);
+	}
+	return row;
+}
+
+static void draw_blame(const struct screen *s)
+{
+	char line[160];
+	int row = 2 - (int)s->first;
+	size_t i;
+
+	snprintf(line, sizeof(line), "%sthreads that ran while vCPUs waited for a CPU, for %.0f s",
+		 s->paused ? "PAUSED " : "", (app_now() - s->blame_start) / 1e9);
+	put_line(0, line, false);
+	snprintf(line, sizeof(line), "%-16s %10s %10s %7s  %-8s %s", "NAME", "WAITED s", "TIME s",
+		 "SHARE", "OWNER", "");
+	put_line(1, line, true);
+	for (i = 0; i < s->blame.count && row < LINES - 1; i++)
+		row = draw_victim(&s->blame.victims[i], row);
+	put_line(LINES - 1, "b back  q quit  p pause", false);
+	clrtoeol();
+}
+
+/* The exits of the VM that is open or chosen */
+static void draw_exits(const struct screen *s, unsigned int row)
+{
+	const struct view *view = s->view;
+	const struct view_key *key = view->level == VIEW_HOST ?
+		&view->chosen[VIEW_HOST] : &view->in;
+	const struct exits_vm *vm = key->vm ? follow_find(&s->exits->follow, key->vm) : NULL;
+	char line[256], share[TEXT_SIZE], name[EXIT_NAME_SIZE];
+	size_t i;
+
+	snprintf(line, sizeof(line), "%-24s %12s %10s %10s %7s %10s %10s %10s", "REASON", "EXITS",
+		 "KERNEL", "USER", "SHARE", "READY", "HALT", "MAX-us");
+	put_line(row++, line, true);
+	for (i = 0; vm && i < vm->count; i++) {
+		const struct exits_total *total = &vm->totals[i];
+		const struct exits_cell *cell = &total->cell;
+
+		text_permille((text_share(exits_cost(cell), vm->elapsed) + 500) / 1000, share);
+		snprintf(line, sizeof(line), "%-24s %12llu %10.3f %10.3f %6s%% %10.3f %10.3f %10.1f",
+			 exit_name(cell->isa, total->key.reason, name), cell->count,
+			 cell->kernel / 1e9, cell->user / 1e9, share, cell->ready / 1e9,
+			 cell->halt / 1e9, cell->max / 1e3);
+		put_line(row++, line, false);
+	}
+}
+
+static void close_exits(struct screen *s)
+{
+	if (!s->exits)
+		return;
+	exits_sum_close(s->exits);
+	free(s->exits);
+	s->exits = NULL;
+}
+
+/* The program is attached only while its counts are shown. */
+static void toggle_exits(struct screen *s)
+{
+	struct kvmstats_probe probe = { 0 };
+
+	if (s->exits || s->f->rec) {
+		close_exits(s);
+		return;
+	}
+	s->exits = calloc(1, sizeof(*s->exits));
+	if (s->exits && exits_sum_open(s->exits, EXITS_BY_REASON, false, &probe)) {
+		snprintf(s->why, sizeof(s->why), "exits: %s%s%.200s", probe.why,
+			 *probe.help ? "; " : "", probe.help);
+		free(s->exits);
+		s->exits = NULL;
+	}
+}
+
+static void sample_exits(struct screen *s)
+{
+	if (s->exits && !exits_sum_read(s->exits))
+		exits_sum_add(s->exits, input_first(s->f), NULL, 0);
 }
 
 static void draw(struct screen *s)
 {
 	struct view *view = s->view;
 	const unsigned int head = head_lines(view);
-	char line[512], filter[TEXT_SHOWN(sizeof(view->filter))];
+	char line[sizeof(s->why)], filter[TEXT_SHOWN(sizeof(view->filter))];
 	unsigned int i, unread;
 	char time[40] = "";
 	const char *why;
@@ -136,6 +287,11 @@ static void draw(struct screen *s)
 	erase();
 	if (s->help) {
 		draw_help();
+		refresh();
+		return;
+	}
+	if (s->blaming) {
+		draw_blame(s);
 		refresh();
 		return;
 	}
@@ -150,7 +306,10 @@ static void draw(struct screen *s)
 	put_line(2, view->titles, true);
 	if (view->sums)
 		put_line(3, view->sums, false);
-	for (i = 0; i < visible(view) && s->first + i < view->count; i++) {
+	if (s->exits)
+		draw_exits(s, head + 1 + s->view->selected - s->first);
+	for (i = 0; i < visible(view) && s->first + i < view->count &&
+	     (!s->exits || s->first + i <= view->selected); i++) {
 		const struct view_line *shown = &view->lines[s->first + i];
 		const bool selected = s->first + i == view->selected &&
 				      view->level != VIEW_STATISTICS;
@@ -160,12 +319,14 @@ static void draw(struct screen *s)
 			mvchgat(head + i, shown->heat_at, shown->heat_width,
 				A_BOLD | (selected ? A_REVERSE : 0), shown->heat, NULL);
 	}
-	unread = feed_unread(s->f, &why);
+	unread = input_failed_reads(s->f, &why);
 	if (s->typing)
 		snprintf(line, sizeof(line), "filter: %s_",
 			 (text_shown(s->typed, filter, sizeof(filter)), filter));
-	else if (*feed_problem(s->f))
-		snprintf(line, sizeof(line), "%s", feed_problem(s->f));
+	else if (*s->why)
+		snprintf(line, sizeof(line), "%s", s->why);
+	else if (*input_problem(s->f))
+		snprintf(line, sizeof(line), "%s", input_problem(s->f));
 	else if (unread)
 		snprintf(line, sizeof(line), "%u not read: %s", unread, why);
 	else if (!view->count && view->level == VIEW_HOST)
@@ -174,12 +335,12 @@ static void draw(struct screen *s)
 	else
 		snprintf(line, sizeof(line),
 			 "q quit  h help  s sort  r reverse  / filter  p %s  Enter into  Esc out%s",
-			 s->paused ? "go on" : "pause", s->f->rec ? "  [ ] time" : "");
+			 s->paused ? "continue" : "pause", s->f->rec ? "  [ ] time" : "");
 	put_line(LINES - 1, line, false);
 	refresh();
 }
 
-static void make(struct screen *s)
+static void rebuild_view(struct screen *s)
 {
 	enum view_level level = s->view->level;
 
@@ -225,17 +386,46 @@ static void choose(struct screen *s, long step)
 
 #define TEN_MINUTES	(600 * (int64_t)SECOND)
 
-static void go(struct screen *s, int64_t nanoseconds)
+static void seek_by(struct screen *s, int64_t nanoseconds)
 {
-	const uint64_t now = feed_time(s->f);
+	const uint64_t now = input_time(s->f);
 
 	if (s->f->rec)
-		feed_go(s->f, nanoseconds < 0 && now < (uint64_t)-nanoseconds ? 0 :
+		input_seek_time(s->f, nanoseconds < 0 && now < (uint64_t)-nanoseconds ? 0 :
 			      now + nanoseconds);
+}
+
+/* Return true to quit. */
+static bool press_blame(struct screen *s, int key)
+{
+	switch (key) {
+	case 'p':
+	case ' ':
+		s->paused = !s->paused;
+		break;
+	case KEY_UP:
+	case 'k':
+		s->first -= s->first > 0;
+		break;
+	case KEY_DOWN:
+	case 'j':
+		s->first++;
+		break;
+	case 'b':
+	case 27:
+	case KEY_LEFT:
+	case KEY_BACKSPACE:
+	case 127:
+		stop_blame(s);
+	}
+	return key == 'q';
 }
 
 static bool press(struct screen *s, int key)
 {
+	*s->why = '\0';
+	if (s->blaming)
+		return press_blame(s, key);
 	if (s->typing)
 		return type_key(s, key);
 	if (s->help && key != KEY_RESIZE) {
@@ -245,9 +435,16 @@ static bool press(struct screen *s, int key)
 	switch (key) {
 	case 'q':
 		return true;
+	case 'x':
+		toggle_exits(s);
+		break;
 	case 'h':
 	case '?':
 		s->help = true;
+		break;
+	case 'b':
+		if (!s->f->rec)
+			start_blame(s);
 		break;
 	case 'p':
 	case ' ':
@@ -281,11 +478,11 @@ static bool press(struct screen *s, int key)
 	case '[':
 	case ']':
 		if (s->f->rec)
-			feed_step(s->f, key == '[' ? -1 : 1);
+			input_seek_samples(s->f, key == '[' ? -1 : 1);
 		break;
 	case '{':
 	case '}':
-		go(s, key == '{' ? -TEN_MINUTES : TEN_MINUTES);
+		seek_by(s, key == '{' ? -TEN_MINUTES : TEN_MINUTES);
 		break;
 	case KEY_HOME:
 		choose(s, -(long)s->view->count);
@@ -331,20 +528,20 @@ static bool wait_keys(struct screen *s, uint64_t until)
 			draw(s);
 		}
 		if (key == ERR) {
-			/* no more keys will come from a terminal that has gone */
+			/* The terminal was closed: no more keys will arrive. */
 			if (!isatty(STDIN_FILENO))
 				return true;
 			continue;
 		}
 		if (press(s, key))
 			return true;
-		make(s);
+		rebuild_view(s);
 		draw(s);
 	}
 	return false;
 }
 
-bool screen_run(struct view *view, struct feed *f)
+bool screen_run(struct view *view, struct vm_input *f)
 {
 	const struct settings *settings = view->settings;
 	struct screen s = { .view = view, .f = f, .paused = f->rec };
@@ -355,17 +552,20 @@ bool screen_run(struct view *view, struct feed *f)
 		return false;
 	until = app_now();
 	do {
-		make(&s);
+		rebuild_view(&s);
 		draw(&s);
 		until += settings->interval;
 		if (until < app_now())
 			until = app_now() + settings->interval;
 		if (wait_keys(&s, until))
 			break;
-		/* an error stays on the screen, it may pass */
-		if (!s.paused && !feed_try(f))
-			s.paused = true;
+		if (!s.paused)
+			next_sample(&s);
+		if (!s.paused)
+			sample_exits(&s);
 	} while (!settings->count || ++round < settings->count);
+	stop_blame(&s);
 	endwin();
+	close_exits(&s);
 	return true;
 }

@@ -5,13 +5,13 @@
 #include "view.h"
 
 /*
- * "top" on a terminal, until 'q' or settings->count samples. False: there is no
- * terminal, or one that cannot move its cursor; nothing was done.
+ * Run "top" on a terminal, until 'q' or for settings->count samples. Return false, without
+ * any action, if there is no terminal or it cannot move its cursor.
  */
 #ifdef HAVE_NCURSES
-bool screen_run(struct view *view, struct feed *f);
+bool screen_run(struct view *view, struct vm_input *f);
 #else
-static inline bool screen_run(struct view *view, struct feed *f)
+static inline bool screen_run(struct view *view, struct vm_input *f)
 {
 	return false;
 }

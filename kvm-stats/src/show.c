@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "feed.h"
+#include "vm_input.h"
 #include "text.h"
 
 static const struct out_column columns[] = {
@@ -39,7 +39,7 @@ static void put_row(struct view *view, const struct kvmstats_desc *desc,
 	out_text(out, view->scope);
 	out_text(out, desc->name);
 	out_text(out, text_type(desc->type));
-	/* of a histogram's bounds; its values are how many there were */
+	/* unit of the bounds of a histogram, whose values are counts */
 	text_value_unit(desc, text);
 	if (strcmp(text, "-"))
 		out_text(out, text);
@@ -48,7 +48,7 @@ static void put_row(struct view *view, const struct kvmstats_desc *desc,
 	if (text_is_histogram(desc)) {
 		text_bucket(desc, i, text);
 		out_number(out, text);
-		/* the last one takes all that is larger, too */
+		/* The last bucket includes all larger values. */
 		if (i + 1 < desc->size) {
 			text_bucket(desc, i + 1, text);
 			out_number(out, text);
@@ -67,11 +67,11 @@ static bool wanted(const struct view *view, const char *name)
 {
 	int i;
 
-	for (i = 1; i < view->settings->nr_words; i++) {
-		if (!fnmatch(view->settings->words[i], name, 0))
+	for (i = 1; i < view->settings->nr_args; i++) {
+		if (!fnmatch(view->settings->args[i], name, 0))
 			return true;
 	}
-	return view->settings->nr_words < 2;
+	return view->settings->nr_args < 2;
 }
 
 static void put_values(struct view *view, const struct kvmstats_table *table,
@@ -96,15 +96,15 @@ static void put_values(struct view *view, const struct kvmstats_table *table,
 	}
 }
 
-static void put_vm(struct view *view, const struct feed *f,
+static void put_vm(struct view *view, const struct vm_input *f,
 		   const struct kvmstats_vm *vm)
 {
-	const struct kvmstats_table *vcpu = feed_table(f, KVMSTATS_VCPU);
+	const struct kvmstats_table *vcpu = input_table(f, KVMSTATS_VCPU);
 	unsigned int i;
 
 	app_label(vm, view->label);
 	snprintf(view->scope, sizeof(view->scope), "vm");
-	put_values(view, feed_table(f, KVMSTATS_VM), vm->values);
+	put_values(view, input_table(f, KVMSTATS_VM), vm->values);
 	snprintf(view->scope, sizeof(view->scope), "vcpus");
 	put_values(view, vcpu, vm->vcpu_sum);
 	for (i = 0; view->settings->vcpus && i < vm->vcpus; i++) {
@@ -118,21 +118,21 @@ int command_show(const struct settings *settings)
 	struct view view = { .settings = settings };
 	const struct kvmstats_vm *vm;
 	unsigned int shown = 0;
-	struct feed f;
+	struct vm_input f;
 	const char *wrong;
 	int i, status;
 
-	if (!settings->nr_words)
+	if (!settings->nr_args)
 		errx(STATUS_USAGE, "show needs a SELECTOR ('kvm-stats list' has the names, '*' is all VMs)");
-	for (i = 1; i < settings->nr_words; i++) {
-		wrong = text_bad_glob(settings->words[i]);
+	for (i = 1; i < settings->nr_args; i++) {
+		wrong = text_bad_glob(settings->args[i]);
 		if (wrong)
-			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->words[i], wrong);
+			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->args[i], wrong);
 	}
-	feed_open(&f, settings, FEED_LAST, false, 1);
+	input_open(&f, settings, INPUT_LAST, false, 1);
 	view.out = out_open(settings->format, columns);
-	for (vm = feed_first(&f); vm; vm = vm->next) {
-		if (!app_selects(settings->words, 1, vm))
+	for (vm = input_first(&f); vm; vm = vm->next) {
+		if (!app_selects(settings->args, 1, vm))
 			continue;
 		shown++;
 		put_vm(&view, &f, vm);
@@ -146,8 +146,8 @@ int command_show(const struct settings *settings)
 	} else {
 		if (shown && !view.rows)
 			warnx("all values are 0 (-z shows them)");
-		status = feed_status(&f, shown, true);
+		status = input_status(&f, shown, true);
 	}
-	feed_close(&f);
+	input_close(&f);
 	return status;
 }

@@ -93,7 +93,7 @@ void text_value_unit(const struct kvmstats_desc *desc, char *buf)
 			 desc->base == KVMSTATS_POW2 ? "2" : "?", exponent, unit);
 }
 
-static void put_decimal(uint64_t value, int digits, char *buf)
+void text_decimal(uint64_t value, int digits, char *buf)
 {
 	uint64_t divisor = 1;
 	int i;
@@ -109,7 +109,7 @@ static void put_decimal(uint64_t value, int digits, char *buf)
 
 void text_value(const struct kvmstats_desc *desc, uint64_t value, char *buf)
 {
-	put_decimal(value, text_is_histogram(desc) ? 0 : decimals(desc), buf);
+	text_decimal(value, text_is_histogram(desc) ? 0 : decimals(desc), buf);
 }
 
 void text_rate(const struct kvmstats_desc *desc, uint64_t growth, uint64_t elapsed,
@@ -122,9 +122,9 @@ void text_rate(const struct kvmstats_desc *desc, uint64_t growth, uint64_t elaps
 		/* 0.123456 seconds per second, of nanoseconds */
 		for (; digits > 3; digits--)
 			rate /= 10;
-		put_decimal(rate, 6, buf);
+		text_decimal(rate, 6, buf);
 	} else {
-		put_decimal(rate / 100, digits + 1, buf);
+		text_decimal(rate / 100, digits + 1, buf);
 	}
 }
 
@@ -136,12 +136,12 @@ void text_bucket(const struct kvmstats_desc *desc, unsigned int i, char *buf)
 		start = (uint64_t)desc->bucket_size * i;
 	else if (i)
 		start = 1ULL << (i - 1);
-	put_decimal(start, decimals(desc), buf);
+	text_decimal(start, decimals(desc), buf);
 }
 
 void text_thousandths(uint64_t rate, char *buf)
 {
-	put_decimal(rate / 100, 1, buf);
+	text_decimal(rate / 100, 1, buf);
 }
 
 void text_short(uint64_t rate, char *buf)
@@ -151,11 +151,11 @@ void text_short(uint64_t rate, char *buf)
 	int end = -1;
 
 	if (rate < 100000) {
-		put_decimal(rate / 100, 1, buf);
+		text_decimal(rate / 100, 1, buf);
 	} else if (n < 10000) {
-		put_decimal(n, 0, buf);
+		text_decimal(n, 0, buf);
 	} else {
-		/* n is in tenths of the unit that comes next */
+		/* n is in tenths of the next larger unit. */
 		for (n /= 100, end = 0; n >= 10000 && ends[end + 1]; end++)
 			n /= 1000;
 		if (n < 1000)
@@ -166,9 +166,14 @@ void text_short(uint64_t rate, char *buf)
 	}
 }
 
+uint64_t text_share(uint64_t part, uint64_t all)
+{
+	return all ? (uint64_t)(1e6 * part / all + 0.5) : 0;
+}
+
 void text_permille(unsigned int permille, char *buf)
 {
-	put_decimal(permille, 1, buf);
+	text_decimal(permille, 1, buf);
 }
 
 size_t text_character(const char *text, uint32_t *code)

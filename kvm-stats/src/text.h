@@ -29,16 +29,21 @@ void text_rate(const struct kvmstats_desc *desc, uint64_t growth, uint64_t elaps
 /* The lowest number that is counted in bucket i of a histogram, as text_value() */
 void text_bucket(const struct kvmstats_desc *desc, unsigned int i, char *buf);
 
+/* value with a decimal point before its last digits */
+void text_decimal(uint64_t value, int digits, char *buf);
+
 /* A rate of kvmstats_rate(): thousandths; one digit after the point */
 void text_thousandths(uint64_t rate, char *buf);
-/* The same in at most five characters: 12.3, 4567, 89.0k, 1.2M */
+/* Format with at most five characters: 12.3, 4567, 89.0k, 1.2M */
 void text_short(uint64_t rate, char *buf);
+/* part of all in millionths; 0 if all is 0 */
+uint64_t text_share(uint64_t part, uint64_t all);
 /* tenths of a per cent */
 void text_permille(unsigned int permille, char *buf);
 
 /*
- * Names are chosen by others and may have anything in them. Bytes of the UTF-8
- * character at the start of text and its number; 0: it is none, or the end.
+ * Users choose VM names, which can contain anything. Return the size of the first UTF-8
+ * character of text and store its code point; 0 if it is invalid, or at the end.
  */
 size_t text_character(const char *text, uint32_t *code);
 
@@ -46,23 +51,22 @@ size_t text_character(const char *text, uint32_t *code);
 size_t text_put(uint32_t code, char *to);
 
 /*
- * A name as a terminal may show it: \x1b, \u202e... instead of what moves the
- * cursor, turns around or hides what follows, or cannot be seen; of what
- * looks like a blank, too, unless it is a single one inside. To text_line(), for
- * programs, it does not matter what the terminal can show.
+ * Format a name for a terminal: \x1b, \u202e... replace characters that move the cursor,
+ * change the direction, hide text or are invisible, and blanks other than single ones within
+ * the name. text_line() is for programs and ignores the capabilities of the terminal.
  */
 #define TEXT_SHOWN(size)	(4 * (size))	/* room for any name of this size */
 void text_shown(const char *name, char *to, size_t size);
 void text_line(const char *name, char *to, size_t size);
 
-/* Must this character not be written as it is, whoever reads it? */
+/* Return true if this character must always be escaped. */
 bool text_hidden(uint32_t code);
 
 /* Columns of what text_shown() wrote, and how many bytes of it fit into some. */
 unsigned int text_width(const char *shown);
 size_t text_fit(const char *shown, unsigned int width);
 
-/* What is wrong with a pattern of glob(7), NULL: nothing */
+/* Return what is wrong with a pattern of glob(7), NULL if it is valid. */
 const char *text_bad_glob(const char *glob);
 
 #endif /* TEXT_H */

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "feed.h"
+#include "vm_input.h"
 #include "screen.h"
 #include "view.h"
 
@@ -22,17 +22,17 @@ int command_top(const struct settings *settings)
 {
 	unsigned long round = 0, count = settings->count;
 	unsigned int shown = 0;
-	struct feed f;
+	struct vm_input f;
 	struct view view;
 	uint64_t next;
 	int status;
 
-	feed_open(&f, settings, isatty(STDOUT_FILENO) ? FEED_FIRST : FEED_LAST, false,
-		  settings->nr_words);
+	input_open(&f, settings, isatty(STDOUT_FILENO) ? INPUT_FIRST : INPUT_LAST, false,
+		  settings->nr_args);
 	view_init(&view, settings);
 	if (screen_run(&view, &f)) {
 		view_free(&view);
-		feed_close(&f);
+		input_close(&f);
 		return STATUS_OK;
 	}
 	/* what reads a pipe waits for its end */
@@ -42,15 +42,16 @@ int command_top(const struct settings *settings)
 	do {
 		if (f.k)
 			app_wait(f.k, &next, settings->interval, NULL);
-		/* of a recording, the sample that one is at is the first */
-		if ((f.k || round) && !feed_next(&f))
+		/* The current sample of a recording is the first one. */
+		if ((f.k || round) && !input_next(&f))
 			break;
 		view_make(&view, &f, 0);
-		print(&view);
+		if (view.vms)
+			print(&view);
 		shown += view.vms;
 	} while (++round != count);
-	status = feed_status(&f, shown, settings->nr_words);
+	status = input_status(&f, shown, settings->nr_args);
 	view_free(&view);
-	feed_close(&f);
+	input_close(&f);
 	return status;
 }

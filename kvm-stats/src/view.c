@@ -10,16 +10,10 @@
 #include "columns.h"
 #include "text.h"
 #include "view.h"
+#include "xalloc.h"
 
 #define NAME_MAX	40	/* in columns, where there is not room for all */
 #define ENDED		" (ended)"
-
-static void *need(void *memory)
-{
-	if (!memory)
-		err(STATUS_NOTHING, NULL);
-	return memory;
-}
 
 static char *format(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
@@ -62,12 +56,12 @@ void view_free(struct view *view)
 
 static struct view_key key_of(const struct kvmstats_vm *vm, int vcpu)
 {
-	return (struct view_key){ vm, vm->who.pid, vm->who.number, vm->nth, vcpu };
+	return (struct view_key){ vm, vm->identity.pid, vm->identity.vm_id, vm->nth, vcpu };
 }
 
 static bool same_vm(const struct view_key *key, const struct kvmstats_vm *vm)
 {
-	return key->vm == vm && key->pid == vm->who.pid && key->number == vm->who.number;
+	return key->vm == vm && key->pid == vm->identity.pid && key->number == vm->identity.vm_id;
 }
 
 /* Takes text over. */
@@ -75,7 +69,7 @@ static struct view_line *add_line(struct view *view, char *text, unsigned int wi
 {
 	if (view->count == view->room) {
 		view->room = view->room ? 2 * view->room : 64;
-		view->lines = need(realloc(view->lines,
+		view->lines = check_alloc(realloc(view->lines,
 					   view->room * sizeof(*view->lines)));
 	}
 	if (width)
@@ -98,9 +92,9 @@ static int compare_items(const void *x, const void *y, void *arg)
 	if (how->reverse)
 		order = -order;
 	if (!order)
-		order = strcmp(a->vm->who.name, b->vm->who.name);
+		order = strcmp(a->vm->identity.name, b->vm->identity.name);
 	if (!order)
-		order = (a->vm->who.pid > b->vm->who.pid) - (a->vm->who.pid < b->vm->who.pid);
+		order = (a->vm->identity.pid > b->vm->identity.pid) - (a->vm->identity.pid < b->vm->identity.pid);
 	if (!order)
 		order = (a->vm->nth > b->vm->nth) - (a->vm->nth < b->vm->nth);
 	if (!order && a->vcpu && b->vcpu)
@@ -135,7 +129,7 @@ static bool passes_filter(const struct view *view, const struct kvmstats_vm *vm)
 {
 	char label[LABEL_SIZE], shown[TEXT_SHOWN(LABEL_SIZE)];
 
-	if (!app_selects(view->settings->words, view->settings->nr_words, vm))
+	if (!app_selects(view->settings->args, view->settings->nr_args, vm))
 		return false;
 	app_label(vm, label);
 	shown_label(vm, shown);
@@ -143,7 +137,7 @@ static bool passes_filter(const struct view *view, const struct kvmstats_vm *vm)
 	       strstr(shown, view->filter) || !fnmatch(view->filter, label, 0);
 }
 
-/* How wide each column is; 0: there is no room for it. */
+/* Compute the width of each column, 0 if it does not fit. */
 static void choose_columns(const struct view *view, unsigned int width,
 			   unsigned int name, unsigned int *widths)
 {
@@ -204,7 +198,7 @@ static void put_cell(FILE *f, unsigned int i, const struct item *item, unsigned 
 		fprintf(f, "%*s%s", blanks > 0 ? blanks : 0, "", text);
 }
 
-/* item NULL: the titles. line: where READY% is, if it matters. */
+/* Format a row, or the titles if item is NULL. line gets the position of a high READY%. */
 static char *make_line(const struct item *item, const unsigned int *widths,
 		       struct view_line *line)
 {
@@ -213,7 +207,7 @@ static char *make_line(const struct item *item, const unsigned int *widths,
 	bool mark = false;
 	char *text = NULL;
 	size_t size;
-	FILE *f = need(open_memstream(&text, &size));
+	FILE *f = check_alloc(open_memstream(&text, &size));
 
 	if (ready < 0)
 		ready = column_by_title("READY");
@@ -225,9 +219,9 @@ static char *make_line(const struct item *item, const unsigned int *widths,
 			putc(mark ? '!' : ' ', f);
 			at++;
 		}
-		mark = (int)i == ready && most >= READY_NOTICED;
+		mark = (int)i == ready && most >= READY_NOTICED_PERMILLE;
 		if (mark && line) {
-			line->heat = most >= READY_HURTS ? HEAT_HURTS : HEAT_NOTICED;
+			line->heat = most >= READY_CRITICAL_PERMILLE ? HEAT_CRITICAL : HEAT_NOTICED;
 			line->heat_at = at;
 			line->heat_width = widths[i] + 1;
 		}
@@ -235,7 +229,7 @@ static char *make_line(const struct item *item, const unsigned int *widths,
 		at += widths[i];
 	}
 	if (fclose(f) || !text)
-		need(NULL);
+		check_alloc(NULL);
 	return text;
 }
 
@@ -264,28 +258,39 @@ static void make_lines(struct view *view, const struct item *items, unsigned int
 }
 
 /* Is the host too small for its guests? */
-static char *host_line(const struct feed *f, const struct item *sums)
+static char *host_line(const struct vm_input *f, const struct item *sums)
 {
 	const struct kvmstats_times *times = &sums->activity->times;
-	const struct host host = feed_host(f);
-	char run[TEXT_SIZE] = "-", ready[TEXT_SIZE] = "-", share[TEXT_SIZE] = "-";
+	const struct host host = input_host(f);
+	char run[TEXT_SIZE], ready[TEXT_SIZE], share[TEXT_SIZE];
 	unsigned int load = host.load;
+	char *text = NULL;
+	size_t size;
+	FILE *out;
 
 	if (!host.cpus)
-		return need(strdup(""));
+		return check_alloc(strdup(""));
+	out = check_alloc(open_memstream(&text, &size));
 	text_permille(sums->vcpus * 10 / host.cpus, share);
-	if (sums->elapsed && times->known & 1 << KVMSTATS_RUN)
+	fprintf(out, "host: %u CPU%s, %s vCPUs per CPU, ", host.cpus, host.cpus == 1 ? "" : "s",
+		share);
+	if (sums->elapsed && times->known & 1 << KVMSTATS_RUN) {
 		text_permille(kvmstats_permille(times->mode[KVMSTATS_RUN] / host.cpus,
 						sums->elapsed), run);
-	if (sums->elapsed && times->known & 1 << KVMSTATS_READY)
+		fprintf(out, "guests use %s%%, ", run);
+	}
+	if (sums->elapsed && times->known & 1 << KVMSTATS_READY) {
 		text_permille(kvmstats_permille(times->mode[KVMSTATS_READY],
 						sums->elapsed), ready);
-	return format("host: %u CPU%s, %s vCPUs per CPU, guests use %s%%, ready %s%%, load %u.%02u",
-		      host.cpus, host.cpus == 1 ? "" : "s", share, run, ready, load / 100,
-		      load % 100);
+		fprintf(out, "ready %s%%, ", ready);
+	}
+	fprintf(out, "load %u.%02u", load / 100, load % 100);
+	if (fclose(out) || !text)
+		check_alloc(NULL);
+	return text;
 }
 
-static void make_host(struct view *view, const struct feed *f, unsigned int width)
+static void make_host(struct view *view, const struct vm_input *f, unsigned int width)
 {
 	struct kvmstats_activity activity = { 0 };
 	struct item sums = { .activity = &activity };
@@ -294,11 +299,11 @@ static void make_host(struct view *view, const struct feed *f, unsigned int widt
 	struct item *items;
 	char by[64];
 
-	for (vm = feed_first(f); vm; vm = vm->next)
+	for (vm = input_first(f); vm; vm = vm->next)
 		n++;
-	items = need(calloc(n + 1, sizeof(*items)));
+	items = check_alloc(calloc(n + 1, sizeof(*items)));
 	n = 0;
-	for (vm = feed_first(f); vm; vm = vm->next) {
+	for (vm = input_first(f); vm; vm = vm->next) {
 		if (!passes_filter(view, vm))
 			continue;
 		items[n++] = item_vm(vm);
@@ -311,16 +316,16 @@ static void make_host(struct view *view, const struct feed *f, unsigned int widt
 	view->vms = n;
 	view->head = format("kvm-stats: %u VM%s, %u vCPU%s, source %s%s", n,
 			    n == 1 ? "" : "s", sums.vcpus, sums.vcpus == 1 ? "" : "s",
-			    feed_source(f), order_name(view, by, sizeof(by)));
+			    input_source(f), order_name(view, by, sizeof(by)));
 	view->second = host_line(f, &sums);
 	make_lines(view, items, n, &sums, width);
 	free(items);
 }
 
-static void make_vm(struct view *view, const struct feed *f, unsigned int width)
+static void make_vm(struct view *view, const struct vm_input *f, unsigned int width)
 {
 	const struct kvmstats_vm *vm = view->in.vm;
-	struct item *items = need(calloc(vm->vcpus + 1, sizeof(*items)));
+	struct item *items = check_alloc(calloc(vm->vcpus + 1, sizeof(*items)));
 	char label[TEXT_SHOWN(LABEL_SIZE)], vmm[64], machine[512], by[64];
 	unsigned int i;
 
@@ -328,14 +333,14 @@ static void make_vm(struct view *view, const struct feed *f, unsigned int width)
 	for (i = 0; i < vm->vcpus; i++)
 		items[i + 1] = item_vcpu(vm, vm->vcpu[i]);
 	sort_items(view, items + 1, vm->vcpus);
-	text_shown(vm->who.vmm, vmm, sizeof(vmm));
-	text_shown(vm->who.machine, machine, sizeof(machine));
+	text_shown(vm->identity.vmm, vmm, sizeof(vmm));
+	text_shown(vm->identity.machine, machine, sizeof(machine));
 	view->head = format("%s: %s %d, %u vCPU%s, source %s%s%s", shown_label(vm, label),
-			    vmm, vm->who.pid, vm->vcpus, vm->vcpus == 1 ? "" : "s",
-			    feed_source(f), order_name(view, by, sizeof(by)),
+			    vmm, vm->identity.pid, vm->vcpus, vm->vcpus == 1 ? "" : "s",
+			    input_source(f), order_name(view, by, sizeof(by)),
 			    vm->ended ? ", ENDED: the last values" : "");
-	view->second = format("%s%s%s%s%s", vm->who.uuid, *vm->who.uuid ? "  " : "",
-			      machine, *vm->who.pod ? "  pod " : "", vm->who.pod);
+	view->second = format("%s%s%s%s%s", vm->identity.uuid, *vm->identity.uuid ? "  " : "",
+			      machine, *vm->identity.pod_uid ? "  pod " : "", vm->identity.pod_uid);
 	make_lines(view, items, vm->vcpus + 1, NULL, width);
 	free(items);
 }
@@ -398,13 +403,13 @@ static char *activity_line(const struct item *item)
 	char cell[COLUMN_SIZE], *text = NULL;
 	unsigned int i;
 	size_t size;
-	FILE *f = need(open_memstream(&text, &size));
+	FILE *f = check_alloc(open_memstream(&text, &size));
 
 	for (i = 0; i < columns_count; i++) {
 		const bool percent = columns[i].kind == COLUMN_PERCENT;
 		const char *c;
 
-		if (!percent && columns[i].kind != COLUMN_RATE)
+		if (!percent && columns[i].kind != COLUMN_EVENT)
 			continue;
 		for (c = columns[i].title; *c && *c != '%' && *c != '/'; c++)
 			putc(tolower((unsigned char)*c), f);
@@ -412,15 +417,15 @@ static char *activity_line(const struct item *item)
 		fprintf(f, " %s%s ", cell, percent ? "%" : "/s");
 	}
 	if (fclose(f) || !text)
-		need(NULL);
+		check_alloc(NULL);
 	return text;
 }
 
-static void make_statistics(struct view *view, const struct feed *f,
+static void make_statistics(struct view *view, const struct vm_input *f,
 			    const struct kvmstats_vcpu *vcpu, unsigned int width)
 {
-	const struct kvmstats_table *vms = feed_table(f, KVMSTATS_VM);
-	const struct kvmstats_table *vcpus = feed_table(f, KVMSTATS_VCPU);
+	const struct kvmstats_table *vms = input_table(f, KVMSTATS_VM);
+	const struct kvmstats_table *vcpus = input_table(f, KVMSTATS_VCPU);
 	const struct kvmstats_vm *vm = view->in.vm;
 	char value[TEXT_SIZE], unit[TEXT_SIZE], growth[TEXT_SIZE];
 	char label[TEXT_SHOWN(LABEL_SIZE)];
@@ -428,14 +433,14 @@ static void make_statistics(struct view *view, const struct feed *f,
 	struct statistic *list;
 	unsigned int i, n = 0;
 
-	list = need(calloc((vms ? vms->count : 0) + (vcpus ? vcpus->count : 0) + 1,
+	list = check_alloc(calloc((vms ? vms->count : 0) + (vcpus ? vcpus->count : 0) + 1,
 			   sizeof(*list)));
 	if (vcpu) {
 		n = add_statistics(list, "vcpu", vcpus, vcpu->values,
-				   vcpu->fresh ? NULL : vcpu->before, NULL, vm->elapsed);
+				   vcpu->first_sample ? NULL : vcpu->before, NULL, vm->elapsed);
 	} else {
 		n = add_statistics(list, "vm", vms, vm->values,
-				   vm->fresh ? NULL : vm->before, NULL, vm->elapsed);
+				   vm->first_sample ? NULL : vm->before, NULL, vm->elapsed);
 		n += add_statistics(list + n, "vcpus", vcpus, vm->vcpu_sum, NULL,
 				    vm->vcpu_growth, vm->elapsed);
 	}
@@ -474,7 +479,7 @@ static const struct kvmstats_vcpu *find_vcpu(const struct view_key *key)
 	return NULL;
 }
 
-/* What is chosen may be on another line now. What has gone leaves the line. */
+/* Find the selected VM or vCPU, which may have moved; deselect it if it was removed. */
 static void find_chosen(struct view *view)
 {
 	const struct view_key *chosen = &view->chosen[view->level];
@@ -498,13 +503,13 @@ void view_choose(struct view *view, unsigned int line)
 		view->chosen[view->level] = view->lines[view->selected].key;
 }
 
-void view_make(struct view *view, const struct feed *f, unsigned int width)
+void view_make(struct view *view, const struct vm_input *f, unsigned int width)
 {
 	const struct kvmstats_vcpu *vcpu = NULL;
 	const struct kvmstats_vm *vm;
 
 	clear(view);
-	for (vm = feed_first(f); vm && view->level != VIEW_HOST; vm = vm->next) {
+	for (vm = input_first(f); vm && view->level != VIEW_HOST; vm = vm->next) {
 		if (same_vm(&view->in, vm))
 			break;
 	}

@@ -6,7 +6,7 @@
 #ifndef VIEW_H
 #define VIEW_H
 
-#include "feed.h"
+#include "vm_input.h"
 
 enum view_level {
 	VIEW_HOST,
@@ -17,33 +17,33 @@ enum view_level {
 
 /* A VM, or a vCPU of it, whatever line it is on */
 struct view_key {
-	const struct kvmstats_vm *vm;	/* NULL: none */
+	const struct kvmstats_vm *vm;	/* NULL if none */
 	pid_t pid;
 	uint64_t number;
 	unsigned int nth;
-	int vcpu;			/* id, -1: the VM, and the sum */
+	int vcpu;			/* vCPU id, -1 for the VM, or the sum */
 };
 
 struct view_line {
 	char *text;
 	struct view_key key;
 	/* a vCPU waits for a CPU; READY% is in these columns of the text */
-	enum { HEAT_NONE, HEAT_NOTICED, HEAT_HURTS } heat;
+	enum { HEAT_NONE, HEAT_NOTICED, HEAT_CRITICAL } heat;
 	unsigned int heat_at, heat_width;
 };
 
 struct view {
 	const struct settings *settings;
 	enum view_level level;
-	struct view_key in;		/* what one is in */
+	struct view_key in;		/* the VM or vCPU that is open */
 	struct view_key chosen[VIEW_LEVELS];
-	unsigned int selected;		/* the line of what is chosen */
+	unsigned int selected;		/* index of the selected line */
 	unsigned int sort;		/* column */
 	bool reverse;
 	char filter[64];		/* part of a name, or pattern */
 	/* made by view_make() */
 	char *head, *second, *titles;
-	char *sums;			/* in the columns of titles; NULL: there are none */
+	char *sums;			/* sums below the titles, NULL if there are none */
 	struct view_line *lines;
 	unsigned int count, room;
 	unsigned int vms;		/* selected, on the host */
@@ -54,10 +54,10 @@ void view_init(struct view *view, const struct settings *settings);
 void view_free(struct view *view);
 
 /*
- * The lines, each of at most width columns, 0: as long as they are. If the VM or
- * vCPU that one is in has gone, one is out of it again.
+ * Build the lines, each at most width columns wide, or unlimited if width is 0. Closes the
+ * open VM or vCPU if it was removed.
  */
-void view_make(struct view *view, const struct feed *f, unsigned int width);
+void view_make(struct view *view, const struct vm_input *f, unsigned int width);
 
 /* Choose a line: what is on it stays chosen wherever it goes. */
 void view_choose(struct view *view, unsigned int line);

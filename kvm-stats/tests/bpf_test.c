@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The BPF source sees every VM once, whoever has its files; and it refuses to copy
- * what the kernel's descriptors do not describe: each number that it has from the
- * kernel's type information is made wrong in turn. Needs root and /dev/kvm; prints TAP.
+ * The BPF source reports each VM once, whichever processes have its files; and it refuses to
+ * copy data that contradicts the kernel's descriptors: each number from the kernel's type
+ * information is falsified in turn. Needs root and /dev/kvm; prints TAP.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -13,9 +13,9 @@
 #include "bpf_check.h"
 #include "bpf_quota.h"
 #include "file.h"
-#include "told.h"
+#include "uevent_test.h"
 
-/* A result; reason is what the refusal has to say, NULL: nothing is refused. */
+/* Expect a refusal whose message contains reason, or success if reason is NULL. */
 static void expect(const char *what, int error, const char *reason)
 {
 	tap_result(reason ? error < 0 && strstr(why, reason) : !error, "%s: %s", what,
@@ -23,7 +23,7 @@ static void expect(const char *what, int error, const char *reason)
 }
 
 static int check_layout(const struct bpf_kvm_types *types,
-			const struct bpf_layout *layout, const struct own_vm *own)
+			const struct bpf_layout *layout, const struct probe_vm *own)
 {
 	struct bpf_kvm_types changed = *types;
 	struct bpf_iterator *iterator;
@@ -36,7 +36,7 @@ static int check_layout(const struct bpf_kvm_types *types,
 	return error;
 }
 
-static void test_offsets(const struct bpf_kvm_types *types, const struct own_vm *own)
+static void test_offsets(const struct bpf_kvm_types *types, const struct probe_vm *own)
 {
 	static const struct {
 		const char *what;
@@ -45,7 +45,7 @@ static void test_offsets(const struct bpf_kvm_types *types, const struct own_vm 
 		const char *otherwise;	/* and where not, if that is another */
 	} fields[] = {
 #define FIELD(name) .what = "offset of " #name, .at = offsetof(struct bpf_layout, name)
-		{ FIELD(vm_mm), .reason = "whose a VM is" },
+		{ FIELD(vm_mm), .reason = "wrong owner of a VM" },
 		/* Nothing tells other than by a file. */
 		{ FIELD(vm_stat), .reason = " of a VM, its file says",
 		  .otherwise = "" },
@@ -143,10 +143,10 @@ static int count_known(struct bpf_iterator *iterator, pid_t pid)
 /* Until it is killed. */
 static void *make_vm(void *pipe)
 {
-	struct own_vm own;
-	char ready = !own_vm_open(&own, 1, why, sizeof(why));
+	struct probe_vm own;
+	char ready = !probe_vm_open(&own, 1, why, sizeof(why));
 
-	own_vm_run(&own);
+	probe_vm_run(&own);
 	if (write(*(int *)pipe, &ready, 1) == 1)
 		pause();
 	return NULL;
@@ -181,7 +181,7 @@ static pid_t fork_vm(bool headless)
 	return pid;
 }
 
-static void test_who(const struct bpf_layout *layout, const struct own_vm *own)
+static void test_who(const struct bpf_layout *layout, const struct probe_vm *own)
 {
 	const struct bpf_record *vcpu = NULL;
 	struct bpf_iterator *iterator;
@@ -239,18 +239,18 @@ static void test_known(const struct bpf_layout *layout)
 	uname(&kernel);
 	sscanf(kernel.release, "%u.%u", &major, &minor);
 	if (major < 6 || (major == 6 && !minor)) {
-		tap_result(n < 0, "this kernel does not go through one process alone: %d", n);
+		tap_result(n < 0, "this kernel cannot restrict an iterator to one process: %d", n);
 		bpf_iterator_close(iterator);
 		return;
 	}
-	tap_result(n == 2, "what is known is there again: %d", n);
+	tap_result(n == 2, "a scan of known processes finds both VMs: %d", n);
 	pid = fork_vm(false);
 	n = count_known(iterator, pid);
 	tap_result(!n, "another process is not looked at: %d", n);
 	n = count_records(iterator, pid, &vcpu);
 	tap_result(n == 2, "until all are: %d", n);
 	n = count_known(iterator, pid);
-	tap_result(n == 2, "then it is known, too: %d", n);
+	tap_result(n == 2, "a full scan makes a process known: %d", n);
 	n = count_known(iterator, getpid());
 	tap_result(n == 2, "and the first one still is: %d", n);
 	end(pid);
@@ -282,7 +282,7 @@ static void test_headless(void)
 
 			kvmstats_sample(k);
 			vm = find_vm(k, pid);
-			seen += vm && !vm->ended && vm->fresh == !i;
+			seen += vm && !vm->ended && vm->first_sample == !i;
 		}
 		kvmstats_close(k);
 	}
@@ -332,10 +332,10 @@ static void test_without_file(void)
 	const struct kvmstats_options options = { .source = "bpf" };
 	const struct kvmstats_vm *vm;
 	struct kvmstats *k;
-	struct own_vm vm_of;
+	struct probe_vm vm_of;
 
 	/* not with the id by which a program like this one knows such VMs */
-	if (own_vm_open(&vm_of, 1, why, sizeof(why))) {
+	if (probe_vm_open(&vm_of, 1, why, sizeof(why))) {
 		tap_result(false, "another VM: %s", why);
 		return;
 	}
@@ -346,26 +346,26 @@ static void test_without_file(void)
 		vm = find_vm(k, getpid());
 		tap_result(vm && !vm->values && vm->vcpus == 1 &&
 			   vm->vcpu[0]->id == 1,
-			   "a VM without a file is there, with its vCPU");
+			   "a VM whose file was closed is reported with its vCPU");
 		kvmstats_close(k);
 	} else {
 		tap_result(false, "the source bpf");
 	}
-	own_vm_close(&vm_of);
+	probe_vm_close(&vm_of);
 }
 
 /* Where no VMs of others come and go */
 static int in_pid_namespace(void)
 {
 	struct bpf_kvm_types types;
-	struct own_vm own;
+	struct probe_vm own;
 
 	if (bpf_types_find(&types, why, sizeof(why)) ||
-	    own_vm_open(&own, OWN_VCPU_ID, why, sizeof(why))) {
+	    probe_vm_open(&own, PROBE_VCPU_ID, why, sizeof(why))) {
 		printf("Bail out! %s\n", why);
 		return 1;
 	}
-	own_vm_run(&own);
+	probe_vm_run(&own);
 	expect("all as the kernel says", check_layout(&types, &types.layout, &own), NULL);
 	test_offsets(&types, &own);
 	if (own.vm_stats >= 0) {
@@ -380,7 +380,7 @@ static int in_pid_namespace(void)
 	test_heir("bpf");
 	test_headless();
 	test_told("bpf");
-	own_vm_close(&own);
+	probe_vm_close(&own);
 	bpf_types_free(&types);
 	return tap_end();
 }

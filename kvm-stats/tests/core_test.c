@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the core makes of what a source reports: here of one that has VMs with a vCPU
- * each, whose values and clock the tests set. Needs no KVM.
+ * Tests of the core with a source whose VMs have one vCPU each; the tests set their values
+ * and the clock. Needs no KVM.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "own_vm.h"
+#include "probe_vm.h"
 #include "source.h"
 #include "tap.h"
 
@@ -38,7 +38,7 @@ static bool without_vcpu, ended, broken, better_works;
 static pid_t tid = 1;
 static uint32_t vcpu_id;
 static struct thread_times thread = { .has_run = true, .has_ready = true };
-static bool by_files;		/* the thread is that of the procfs */
+static bool by_files;		/* read the thread from the procfs */
 
 static int test_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 {
@@ -95,7 +95,7 @@ static void test_close(struct kvmstats *k, void *state)
 
 static const struct source_ops source_test = {
 	.name = "test",
-	.what = "what the test says",
+	.what = "values that the test sets",
 	.open = test_open,
 	.sample = test_sample,
 	.close = test_close,
@@ -114,7 +114,7 @@ static int better_sample(struct kvmstats *k, void *state)
 
 static const struct source_ops source_better = {
 	.name = "better",
-	.what = "one that comes and goes",
+	.what = "a source that sometimes works",
 	.open = better_open,
 	.sample = better_sample,
 	.close = test_close,
@@ -129,7 +129,7 @@ static void test_second(struct kvmstats *k, const struct kvmstats_vm *vm)
 	const struct kvmstats_activity *sum = &vm->sum;
 	const uint64_t *mode = sum->times.mode;
 
-	tap_result(vm->fresh && !vm->elapsed && !sum->has_exits && !sum->exits && !mode[KVMSTATS_RUN],
+	tap_result(vm->first_sample && !vm->elapsed && !(sum->known >> KVMSTATS_EXITS & 1) && !sum->event[KVMSTATS_EXITS] && !mode[KVMSTATS_RUN],
 		   "what is fresh has no time and no activity");
 
 	clock_ns += 1000 * MS;
@@ -140,12 +140,12 @@ static void test_second(struct kvmstats *k, const struct kvmstats_vm *vm)
 	thread.ready += 200 * MS;
 	blocking = 1;
 	kvmstats_sample(k);
-	tap_result(!vm->fresh && vm->elapsed == 1000 * MS, "then it has what passed");
+	tap_result(!vm->first_sample && vm->elapsed == 1000 * MS, "then it has what passed");
 	tap_result(mode[KVMSTATS_RUN] == 200 * MS && mode[KVMSTATS_POLL] == 100 * MS &&
 		   mode[KVMSTATS_READY] == 200 * MS, "the thread's time, polling apart");
 	tap_result(mode[KVMSTATS_HALT] == 500 * MS, "an unfinished halt is counted");
-	tap_result(sum->exits == 50 && sum->tlb_flushes == 3, "what happened");
-	tap_result(kvmstats_rate(sum->exits, vm->elapsed) == 50000 &&
+	tap_result(sum->event[KVMSTATS_EXITS] == 50 && sum->event[KVMSTATS_TLB_FLUSHES] == 3, "what happened");
+	tap_result(kvmstats_rate(sum->event[KVMSTATS_EXITS], vm->elapsed) == 50000 &&
 		   kvmstats_permille(mode[KVMSTATS_HALT], vm->elapsed) == 500, "and rates of it");
 
 	clock_ns += 1000 * MS;
@@ -169,27 +169,27 @@ static void test_no_time(struct kvmstats *k, const struct kvmstats_vm *vm)
 	thread.run += MS;
 	thread.ready += MS;
 	kvmstats_sample(k);
-	tap_result(!vm->fresh && !vm->elapsed, "no time has passed: it is not fresh");
-	tap_result(sum->has_exits && sum->exits == 7 && vm->vcpu[0]->last.exits == 7 &&
-		   sum->tlb_flushes == 2, "what happened is counted");
+	tap_result(!vm->first_sample && !vm->elapsed, "no time has passed: it is not fresh");
+	tap_result((sum->known >> KVMSTATS_EXITS & 1) && sum->event[KVMSTATS_EXITS] == 7 && vm->vcpu[0]->last.event[KVMSTATS_EXITS] == 7 &&
+		   sum->event[KVMSTATS_TLB_FLUSHES] == 2, "what happened is counted");
 	tap_result(vm->vcpu[0]->last.times.known & 1 << KVMSTATS_RUN && !sum->times.elapsed &&
 		   !mode[KVMSTATS_RUN] && !mode[KVMSTATS_READY] && !mode[KVMSTATS_HALT] &&
 		   !mode[KVMSTATS_POLL],
 		   "it took none of the time");
-	tap_result(!kvmstats_rate(sum->exits, vm->elapsed) &&
+	tap_result(!kvmstats_rate(sum->event[KVMSTATS_EXITS], vm->elapsed) &&
 		   !kvmstats_permille(1, vm->elapsed), "there is no rate");
 
 	clock_ns += 4 * MS;
 	exits += 2;
 	thread.run += 3 * MS;
 	kvmstats_sample(k);
-	tap_result(vm->elapsed == 4 * MS && sum->exits == 2 && mode[KVMSTATS_RUN] == 3 * MS,
+	tap_result(vm->elapsed == 4 * MS && sum->event[KVMSTATS_EXITS] == 2 && mode[KVMSTATS_RUN] == 3 * MS,
 		   "the next sample has its own alone");
 }
 
 #define KNOWN	0x3b		/* all but what is throttled */
 
-/* What the next ms were, of all that was told: run, ready, halt, other */
+/* Check how the next ms were assigned: run, ready, halt, other. */
 static bool spends(struct kvmstats *k, unsigned int ms, unsigned int r, unsigned int w,
 		   unsigned int h, unsigned int o)
 {
@@ -204,12 +204,13 @@ static bool spends(struct kvmstats *k, unsigned int ms, unsigned int r, unsigned
 	    t->elapsed == ms * MS && r + w + h + o == ms && t->known == KNOWN &&
 	    vm->times.elapsed == before + ms * MS)
 		return true;
-	printf("# run %llu ready %llu halt %llu other %llu unknown %llu ns, known %x\n",
+	printf("# run %llu ready %llu halt %llu other %llu unknown %llu ns, known %llx\n",
 	       (unsigned long long)t->mode[KVMSTATS_RUN],
 	       (unsigned long long)t->mode[KVMSTATS_READY],
 	       (unsigned long long)t->mode[KVMSTATS_HALT],
 	       (unsigned long long)t->mode[KVMSTATS_OTHER],
-	       (unsigned long long)t->mode[KVMSTATS_UNKNOWN], t->known);
+	       (unsigned long long)t->mode[KVMSTATS_UNKNOWN],
+	       (unsigned long long)t->known);
 	return false;
 }
 
@@ -221,10 +222,10 @@ static void test_booked(struct kvmstats *k)
 	spends(k, 1000, 0, 0, 0, 1000);
 	thread.run += 110 * MS;
 	tap_result(spends(k, 100, 100, 0, 0, 0), "more than fits into the time");
-	tap_result(spends(k, 100, 10, 0, 0, 90), "is told with the next sample");
+	tap_result(spends(k, 100, 10, 0, 0, 90), "the next sample assigns it");
 	thread.run += 1100 * MS;
 	tap_result(spends(k, 100, 100, 0, 0, 0), "far more is of another time");
-	tap_result(spends(k, 100, 20, 0, 0, 80), "and not told for ever");
+	tap_result(spends(k, 100, 20, 0, 0, 80), "it is assigned once");
 
 	thread.state = THREAD_RUNNABLE;
 	tap_result(spends(k, 1000, 0, 1000, 0, 0), "who can run, and does not, waits");
@@ -234,10 +235,10 @@ static void test_booked(struct kvmstats *k)
 	tap_result(spends(k, 100, 50, 50, 0, 0), "a wait that is booked is not told twice");
 	thread.ready += 100 * MS;
 	thread.state = THREAD_SLEEPS;
-	tap_result(spends(k, 100, 0, 50, 0, 50), "nor what was told in two parts");
+	tap_result(spends(k, 100, 0, 50, 0, 50), "a wait assigned in two parts is deducted in full");
 	thread.run += 95 * MS;
 	thread.state = THREAD_RUNNABLE;
-	tap_result(spends(k, 100, 100, 0, 0, 0), "who has run and did not wait, runs");
+	tap_result(spends(k, 100, 100, 0, 0, 0), "a thread that ran and did not wait is in RUN");
 	thread.run += 5 * MS;
 	thread.state = THREAD_SLEEPS;
 	tap_result(spends(k, 100, 0, 0, 0, 100), "which is booked at the next tick");
@@ -252,7 +253,7 @@ static void test_assumed(struct kvmstats *k)
 	thread.assumed = false;
 	thread.run += 50 * MS;
 	thread.ready += 1900 * MS;
-	tap_result(spends(k, 1000, 50, 950, 0, 0), "a wait that was not seen is told");
+	tap_result(spends(k, 1000, 50, 950, 0, 0), "a wait that was booked late is assigned");
 	tap_result(spends(k, 1000, 0, 950, 0, 50), "in full");
 	thread.ready += 1900 * MS;
 	tap_result(spends(k, 1000, 0, 1000, 0, 0) && spends(k, 1000, 0, 20, 0, 980),
@@ -278,7 +279,7 @@ static void test_up_to_date(struct kvmstats *k)
 	blocking = 0;
 	halt += 150 * MS;
 	thread.run += 60 * MS;
-	tap_result(spends(k, 100, 60, 0, 30, 10), "what is booked then was told, but for a rest");
+	tap_result(spends(k, 100, 60, 0, 30, 10), "only the unassigned rest of a booked wait is assigned");
 	thread.cpu = 1;
 	thread.state = THREAD_RUNS;
 	spends(k, 100, 0, 0, 0, 100);
@@ -314,7 +315,7 @@ static void test_unknown(struct kvmstats *k)
 	kvmstats_sample(k);
 	tap_result(t->mode[KVMSTATS_HALT] == 30 * MS && t->mode[KVMSTATS_UNKNOWN] == 70 * MS &&
 		   t->known == (1 << KVMSTATS_HALT | 1 << KVMSTATS_POLL),
-		   "no thread is known: what is no halt is unknown, not other");
+		   "without a thread, time outside of halts is UNKNOWN, not OTHER");
 	thread.has_run = true;
 	thread.has_ready = true;
 	clock_ns += 100 * MS;
@@ -350,10 +351,10 @@ static void put(const char *folder, const char *name, const char *format, ...)
 }
 
 /*
- * A minute of a thread that is busy beside so many others: with turns of 1 to 8 ms,
- * of which a part is lost to what is no thread, in thousandths. Looked at by the files
- * of a procfs, as the kernel makes them: a wait is booked when it ends, or the thread is
- * taken to another CPU; running at ticks of 4 ms and when it ends; what is lost never.
+ * Simulate a minute of a thread that is busy with this many other threads, with turns of 1 to
+ * 8 ms, and lose the given thousandths of its time. The thread is read from files of a
+ * procfs, which the kernel updates so: a wait is booked when it ends or the thread moves to
+ * another CPU; running time at ticks of 4 ms and at the end of a turn; lost time never.
  */
 static void test_lost(struct kvmstats *k, const char *proc, unsigned int others,
 		      unsigned int permille, unsigned int sample_ms)
@@ -366,7 +367,7 @@ static void test_lost(struct kvmstats *k, const char *proc, unsigned int others,
 
 	by_files = true;
 	clock_ns += MS;
-	/* a thread of its own each time */
+	/* a new thread each time */
 	snprintf(folder, sizeof(folder), "%s/%d/task/%d", proc, pids[0], ++tid);
 	mkdir(folder, 0700);
 	for (ms = 0; !stopped; ms++) {
@@ -409,15 +410,15 @@ static void test_lost(struct kvmstats *k, const char *proc, unsigned int others,
 	/* of who never waits, that much of the time */
 	run = (others ? ready : 60000 * MS) / 500;
 	tap_result(!wrong && told <= ready + run && ready <= told + run,
-		   "beside %u others, %u of 1,000 are lost, each %u ms: waited for %llu ms, told %llu, "
+		   "with %u others, %u of 1,000 lost, each %u ms: waited for %llu ms, assigned %llu, "
 		   "%u samples do not add up", others, permille, sample_ms,
 		   (unsigned long long)(ready / MS), (unsigned long long)(told / MS), wrong);
 	by_files = false;
 }
 
 /*
- * A thread that sleeps, by the files of a procfs: they are not read at each sample if
- * nothing was counted for its vCPU. What was missed is told when they are.
+ * A thread that sleeps, from files of a procfs: if no statistic of its vCPU changed, the files
+ * are not read at each sample. The time in between is assigned when they are read.
  */
 static void test_resting(struct kvmstats *k, const char *proc)
 {
@@ -446,10 +447,10 @@ static void test_resting(struct kvmstats *k, const char *proc)
 	tap_result(missed && missed < 4, "it did, and nothing else happened: %u samples later",
 		   missed);
 	tap_result(mode[KVMSTATS_RUN] == run + 2500 * MS &&
-		   mode[KVMSTATS_OTHER] == other + 5500 * MS, "all of it is told");
+		   mode[KVMSTATS_OTHER] == other + 5500 * MS, "all of its time is assigned");
 	put(folder, "schedstat", "2905000000 101000000 5\n");
 	exits++;
-	tap_result(spends(k, 1000, 400, 100, 0, 500), "something happened: it is told at once");
+	tap_result(spends(k, 1000, 400, 100, 0, 500), "a changed statistic causes a read at once");
 	put(folder, "stat", "1 (CPU 0/KVM) R 1\n");
 	run = 0;
 	for (i = 0; i < 4; i++) {
@@ -457,7 +458,7 @@ static void test_resting(struct kvmstats *k, const char *proc)
 		kvmstats_sample(k);
 		ready += vm->sum.times.mode[KVMSTATS_READY] == 1000 * MS;
 	}
-	tap_result(ready, "who was woken and waits is seen in a while");
+	tap_result(ready, "a thread that was woken and waits is read within four seconds");
 	for (i = 0; i < 4; i++)
 		run += spends(k, 1000, 0, 1000, 0, 0);
 	tap_result(run == 4, "and waits");
@@ -479,9 +480,9 @@ static void test_totals(struct kvmstats *k)
 	exits += 10;
 	tlb_flushes += 2;
 	spends(k, 100, 0, 0, 0, 100);
-	tap_result(total[0] == exits_before + 10 && own[0] == flushes + 2, "and goes on");
+	tap_result(total[0] == exits_before + 10 && own[0] == flushes + 2, "it continues to count");
 	spends(k, 100, 0, 0, 0, 100);
-	tap_result(sum[0] == exits + keys[0], "the sum is that of now, also if nothing changes");
+	tap_result(sum[0] == exits + keys[0], "the sum is current, even if nothing changes");
 	blocking = 1;
 	spends(k, 100, 0, 0, 100, 0);
 	tap_result(total[3] == 1 && ((const uint64_t *)vm->vcpu[0]->total)[3] == 1,
@@ -499,14 +500,14 @@ static void test_totals(struct kvmstats *k)
 	exits += 5;
 	clock_ns += 100 * MS;
 	kvmstats_sample(k);
-	tap_result(total[0] == exits_before + 15 && vm->vcpu[0]->fresh &&
+	tap_result(total[0] == exits_before + 15 && vm->vcpu[0]->first_sample &&
 		   vm->vcpu[0]->times.elapsed == of_vcpu + 200 * MS &&
 		   *(const uint64_t *)vm->vcpu[0]->total == exits_before + 15,
-		   "it comes again, and goes on where it was");
+		   "a vCPU that is added again continues its totals");
 	tap_result(sum[0] == exits + keys[0], "and is in the sum");
 }
 
-/* A second in which it ended: of what is left of it nobody knows where it was. */
+/* A VM ended within this second: its state in the rest of it is unknown. */
 static void test_end(struct kvmstats *k)
 {
 	const struct kvmstats_vm *vm = kvmstats_first(k);
@@ -522,7 +523,7 @@ static void test_end(struct kvmstats *k)
 	tap_result(vm->ended && vm->elapsed == 1000 * MS && t->elapsed == 500 * MS &&
 		   t->mode[KVMSTATS_RUN] == 200 * MS && t->mode[KVMSTATS_HALT] == 300 * MS &&
 		   !t->mode[KVMSTATS_OTHER] && vm->times.elapsed == elapsed + 500 * MS,
-		   "a VM that has ended: no time of it is other");
+		   "time after the end of a VM is not counted as OTHER");
 }
 
 /* The labels of all VMs after a sample of these, with blanks between */
@@ -537,7 +538,7 @@ static const char *labels(struct kvmstats *k, const uint64_t *key, const pid_t *
 	kvmstats_sample(k);
 	*text = '\0';
 	for (vm = kvmstats_first(k); vm; vm = vm->next)
-		sprintf(text + strlen(text), "%s%s ", vm->who.label, vm->ended ? "!" : "");
+		sprintf(text + strlen(text), "%s%s ", vm->identity.label, vm->ended ? "!" : "");
 	return text;
 }
 
@@ -549,9 +550,16 @@ static void test_labels(struct kvmstats *k)
 {
 	uint64_t counted;
 
-	vcpu_id = OWN_VCPU_ID;
-	tap_result(LABELS("", k, LIST(99), LIST(100)), "a program like this one has no VM");
+	vcpu_id = PROBE_VCPU_ID;
+	tap_result(LABELS("", k, LIST(99), LIST(100)), "the probe VM of another process is not reported");
 	vcpu_id = 0;
+	without_vcpu = true;
+	tap_result(LABELS("", k, LIST(98), LIST(100)), "nor is a VM that has no vCPU yet");
+	tap_result(LABELS("", k, LIST(0), LIST(0)), "nor its end");
+	labels(k, (uint64_t[4]){ 97 }, (pid_t[4]){ 100 });
+	tap_result(LABELS("web ", k, LIST(97), LIST(100)), "a VM that has none for a second is reported");
+	without_vcpu = false;
+	labels(k, (uint64_t[4]){ 0 }, (pid_t[4]){ 0 });
 	tap_result(LABELS("web ", k, LIST(100), LIST(100)), "a VM has its name");
 	tap_result(LABELS("web web#2 ", k, LIST(100, 101), LIST(100, 100)),
 		   "and keeps it when its process makes another");
@@ -563,16 +571,16 @@ static void test_labels(struct kvmstats *k)
 		   "and a later one the name that is free");
 	tap_result(LABELS("web@200! web! ", k, LIST(0), LIST(0)), "all end");
 	tap_result(LABELS("web web@300 ", k, LIST(301, 201), LIST(300, 200)),
-		   "of two that come together the older one has the name");
+		   "the older of two new VMs has the plain name");
 	tap_result(LABELS("web! web@300! ", k, LIST(0), LIST(0)), "all end");
 	kvmstats_set_keep(k, 3000 * MS);
 	tap_result(LABELS("web! web@300! ", k, LIST(0), LIST(0)), "they are kept");
 	tap_result(LABELS("web web@300! ", k, LIST(102), LIST(100)),
 		   "until another one needs the name");
 	tap_result(kvmstats_first(k)->next->ended_at == clock_ns - 2000 * MS, "since the end");
-	/* the clock of the test moves after that is looked at */
+	/* The test's clock advances after the check. */
 	labels(k, keys, pids);
-	tap_result(LABELS("web ", k, LIST(102), LIST(100)), "or as long as was said");
+	tap_result(LABELS("web ", k, LIST(102), LIST(100)), "an ended VM is kept for the time set");
 	kvmstats_set_keep(k, 0);
 	counted = *(const uint64_t *)kvmstats_first(k)->vcpu_total;
 	tap_result(LABELS("web! web@300 ", k, LIST(103), LIST(300)),
@@ -581,9 +589,17 @@ static void test_labels(struct kvmstats *k)
 		   "whose totals are those that it had");
 	counted = *(const uint64_t *)kvmstats_first(k)->next->vcpu_total;
 	exits += 10;
-	tap_result(LABELS("web@300 ", k, LIST(103), LIST(300)), "it keeps its name");
+	tap_result(LABELS("web ", k, LIST(103), LIST(300)),
+		   "a successor has the plain name once its predecessor is gone");
 	tap_result(*(const uint64_t *)kvmstats_first(k)->vcpu_total == counted + 10,
 		   "and counts on from its own");
+	tap_result(LABELS("web@200 web@200#2 web! ", k, LIST(201, 202), LIST(200, 200)),
+		   "two VMs of a process succeed one");
+	tap_result(LABELS("web web#2 web@300 ", k, LIST(201, 202, 104), LIST(200, 200, 300)),
+		   "both have the plain name at the next sample, before a new VM");
+	tap_result(LABELS("web! web#2! web@300 ", k, LIST(104), LIST(300)),
+		   "a VM that met a live one of its name");
+	tap_result(LABELS("web@300 ", k, LIST(104), LIST(300)), "keeps its label");
 	labels(k, (uint64_t[4]){ 102 }, (pid_t[4]){ 100 });
 }
 
@@ -613,28 +629,28 @@ static void test_sources(const struct kvmstats_options *options)
 	tap_result(uses(k, "better", 1) && !*kvmstats_source_why(k) && kvmstats_first(k),
 		   "but in a minute");
 	better_works = false;
-	tap_result(!kvmstats_sample(k) && uses(k, "test", 2) && kvmstats_first(k)->fresh,
+	tap_result(!kvmstats_sample(k) && uses(k, "test", 2) && kvmstats_first(k)->first_sample,
 		   "one that dies is replaced at once");
 	broken = true;
 	tap_result(kvmstats_sample(k) == -ENODEV && uses(k, "none", 3) &&
 		   !kvmstats_first(k), "none is left: an error");
 	tap_result(kvmstats_sample(k) == -ENODEV && *kvmstats_problem(k), "which lasts");
 	broken = false;
-	tap_result(!kvmstats_sample(k) && uses(k, "test", 4), "until one works again");
+	tap_result(!kvmstats_sample(k) && uses(k, "test", 4), "the library uses a source again once one works");
 	kvmstats_close(k);
 
 	broken = true;
 	tap_result(kvmstats_open(&k, options) == -ENODEV, "no source works: no handle");
 	wait.wait = true;
 	tap_result(!kvmstats_open(&k, &wait) && uses(k, "none", 0) && !kvmstats_sample(k),
-		   "but for who waits");
+		   "the option wait opens without a source");
 	broken = false;
 	tap_result(!kvmstats_sample(k) && uses(k, "test", 1) && kvmstats_first(k),
-		   "who has it when it comes");
+		   "a waiting handle uses a source once it works");
 	kvmstats_close(k);
 }
 
-/* A procfs with processes of one name; the second is older than the third */
+/* A procfs with three processes of one name; the second is older than the third */
 static const char *make_proc(void)
 {
 	static char folder[] = "/tmp/core_test-XXXXXX";
@@ -660,8 +676,8 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
-/* Two digits for each VM of the list after a sample with these keys: the key, and
- * the number that it has of those of the process */
+/* Return two digits for each VM after a sample with these keys: the key, and its number
+ * among the VMs of the process. */
 static unsigned int number(struct kvmstats *k, uint64_t a, uint64_t b, uint64_t c)
 {
 	const struct kvmstats_vm *vm;
@@ -681,12 +697,12 @@ static void test_numbers(struct kvmstats *k)
 {
 	tap_result(number(k, 1, 0, 0) == 10, "the only VM of a process has no number");
 	tap_result(number(k, 9, 1, 8) == 119283,
-		   "it is the first of those that come, which are numbered as reported");
+		   "new VMs are numbered in the order of the report");
 	tap_result(number(k, 8, 9, 1) == 119283, "then the order of the report is nothing");
 	tap_result(number(k, 8, 9, 0) == 119283 && kvmstats_first(k)->ended,
 		   "one that has ended has its number still");
 	tap_result(number(k, 8, 9, 0) == 9283, "then the others keep theirs");
-	tap_result(number(k, 1, 8, 9) == 928314, "and one that comes has a new one");
+	tap_result(number(k, 1, 8, 9) == 928314, "a new VM gets a new number");
 }
 
 int main(void)

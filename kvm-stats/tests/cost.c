@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What it costs to sample 100 VMs each second, on a host with as many other processes, one
- * of which ends and another comes each time; and beside as many again with 100,000 files:
- * cost VMM, where VMM is the program of vmm.c. For each source that works: CPU time,
- * memory, and allocations in the steady state. The VMs stand still meanwhile, so that the
- * time is ours, and so do the others; it runs in a PID namespace with a procfs of its own,
- * so that other processes of the machine are not looked at.
+ * Measure the cost of sampling 100 VMs each second, on a host with as many other processes,
+ * one of which exits and is replaced in each second; and with as many again that have 100,000
+ * files: cost VMM, where VMM is the program of vmm.c. Prints CPU time, memory, and allocations
+ * in the steady state for each source that works. The VMs and other processes are stopped
+ * during the measurement, in a PID namespace with its own procfs.
  *
- * They take caches and halves of cores away, though: a sample costs twice as much on a
- * busy machine. Of many samples the one that was disturbed least counts; what is done
- * in one of ten or sixty samples alone (files are compared, processes looked at) is
- * some per cent of it. Needs root and /dev/kvm; prints TAP.
+ * Other load takes caches and hyperthreads away: a sample costs twice as much on a busy
+ * machine, so the fastest of many samples counts. Work that is done in one of ten or sixty
+ * samples (comparing files, scanning processes) is some per cent. Needs root and /dev/kvm;
+ * prints TAP.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,18 +30,18 @@
 #define VMMS	100
 
 #define OTHERS	100
-#define FILES	1000	/* of each of as many more */
+#define FILES	1000	/* files of each process */
 
 #define SAMPLES	20
 #define MEMORY_MAX	(20 * 1024)	/* KiB */
 
 /*
- * CPU time; and the samples before that is so: the source bpf does not ask for known VMMs
- * while VMs come and go, and borrowing files looks at a new process for a minute.
+ * CPU time, and the number of samples before the steady state: the source bpf does full scans
+ * while VMs are created and destroyed, and the source files scans a new process for a minute.
  */
 static const struct row {
 	const char *source;
-	unsigned int vcpus;	/* of each VM */
+	unsigned int vcpus;	/* vCPUs of each VM */
 	bool files;		/* others have files */
 	unsigned int ms, warm_up;
 } rows[] = {
@@ -76,7 +75,7 @@ void *realloc(void *memory, size_t size)
 	return __libc_realloc(memory, size);
 }
 
-/* A VMM that has started, and stands still */
+/* A VMM that has started and is stopped */
 static bool start_vmm(char *program, unsigned int count)
 {
 	char vcpus[16], *arguments[] = { program, "-k", "1", vcpus, NULL };
@@ -87,7 +86,7 @@ static bool start_vmm(char *program, unsigned int count)
 	return pid > 0 && !kill(pid, SIGSTOP);
 }
 
-/* One that stands still; or one that has a child, and another each second */
+/* A stopped process; or one that creates a child each second */
 static bool start_other(bool children, int files)
 {
 	char ready = 0;
@@ -152,7 +151,7 @@ static void measure(const struct row *row)
 	int error;
 
 	snprintf(what, sizeof(what), "%s, %u vCPUs%s", row->source, VMMS * row->vcpus,
-		 row->files ? " beside 100,000 files" : "");
+		 row->files ? " with 100,000 files" : "");
 	error = kvmstats_open(&k, &options);
 	if (error) {
 		printf("# %s: does not work here\n", what);
@@ -212,7 +211,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: unshare --pid --fork --mount-proc cost VMM\n");
 		return 2;
 	}
-	/* Each in a process of its own: memory is the most that it ever had. */
+	/* A process for each source: memory is measured as the peak of a process. */
 	for (i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		fflush(stdout);
 		pid = fork();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Statistics files that look like the kernel's, and files that no kernel should
- * ever make: they are refused, with words for what is wrong. Needs no KVM.
+ * Statistics files like the kernel's, and invalid files, which are refused with a message.
+ * Needs no KVM.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static const struct image good = {
 
 struct change {
 	const char *what;
-	const char *wrong;	/* NULL: nothing is */
+	const char *wrong;	/* NULL if the file is valid */
 	size_t field;
 	uint32_t value;
 };
@@ -170,7 +170,7 @@ static FILE *make_file(const struct image *image, enum abi abi)
 	return f;
 }
 
-/* The table is what the image says. */
+/* The table has the contents of the image. */
 static bool same_table(const struct kvmstats_table *table,
 		       const struct image *image)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The source files goes through all processes only if a VM may have come or gone. It misses
- * none, whether KVM tells of it or not. On kernels where a VMM opens the statistics itself,
- * as these processes do. Needs root and /dev/kvm; to be run where no VMs of others come and
- * go: a PID namespace with a procfs of its own. Prints TAP.
+ * The source files scans all processes only if VMs may have been created or destroyed, and
+ * misses none, with or without uevents. Simulates kernels where a VMM opens the statistics
+ * itself, as these processes do. Needs root and /dev/kvm, and a PID namespace with its own
+ * procfs and no other VMs. Prints TAP.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 
 #include "abi.h"
 #include "proc.h"
-#include "told.h"
+#include "uevent_test.h"
 
 /* After so many seconds they are gone through in any case, and one more */
-#define WALK_AGAIN	10
+#define WALK_INTERVAL_S	10
 
 static struct kvmstats *k;
 
@@ -35,7 +35,7 @@ static void sample(unsigned int times)
 		kvmstats_sample(k);
 }
 
-/* As when a VM was made */
+/* Simulate the uevent of a new VM. */
 static bool tell_again(void)
 {
 	int fd = open("/sys/devices/virtual/misc/kvm/uevent", O_WRONLY | O_CLOEXEC);
@@ -58,14 +58,14 @@ static void test_shared(void)
 	heir = fork_heir(tell, heard);
 	sample(5);
 	tap_result(find_vm(k, maker) && !find_vm(k, heir),
-		   "KVM tells nothing: not all processes are gone through");
-	sleep(WALK_AGAIN + 1);
+		   "without a uevent, not all processes are scanned");
+	sleep(WALK_INTERVAL_S + 1);
 	sample(1);
 	tap_result(find_vm(k, maker) && find_vm(k, heir), "but after a while");
-	tap_result(tell_again() && !kvmstats_sample(k), "KVM tells of one");
+	tap_result(tell_again() && !kvmstats_sample(k), "a uevent arrives");
 	other = fork_heir(tell, heard);
 	sample(1);
-	tap_result(find_vm(k, other), "a process has it after that: it is seen at the next sample");
+	tap_result(find_vm(k, other), "a VM that a process gets afterwards is reported at the next sample");
 	end(maker);
 	kill(heir, SIGKILL);
 	kill(other, SIGKILL);
@@ -74,12 +74,12 @@ static void test_shared(void)
 	kvmstats_close(k);
 }
 
-/* Of vCPUs KVM tells nothing. */
+/* KVM sends no uevents for vCPUs. */
 static void test_vcpu(void)
 {
 	const struct kvmstats_vm *vm;
 	int in[2], out[2];
-	struct own_vm own;
+	struct probe_vm own;
 	pid_t pid;
 	char c;
 
@@ -87,7 +87,7 @@ static void test_vcpu(void)
 		return;
 	pid = fork();
 	if (!pid) {
-		if (!own_vm_open(&own, 1, why, sizeof(why)) && write(out[1], "", 1) == 1 &&
+		if (!probe_vm_open(&own, 1, why, sizeof(why)) && write(out[1], "", 1) == 1 &&
 		    read(in[0], &c, 1) == 1 &&
 		    ioctl(ioctl(own.vm, ABI_CREATE_VCPU, 2), ABI_GET_STATS_FD) >= 0 &&
 		    write(out[1], "", 1) == 1)
@@ -110,18 +110,18 @@ static void nothing(int signal)
 {
 }
 
-/* As many files as before, but one that was being opened then; own_vm_open() makes four. */
+/* As many files as before, but one that was being opened then; probe_vm_open() makes four. */
 static void make_instead(const char *fifo)
 {
 	const struct sigaction action = { .sa_handler = nothing };
-	struct own_vm own;
+	struct probe_vm own;
 	int fds[3], i;
 
 	sigaction(SIGUSR1, &action, NULL);
 	for (i = 0; i < 3; i++)
 		fds[i] = dup(STDERR_FILENO);
-	/* Nobody reads it. */
-	if (open(fifo, O_WRONLY) >= 0 || own_vm_open(&own, 1, why, sizeof(why)))
+	/* No process reads it. */
+	if (open(fifo, O_WRONLY) >= 0 || probe_vm_open(&own, 1, why, sizeof(why)))
 		_exit(1);
 	for (i = 0; i < 3; i++)
 		close(fds[i]);
@@ -145,7 +145,7 @@ static void wait_for(pid_t pid, long fds, bool vm)
 	close(proc);
 }
 
-/* A number is taken before there is a file, and it takes a while to make a VM. */
+/* The number is taken before the file exists, and creating a VM takes a while. */
 static void test_in_the_making(void)
 {
 	char folder[] = "/tmp/files_test-XXXXXX", fifo[64];
@@ -181,13 +181,13 @@ static void test_in_the_making(void)
 
 int main(void)
 {
-	struct own_vm own;
+	struct probe_vm own;
 
-	if (own_vm_open(&own, OWN_VCPU_ID, why, sizeof(why))) {
+	if (probe_vm_open(&own, PROBE_VCPU_ID, why, sizeof(why))) {
 		printf("Bail out! %s\n", why);
 		return 1;
 	}
-	own_vm_close(&own);
+	probe_vm_close(&own);
 	test_shared();
 	test_vcpu();
 	test_in_the_making();

@@ -10,7 +10,7 @@
 
 #include "core.h"
 #include "file.h"
-#include "who.h"
+#include "identity.h"
 #include "../src/recording.h"
 #include "../src/text.h"
 
@@ -38,7 +38,7 @@ static void try_text(const struct kvmstats_desc *desc, const void *values)
 
 static void try_file(const uint8_t *data, size_t size)
 {
-	static struct role roles[ROLES];
+	static struct stat_group groups[GROUPS];
 	static int fd = -1;
 	struct kvmstats_table *table;
 	struct file_layout layout;
@@ -52,7 +52,7 @@ static void try_file(const uint8_t *data, size_t size)
 	if (file_read_layout(fd, &layout) || file_read_table(fd, &layout, &table))
 		return;
 	values = malloc(table->data_size);
-	activity_roles(table, roles);
+	stat_groups_find(table, groups);
 	if (!file_read_values(fd, &layout, values, table->data_size)) {
 		for (i = 0; i < table->count; i++)
 			try_text(&table->desc[i], values);
@@ -61,10 +61,10 @@ static void try_file(const uint8_t *data, size_t size)
 	kvmstats_free_table(table);
 }
 
-/* It is UTF-8, and nothing of it gets to a terminal as it is. */
+/* The output is UTF-8 and contains no terminal escapes. */
 static void try_name(const char *name)
 {
-	char shown[TEXT_SHOWN(sizeof(((struct kvmstats_who *)0)->name))];
+	char shown[TEXT_SHOWN(sizeof(((struct kvmstats_identity *)0)->name))];
 	char cut[sizeof(shown)];
 	const char *c;
 	uint32_t code;
@@ -93,18 +93,18 @@ static void try_name(const char *name)
 static void try_who(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1), *next = text;
-	struct kvmstats_who who;
+	struct kvmstats_identity identity;
 	char *comm, *cgroups;
 
 	memcpy(text, data, size);
 	text[size] = '\0';
 	comm = strsep(&next, "\n");
 	cgroups = next ? strsep(&next, "\t") : NULL;
-	who_from(comm, next ? next : "", next ? text + size - next : 0,
-		 cgroups ? cgroups : "", &who);
-	if (!memchr(who.name, '\0', sizeof(who.name)))
+	identity_from_proc(comm, next ? next : "", next ? text + size - next : 0,
+		 cgroups ? cgroups : "", &identity);
+	if (!memchr(identity.name, '\0', sizeof(identity.name)))
 		abort();
-	try_name(who.name);
+	try_name(identity.name);
 	free(text);
 }
 

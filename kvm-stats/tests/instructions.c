@@ -21,7 +21,7 @@
 #include "kvmstats.h"
 
 #define VMMS	100
-#define VCPUS	10	/* of each */
+#define VCPUS	10	/* vCPUs of each VM */
 #define SAMPLES	4
 #define ROUNDS	5
 
@@ -38,7 +38,7 @@ struct vcpu {
 	int fd, done;
 };
 
-/* It enters the guest, and is sent back at once: then KVM knows the thread. */
+/* Enter the guest and return at once, so that KVM knows the thread. */
 static void *run(void *arg)
 {
 	const struct vcpu *vcpu = arg;
@@ -82,7 +82,7 @@ static unsigned int count_vcpus(const struct kvmstats *k)
 	return count;
 }
 
-/* Of four samples: in one of these each vCPU is looked at more closely. */
+/* In one of four samples each idle vCPU is read. */
 static void measure(const char *source)
 {
 	const struct kvmstats_options options = { .source = source };

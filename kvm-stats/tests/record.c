@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "abi.h"
+#include "privileges.h"
 #include "file.h"
 #include "proc.h"
 
@@ -70,7 +71,7 @@ static void add(int pidfd, const struct kvm_fd *from, pid_t tid)
 	s->tid = tid;
 	fd = proc_take_fd(pidfd, from);
 	s->fd = fd < 0 ? -1 : from->kind == KVM_FD_VM || from->kind == KVM_FD_VCPU ?
-		ioctl(fd, ABI_STATS_GETFD, ABI_SCOPE_OWN) : fd;
+		ioctl(fd, privileges_stats_ioctls().getfd, ABI_SCOPE_OWN) : fd;
 	if (s->fd < 0)
 		return;
 	s->vm = proc_fdinfo(s->fd, "kvm-stats-vm");
@@ -144,7 +145,7 @@ int main(int argc, char **argv)
 	pidfd = proc_pidfd(pid);
 	n = proc_kvm_fds(proc, pid, list, MAX_FDS, &all);
 	if (pidfd < 0 || n < 0 || n > MAX_FDS)
-		errx(1, "no process %d, or not to be looked into", pid);
+		errx(1, "process %d: does not exist or cannot be inspected", pid);
 	printf("order %s\n", *(const char *)&one ? "little" : "big");
 	sleep(1);
 	proc_vcpu_threads(proc, pid, list, n, true, tid);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The source of the tests: what record.c wrote, read again as files of this
- * machine, whatever the byte order of the machine that it is of. The folder is
- * in the environment, KVM_STATS_REPLAY: "samples" is the recording, "proc" a
- * procfs with what is to be known of the processes. A sample more than there are
- * is the last one again. Linked instead of lib/sources.c, lib/describe.c,
- * src/host.c and src/words.c, which know of the machine that they run on or are built for.
+ * The source of the tests: reads the output of record.c as files of this host, in any byte
+ * order. The environment variable KVM_STATS_REPLAY names a directory: "samples" is the
+ * recording, "proc" a procfs with the processes. After the last sample, it is repeated. Linked
+ * instead of lib/sources.c, lib/describe.c, src/host.c and src/stat_description.c, which
+ * depend on the host they run on or are built for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -238,8 +237,18 @@ struct host host_now(void)
 	return (struct host){ .cpus = 4, .load = 125 };
 }
 
-/* Some have words, others none. */
-const char *app_words(enum kvmstats_scope scope, const char *name)
+void host_probe_blame(struct kvmstats_probe *probe)
+{
+	snprintf(probe->why, sizeof(probe->why), "this is a recording");
+}
+
+void host_probe_exits(struct kvmstats_probe *probe)
+{
+	host_probe_blame(probe);
+}
+
+/* Only some statistics have a description. */
+const char *app_stat_description(enum kvmstats_scope scope, const char *name)
 {
 	return scope == KVMSTATS_VM ? "What \"it\" counts, in words" : "";
 }

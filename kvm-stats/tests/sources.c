@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * VMs and vCPUs come and go in another process; each source that is named sees
- * it at the next sample, tells them apart, has the last values once, and keeps no
- * file of what has gone: sources SOURCE... Needs /dev/kvm, runs no guest; TAP.
+ * Another process creates and destroys VMs and vCPUs. Each source named reports this at the
+ * next sample, distinguishes them, reports the last values once, and keeps no file of a
+ * destroyed VM: sources SOURCE... Needs /dev/kvm, runs no guest; prints TAP.
  */
 #include <dirent.h>
 #include <err.h>
@@ -35,7 +35,7 @@ static int need(int ret, const char *what)
 	return ret;
 }
 
-/* The VMM: 'V' makes a VM with two vCPUs, 'C' one more in it, 'X' closes it. */
+/* The VMM: 'V' creates a VM with two vCPUs, 'C' adds one, 'X' closes the VM. */
 static void be_vmm(int in, int out)
 {
 	int kvm = need(open("/dev/kvm", O_RDWR), "/dev/kvm");
@@ -91,7 +91,7 @@ static void tell(char command)
 		errx(1, "the VMM has ended");
 }
 
-/* Without them there is nothing to read of a VM that has gone. */
+/* Without files, the values of a destroyed VM cannot be read. */
 static bool keeps_files(void)
 {
 	return strcmp(source, "bpf");
@@ -126,13 +126,13 @@ static void sample(void)
 		errx(1, "%s: %s", source, kvmstats_problem(k));
 }
 
-/* VM number nth of the VMM, of those that the last sample saw; NULL: none */
+/* Return VM number nth of the VMM at the last sample, NULL if there is none. */
 static struct kvmstats_vm *find(unsigned int nth)
 {
 	struct kvmstats_vm *vm;
 
 	for (vm = kvmstats_first(k); vm; vm = vm->next) {
-		if (vm->who.pid == vmm && !--nth)
+		if (vm->identity.pid == vmm && !--nth)
 			return vm;
 	}
 	return NULL;
@@ -150,8 +150,8 @@ static bool has_vcpus(const struct kvmstats_vm *vm, unsigned int n)
 }
 
 /*
- * All of its time is OTHER; or UNKNOWN, where the kernel does not count the time of halts,
- * and by files, as a thread may not be found that is there.
+ * All of its time is OTHER; or UNKNOWN, where the kernel does not count halt times, or, with
+ * the source files, the thread was not found.
  */
 static bool never_ran(const struct kvmstats_vcpu *vcpu)
 {
@@ -172,30 +172,30 @@ static void come(void)
 	tell('V');
 	sample();
 	vm = find(1);
-	result(vm && !find(2) && vm->fresh && !vm->elapsed && vm->values,
-	       "a VM is there at the next sample");
+	result(vm && !find(2) && vm->first_sample && !vm->elapsed && vm->values,
+	       "a VM is reported at the next sample");
 	result(has_vcpus(vm, 2), "and its two vCPUs");
-	result(vm && !strcmp(vm->who.name, "test-vmm") && !vm->nth,
-	       "its name is that of the process");
+	result(vm && !strcmp(vm->identity.name, "test-vmm") && !vm->nth,
+	       "its name is the name of the process");
 	sample();
 	vm = find(1);
-	result(has_vcpus(vm, 2) && !vm->fresh && vm->elapsed && !vm->ended &&
-	       !vm->vcpu[0]->fresh,
+	result(has_vcpus(vm, 2) && !vm->first_sample && vm->elapsed && !vm->ended &&
+	       !vm->vcpu[0]->first_sample,
 	       "then it has time that passed");
 	result(has_vcpus(vm, 2) && never_ran(vm->vcpu[0]) && never_ran(vm->vcpu[1]),
 	       "its vCPUs, which have never run, were in the VMM, as far as it is known");
 	tell('C');
 	sample();
 	vm = find(1);
-	result(has_vcpus(vm, 3) && vm->vcpu[2]->fresh && !vm->vcpu[1]->fresh,
-	       "a vCPU that was added is there");
+	result(has_vcpus(vm, 3) && vm->vcpu[2]->first_sample && !vm->vcpu[1]->first_sample,
+	       "a vCPU that was added is reported");
 	tell('V');
 	sample();
 	/* BPF sees no number of the kernel's */
 	result(find(2) && !find(3) && find(1)->nth == 1 && find(2)->nth == 2 &&
-	       !find(1)->who.number == !keeps_files() &&
-	       !find(2)->who.number == !keeps_files() && find(1)->who.number <= find(2)->who.number,
-	       "a second VM of the process has a number of its own");
+	       !find(1)->identity.vm_id == !keeps_files() &&
+	       !find(2)->identity.vm_id == !keeps_files() && find(1)->identity.vm_id <= find(2)->identity.vm_id,
+	       "a second VM of the process has another number");
 	result(has_vcpus(find(1), 3) && has_vcpus(find(2), 2),
 	       "and each has its own vCPUs");
 }
@@ -217,7 +217,7 @@ static void go(int fds)
 	       "the VM of a process that was killed has its last values");
 	sample();
 	result(!find(1), "once");
-	result(count_fds() == fds, "no file of what has gone is kept");
+	result(count_fds() == fds, "no file of a destroyed VM is kept");
 }
 
 int main(int argc, char **argv)

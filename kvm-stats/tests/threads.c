@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Several threads, each with a struct kvmstats of its own, at the same time: built with a
- * thread sanitizer, which ends it with an error if it finds a race. What libbpf has to say
- * to the program itself still gets there. TAP.
+ * Several threads use their own struct kvmstats at the same time, under a thread sanitizer,
+ * which exits with an error if it finds a race. libbpf's messages for the program itself are
+ * still delivered. Prints TAP.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -71,7 +71,7 @@ int main(void)
 	complaints = 0;
 	/* no type information at all: it complains */
 	btf__free(btf__new("", 1));
-	tap_result(complaints, "what libbpf says to the program gets there");
+	tap_result(complaints, "libbpf's messages for the program are delivered");
 #endif
 	return tap_end();
 }

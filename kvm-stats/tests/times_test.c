@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A vCPU's second adds up, of VMs that run: times_test [-l] SOURCE VMM, where VMM is the
- * program of vmm.c. More spinning vCPUs than CPUs, a VMM that is stopped, vCPUs that get
- * no CPU, a cgroup's quota, vCPUs that halt. What is told of waiting is compared with the
- * scheduler's own account. -l: for a minute each, instead of some seconds. Needs root and
- * /dev/kvm; TAP.
+ * The modes of running vCPUs add up: times_test [-l] SOURCE VMM, where VMM is the program of
+ * vmm.c. Tests more spinning vCPUs than CPUs, a stopped VMM, vCPUs that get no CPU, a cgroup
+ * quota, and vCPUs that halt. READY is compared with the scheduler's own account. -l: run for
+ * a minute each instead of some seconds. Needs root and /dev/kvm; prints TAP.
  */
 #include <err.h>
 #include <errno.h>
@@ -90,7 +89,7 @@ static const struct kvmstats_vm *find_vm(pid_t pid)
 {
 	const struct kvmstats_vm *vm;
 
-	for (vm = kvmstats_first(k); vm && vm->who.pid != pid; vm = vm->next)
+	for (vm = kvmstats_first(k); vm && vm->identity.pid != pid; vm = vm->next)
 		;
 	return vm;
 }
@@ -107,9 +106,9 @@ static bool threads_known(const struct kvmstats_vm *vm)
 }
 
 /*
- * A VMM with as many vCPUs, on two CPUs at most; in a cgroup if there is a path. KVM
- * knows the thread of a vCPU when it has run it once. What the thread waited for until
- * then, which is long on a busy machine, is told by nobody but booked.
+ * Start a VMM with this many vCPUs, on two CPUs at most; in a cgroup if there is a path. KVM
+ * knows the thread of a vCPU only after its first run. The wait before that, which is long on
+ * a busy machine, is booked but not reported.
  */
 static pid_t start_vmm(char *vcpus, bool busy, const char *tasks)
 {
@@ -180,9 +179,9 @@ static unsigned int least(pid_t pid, int samples, unsigned int ms, unsigned int 
 }
 
 /*
- * The least part of a vCPU's time that was spent in halts, of the time that it did not
- * wait for a CPU. A busy machine leaves it no other time in some seconds: until it has
- * had half a second of it, a minute at most. 0: it has not.
+ * Return the smallest share of halts in the time that a vCPU did not wait for a CPU. On a busy
+ * machine, this time is short: continue until it is half a second, for a minute at most.
+ * Returns 0 if that was not enough.
  */
 static unsigned int least_halted(pid_t pid)
 {
@@ -229,7 +228,7 @@ static uint64_t booked_of(const struct kvmstats_vm *vm, unsigned int vcpu, int w
 	char path[64];
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", vm->who.pid,
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", vm->identity.pid,
 		 vm->vcpu[vcpu]->tid);
 	f = fopen(path, "re");
 	if (!f)
@@ -252,9 +251,9 @@ static uint64_t booked(const struct kvmstats_vm *vm)
 }
 
 /*
- * A VMM that is stopped has all booked that it waited for. It is when the last of its
- * threads has had a CPU to see the signal, however long that takes: its parent is told
- * then. The last ones have yet to leave their CPUs.
+ * All waits of a stopped VMM are booked. The VMM is stopped when its last thread has got a CPU
+ * to handle the signal, however long that takes; its parent is notified then. The last
+ * threads still have to leave their CPUs.
  */
 static const struct kvmstats_vm *stop(pid_t pid)
 {
@@ -268,7 +267,7 @@ static const struct kvmstats_vm *stop(pid_t pid)
 	return find_vm(pid);
 }
 
-/* Until each vCPU has run: of those that have slept not all are looked at in each sample. */
+/* Wait until each vCPU has run: idle vCPUs are not read at each sample. */
 static void go_on(const struct kvmstats_vm *vm)
 {
 	uint64_t turns[vm->vcpus];
@@ -276,7 +275,7 @@ static void go_on(const struct kvmstats_vm *vm)
 
 	for (i = 0; i < vm->vcpus; i++)
 		turns[i] = booked_of(vm, i, TURNS);
-	kill(vm->who.pid, SIGCONT);
+	kill(vm->identity.pid, SIGCONT);
 	for (i = 0; i < vm->vcpus; i++) {
 		while (booked_of(vm, i, TURNS) == turns[i]) {
 			if (tries++ == 6000)
@@ -323,7 +322,7 @@ static void test_halting(void)
 	part = least(pid, take_long ? 60 : 3, 1000, ~(MODE(OTHER) | MODE(UNKNOWN)));
 	result(part >= 980, "halting vCPUs: %.1f %% is known", part / 10.0);
 	part = least_halted(pid);
-	result(part >= 500, "and %.1f %% of what they did not wait are halts", part / 10.0);
+	result(part >= 500, "%.1f %% of the time without waits is HALT", part / 10.0);
 	end_vmm(pid);
 }
 
@@ -341,9 +340,9 @@ static bool put(const char *folder, const char *file, const char *text)
 	return n > 0;
 }
 
-/* What is asked of a cgroup, in words of the versions of cgroups */
+/* Settings of a cgroup, for both versions of cgroups */
 struct asked {
-	const char *quota, *max;	/* NULL: none */
+	const char *quota, *max;	/* NULL if not set */
 	const char *shares, *weight;
 };
 
@@ -459,7 +458,7 @@ static void test_starved(void)
 
 static void test_quota(void)
 {
-	/* It weighs as much as one can, or a busy machine leaves it less than that. */
+	/* Maximum weight, or a busy machine leaves it less CPU time. */
 	static const struct asked twentieth = {
 		.quota = "5000", .max = "5000 100000",
 		.shares = "262144", .weight = "10000",

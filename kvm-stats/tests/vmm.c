@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A VMM for the tests: vmm [-k] [-b] [-p] VMS VCPUS. On x86 each vCPU writes to a port
+ * A VMM for the tests: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] VMS VCPUS. On x86 each vCPU writes to a port
  * ten times, halts, and is woken a hundred times a second; on arm64 it writes to where no
- * memory is, all the time. With -b it is busy instead; with -p the VM is paused from the
- * beginning: none is entered. -k keeps a statistics file for each VM and vCPU open, as
- * QEMU does from 8.1 on for vCPUs. Prints "ready" and ends when its standard input does;
- * each line there takes a VM away, the last one first.
+ * memory is, all the time. With -b it is busy instead; with -p no vCPU is entered before
+ * SIGUSR2. -k keeps a statistics file for each VM and vCPU open, as
+ * QEMU does from 8.1 on for vCPUs. -t adds busy threads that are not vCPUs, -i such with
+ * the names of I/O threads. Prints "ready" and ends when its standard input does;
+ * each line there takes a VM away, the last one first; but the line "fail" makes the guests
+ * of x86 run an instruction that KVM cannot emulate, after which their vCPUs stop.
  */
 #include <err.h>
 #include <fcntl.h>
 #include <linux/kvm.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,11 +37,17 @@ static const unsigned char guest[] = {
 	0xeb, 0xf6,			/* jmp to the start */
 };
 static const unsigned char busy_guest[] = { 0xeb, 0xfe };	/* jmp to itself */
+/* The beginning of guest, replaced: fnsave to an address without memory */
+static const unsigned char failing_guest[] = {
+	0xb8, 0x00, 0x20,		/* mov $0x2000, %ax */
+	0x8e, 0xd8,			/* mov %ax, %ds */
+	0xdd, 0x36, 0x00, 0x00,		/* fnsave 0 */
+};
 #define MEMORY		0
 #define CODE		0x1000
 #define IRET		0xcf
 #define HANDLER		0x1100
-#define STACK		0x2000		/* of the first vCPU; an NMI takes 6 bytes of it */
+#define STACK		0x2000		/* stack of the first vCPU; an NMI takes 6 bytes */
 #define STACK_SIZE	8
 #define NMI_VECTOR	2
 #define MSI_NMI		(4 << 8)	/* delivery mode, Intel SDM volume 3 */
@@ -61,16 +70,33 @@ struct vm {
 	int vcpus;
 	int *vcpu, *vcpu_stats;
 	pthread_t *thread;
+	unsigned char *memory;
 };
 
 static int vcpus, run_size;
-static bool busy, paused;
+static bool busy;
+static volatile sig_atomic_t paused;
+static sem_t resumed;
+
+static void *spin(void *arg)
+{
+	prctl(PR_SET_NAME, arg);
+	for (;;)
+		;
+	return NULL;
+}
 
 static int check(int ret, const char *what)
 {
 	if (ret < 0)
 		err(1, "%s", what);
 	return ret;
+}
+
+static void enter_vcpus(int signal)
+{
+	paused = false;
+	sem_post(&resumed);
 }
 
 #ifdef CODE
@@ -93,10 +119,14 @@ static void *run(void *arg)
 	if (state == MAP_FAILED)
 		err(1, "mmap");
 	while (!run->vm->stop) {
-		if (paused)
+		if (paused) {
+			/* Each thread that continues wakes the next one. */
+			if (!sem_wait(&resumed))
+				sem_post(&resumed);
+		} else if (!ioctl(fd, KVM_RUN, 0) &&
+			   state->exit_reason == KVM_EXIT_INTERNAL_ERROR) {
 			pause();
-		else
-			ioctl(fd, KVM_RUN, 0);
+		}
 	}
 	munmap(state, run_size);
 	free(run);
@@ -134,6 +164,7 @@ static void give_memory(struct vm *vm)
 
 	if (memory == MAP_FAILED)
 		err(1, "mmap");
+	vm->memory = memory;
 	memcpy(memory + CODE - MEMORY, busy ? busy_guest : guest,
 	       busy ? sizeof(busy_guest) : sizeof(guest));
 	check(ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region), "memory");
@@ -159,7 +190,7 @@ static void set_registers(struct vm *vm, int i)
 static void set_registers(struct vm *vm, int i)
 {
 	struct kvm_mp_state state = { .mp_state = KVM_MP_STATE_RUNNABLE };
-	/* Of its own: they share the memory, and return from NMIs at the same time. */
+	/* A separate stack: the vCPUs share the memory, and return from NMIs at the same time. */
 	struct kvm_regs regs = { .rip = CODE, .rsp = STACK + (i + 1) * STACK_SIZE, .rflags = 2 };
 	struct kvm_lapic_state apic;
 	struct kvm_sregs sregs;
@@ -237,7 +268,7 @@ static void take_away(struct vm *vm)
 	for (i = 0; i < vm->vcpus; i++) {
 #ifdef CODE
 		vm->stop = true;
-		/* A signal that comes just before KVM_RUN is lost: again. */
+		/* A signal just before KVM_RUN is lost: send another one. */
 		do {
 			pthread_kill(vm->thread[i], SIGUSR1);
 			usleep(1000);
@@ -251,23 +282,39 @@ static void take_away(struct vm *vm)
 	close(null);
 }
 
+static void add_busy_threads(int n, char *name)
+{
+	pthread_t thread;
+
+	while (n-- > 0) {
+		if (pthread_create(&thread, NULL, spin, name))
+			errx(1, "pthread_create");
+	}
+}
+
 int main(int argc, char **argv)
 {
-	int kvm, vms, i, c;
+	int kvm, vms, i, c, busy_threads = 0, io_threads = 0;
 	bool keep = false;
 	struct vm *vm;
 	char line[16];
 
-	while ((c = getopt(argc, argv, "+kbp")) != -1) {
+	while ((c = getopt(argc, argv, "+kbpt:i:")) != -1) {
 		keep |= c == 'k';
 		busy |= c == 'b';
 		paused |= c == 'p';
+		if (c == 't')
+			busy_threads = atoi(optarg);
+		if (c == 'i')
+			io_threads = atoi(optarg);
 		if (c == '?')
 			return 2;
 	}
 	/* more may follow, as on the command line of a VMM that it stands for */
 	if (argc - optind < 2)
-		errx(2, "usage: vmm [-k] [-b] [-p] VMS VCPUS");
+		errx(2, "usage: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] VMS VCPUS");
+	sigaction(SIGUSR2, &(struct sigaction){ .sa_handler = enter_vcpus,
+						.sa_flags = SA_RESTART }, NULL);
 	vms = atoi(argv[optind]);
 	vcpus = atoi(argv[optind + 1]);
 	vm = calloc(vms, sizeof(*vm));
@@ -278,9 +325,18 @@ int main(int argc, char **argv)
 	run_size = check(ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0), "KVM_GET_VCPU_MMAP_SIZE");
 	for (i = 0; i < vms; i++)
 		make_vm(&vm[i], kvm, keep);
+	add_busy_threads(busy_threads, "busy");
+	add_busy_threads(io_threads, "IO busy");
 	puts("ready");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin) && vms > 0) {
+#ifdef HANDLER
+		if (!strcmp(line, "fail\n")) {
+			for (i = 0; i < vms; i++)
+				memcpy(vm[i].memory + CODE, failing_guest, sizeof(failing_guest));
+			continue;
+		}
+#endif
 		take_away(&vm[--vms]);
 		puts("gone");
 		fflush(stdout);

@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Do the descriptors describe the structs that the kernel was built with?
+"""Check that the descriptors match the structs that the kernel was built with.
 
-The structs come from the debug information of what was built, by way of pahole;
-the descriptors from the booted kernel, as kvm-stats/tests/descriptors.c prints them.
+The structs are read from debug information by pahole; the descriptors are read from the
+booted kernel by kvm-stats/tests/descriptors.c.
 """
 
 import re
 import subprocess
 
-import records
+from . import records
 
 STRUCTS = {"vm": "kvm_vm_stat", "vcpu": "kvm_vcpu_stat"}
 MEMBER = re.compile(r"^\t+(?:struct (?P<struct>\w+)|\w.*?)\s+(?P<name>\w+)(?:\[\d+\])?;"
                     r"\s+/\*\s+(?P<offset>\d+)\s+(?P<size>\d+)\s+\*/$")
-# Also where a struct or union without a name begins and ends: its members are the outer's.
+# Lines without a member, including the first and last lines of anonymous structs and unions,
+# whose members belong to the outer struct.
 NO_MEMBER = re.compile(r"^\t+/\*|^\s*$|^struct \w+ \{$|^\};?$|"
                        r"^\t+(?:struct|union) \{$|^\t+\};\s+/\*[\d\s]+\*/$")
 
 
 def parse_pahole(text, inner=None):
-    """The members of one printed struct: name to (offset, bytes). inner: returns the
-    text of a struct that is a member, its members are this one's."""
+    """Return the members of a struct printed by pahole, (offset, bytes) by name.
+
+    inner: a function that returns the text of a nested struct, whose members are included.
+    """
     members = {}
     for line in text.splitlines():
         if NO_MEMBER.match(line):
@@ -37,8 +40,8 @@ def parse_pahole(text, inner=None):
     return members
 
 
-def members(record):
-    """Both structs of a built kernel, by scope."""
+def read_members(record):
+    """Return the members of both structs of a built kernel, by scope."""
     def text(struct):
         return subprocess.run(["pahole", "-C", struct, record.kernel / records.WITH_TYPES],
                               check=True, capture_output=True, text=True).stdout
@@ -47,7 +50,7 @@ def members(record):
 
 
 def check(structs, described):
-    """Compare; returns (passed, what to say about it)."""
+    """Compare the structs with the descriptors; return (passed, text)."""
     left = {(scope, name): place for scope, struct in structs.items()
             for name, place in struct.items()}
     described_bytes = set()
@@ -61,16 +64,16 @@ def check(structs, described):
             return False, f"not a descriptor: {line}"
         scope, name, offset, size = words[0], words[1], *map(int, words[6:8])
         if (scope, name) not in left:
-            return False, (f"{STRUCTS[scope]} has no {name}, or a second "
-                           "descriptor has")
+            return False, (f"{STRUCTS[scope]} has no member {name}, or it "
+                           "has two descriptors")
         place = left.pop((scope, name))
         if place != (offset, 8 * size):
-            return False, (f"{STRUCTS[scope]}.{name} stands at {place[0]}, "
-                           f"{place[1]} bytes; its descriptor says {offset}, "
+            return False, (f"{STRUCTS[scope]}.{name} is at {place[0]}, "
+                           f"{place[1]} bytes; its descriptor has {offset}, "
                            f"{8 * size}")
         described_bytes.update((scope, byte) for byte in range(offset, offset + 8 * size))
         count += 1
-    # Of a union one name is enough, or those of all its parts.
+    # A union needs a descriptor for one of its members, or for all parts of one.
     for (scope, name), (offset, size) in left.items():
         if described_bytes.issuperset((scope, byte) for byte in range(offset, offset + size)):
             continue

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The boot of pv_perf_hostile, a selftest with a machine of its own."""
+"""The boot for the selftest pv_perf_hostile, which needs a separate test machine."""
 
-import judge
-import records
-import steps
-import suite
+from . import judge, records, steps, suite
 
 
 def boot(results, prefix, kernel, hypercalls, limit):
-    """Let its guests make so many hypercalls; limit: seconds after which it ends
-    whatever it has done. The result has what was done, with the seed."""
-    # Both CPUs, but no nested paging: the emulator's ends guests that are innocent.
-    record = records.Record(kernel).but(qemu=records.Record("x86_64-long").qemu)
-    steps.install(record)
+    """Run pv_perf_hostile until its guests have made this number of hypercalls.
+
+    The test stops after `limit` seconds at the latest. The result shows the seed and the
+    number of operations.
+    """
+    record = records.Record(kernel)
+    steps.install_packages(record)
 
     def tap(output, status):
         passed, text = judge.tap(output, status, record.level)

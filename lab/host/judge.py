@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a boot's console, verdict channel and programs say: passed or not."""
+"""Judge a boot by its console, its result channel and the output of its programs."""
 
 import re
 
-# Any of these in the kernel's messages makes the boot a failure.
+# A boot with any of these kernel messages fails.
 SPLAT = re.compile("|".join((
     r"WARNING: ", r"\bBUG:", r"kernel BUG at", r"cut here \]",
     r"Kernel panic", r"\bOops\b", r"Call Trace:", r"Internal error:",
@@ -13,28 +13,28 @@ SPLAT = re.compile("|".join((
     r"INFO: trying to register non-static", r"soft lockup", r"hard LOCKUP",
     r"corruption", r"Objects remaining in", r"Slab cache still has objects",
     r"Kernel memory (?:exposure|overwrite) attempt", r"refcount_t:",
-    # Of SLUB, "BUG kmalloc-64 (Tainted: G B): Poison overwritten".
+    # SLUB: "BUG kmalloc-64 (Tainted: G B): Poison overwritten".
     r"\bBUG \S+ \(.*\): ", r"ODEBUG disabled",
-    # What no longer watches finds nothing.
+    # A checker that has turned itself off finds nothing.
     r"turning off the locking correctness validator",
     r"kmemleak: .*disabled", r"^init: ")))
-# A report of a race, to the rule below it.
+# A report of KCSAN up to the line at its end.
 RACE = re.compile(r"^.*BUG: KCSAN: .*\n(?:(?!.*={60}).*\n)*.*={60}$", re.M)
 
-# What reads or writes, a helper that is no part of it, and who called that.
+# The function that accesses the data, a helper of KCSAN, and the caller.
 FRAMES = 3
 
 
-def races(console):
-    """The reports of data races in a console log, each as text."""
+def find_races(console):
+    """Return the reports of data races in a console log, each as text."""
     return RACE.findall(console)
 
 
-def concerns(report, functions):
-    """Is one of these functions among those that read or wrote?
+def has_function(report, functions):
+    """Return True if one of these functions is among the innermost frames of a report.
 
-    Further up it had something done that others do as well, a file opened, say:
-    that races in data of the base.
+    Functions further up only call code of the base, such as opening a file, which has its
+    own races.
     """
     depth = 0
     for line in report.splitlines():
@@ -45,27 +45,27 @@ def concerns(report, functions):
     return False
 
 
-def without_races_of_others(console, functions):
-    """A console log without the races that none of these functions is in.
+def remove_other_races(console, functions):
+    """Return a console log without the reports of races that involve none of these functions.
 
-    What another CPU printed between their lines stays.
+    Lines printed by other CPUs within a report are kept.
     """
-    def left(race):
-        if concerns(race[0], functions):
+    def replace(race):
+        if has_function(race[0], functions):
             return race[0]
         return race[0].partition("\n")[2]
 
-    return RACE.sub(left, console)
+    return RACE.sub(replace, console)
 
 
-def splats(console):
-    """The lines of a console log that no healthy kernel prints."""
+def find_splats(console):
+    """Return the lines of a console log that a healthy kernel never prints."""
     return [line.strip() for line in console.splitlines()
             if SPLAT.search(line)]
 
 
 class Channel:
-    """The verdict channel, as it comes in; incomplete until init says end."""
+    """Parses the result channel; incomplete until init reports the end."""
 
     def __init__(self):
         self.ended = False
@@ -75,11 +75,11 @@ class Channel:
         self._rest = b""
 
     def feed(self, data):
-        """Take some bytes; returns the events in them, (kind, name, text)."""
+        """Parse some bytes; return their events, (kind, name, text)."""
         *lines, self._rest = (self._rest + data).split(b"\n")
-        return [self._line(line) for line in lines]
+        return [self._parse_line(line) for line in lines]
 
-    def _line(self, line):
+    def _parse_line(self, line):
         kind, _, text = line.partition(b" ")
         words = text.decode(errors="replace").split()
         if self.ended:
@@ -99,11 +99,11 @@ class Channel:
         elif line == b"end" and not self.running:
             self.ended = True
             return "end", None, b""
-        raise ValueError(f"verdict channel: unexpected {line!r}")
+        raise ValueError(f"result channel: unexpected {line!r}")
 
 
 def tap(output, status, level):
-    """Judge a TAP program; returns (passed, what to say about it)."""
+    """Judge the output of a TAP program; return (passed, text)."""
     plan, numbers, bad, skipped = None, [], [], []
     for line in output.splitlines():
         if match := re.match(r"1\.\.(\d+)", line):
@@ -126,7 +126,7 @@ def tap(output, status, level):
     if numbers != list(range(1, plan + 1)):
         return False, f"planned 1..{plan}, saw {len(numbers)} results"
     if skipped and level == "guest":
-        return False, f"skipped where it has to work: {skipped[0]}"
+        return False, f"skipped although guests run: {skipped[0]}"
     if len(numbers) == len(skipped):
         return False, "nothing was tested"
     if status:
@@ -134,15 +134,20 @@ def tap(output, status, level):
     return True, count
 
 
-def listing(output, status, recorded):
-    """Judge a listing against the recorded one."""
-    lines, wanted = output.splitlines(), recorded.splitlines()
+def listing(output, status, recorded, added_by_series=""):
+    """Compare a listing with the recorded one and the lines that the series add to it; return
+    (passed, text)."""
+    lines, expected = output.splitlines(), added_by_series.splitlines()
+    wanted = recorded.splitlines()
     if status:
         return False, f"exit status {status}"
     if missing := [line for line in wanted if line not in lines]:
         return False, f"{len(missing)} missing: {missing[0]}"
+    if missing := [line for line in expected if lines.count(line) != 1]:
+        return False, f"{len(missing)} of the series missing: {missing[0]}"
+    lines = [line for line in lines if line not in expected]
     if added := [line for line in lines if line not in wanted]:
         return False, f"{len(added)} not in the base: {added[0]}"
     if lines != wanted or not lines:
         return False, "order or number differ from the base's"
-    return True, f"{len(lines)} files"
+    return True, f"{len(lines)} files" + (f" and {len(expected)} of the series" if expected else "")

@@ -1,57 +1,54 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Configure and build one kernel of the lab, its modules included."""
+"""Configure and build a kernel of the lab and its modules."""
 
 import functools
-import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-import records
-import steps
-from records import base_file
+from . import patch_file, records, steps
 
 OPTION = re.compile(r"^(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$", re.M)
 
 
-def options(*files):
-    """What configurations or fragments say of each option; the last one holds."""
+def read_options(*files):
+    """Return the options in configurations or fragments, of which the last one wins."""
     return {name or unset: value if name else "n" for file in files
             for name, value, unset in OPTION.findall(file.read_text())}
 
 
 @functools.lru_cache(maxsize=None)
-def functions():
-    """The functions that the series adds, in files of its own and in others."""
+def find_functions():
+    """Return the functions that the series add, in new and in edited files."""
     begin = re.compile(r"^(?:\w[\w \t*]*[ \t*])?(\w+)\(", re.M)
 
     def lines(sign, text):
         return "\n".join(re.findall(rf"^{sign}(.*)", text, re.M))
 
     found = set()
-    for name in base_file.new_files():
+    for name in patch_file.list_new_files():
         if re.match(r"(arch|include|kernel|virt)/.*\.[ch]$", name):
             found.update(begin.findall((records.TOP / name).read_text()))
-    for text in base_file.patches():
-        found.update(set(begin.findall(lines(r"\+", text)))
-                     - set(begin.findall(lines("-", text))))
+    for patch in patch_file.read_patches():
+        found.update(set(begin.findall(lines(r"\+", patch.diff)))
+                     - set(begin.findall(lines("-", patch.diff))))
     return found
 
 
-def lost(record):
-    """The options that fragments ask for and the configuration has otherwise.
+def find_lost_options(record):
+    """Return the options of the fragments that the configuration lacks or has changed.
 
-    In another tree than the patched one an option of the series may be unknown.
+    Options of the series may be unknown in trees other than the patched one.
     """
-    made = options(record.kernel / ".config")
-    return [name for name, value in options(*record.fragments).items()
+    made = read_options(record.kernel / ".config")
+    return [name for name, value in read_options(*record.fragments).items()
             if made.get(name, "n") != value
-            and (record.tree == "linux" or knows(record.source, name))]
+            and (record.tree == "linux" or has_option(record.source, name))]
 
 
-def knows(source, option):
-    """Does some Kconfig file of this source have the option?"""
+def has_option(source, option):
+    """Return True if a Kconfig file of the source defines the option."""
     name = option.removeprefix("CONFIG_")
     return subprocess.run(["git", "-C", source, "grep", "-qE",
                            rf"^\s*(menu)?config {name}$", "--", "*Kconfig*"],
@@ -59,25 +56,25 @@ def knows(source, option):
 
 
 def configure(record):
-    """The fragments and nothing else; every option they ask for has to stick."""
+    """Configure the kernel with only the fragments; raise Invalid if an option is lost."""
     asked = record.kernel / "asked.config"
     asked.parent.mkdir(parents=True, exist_ok=True)
     asked.write_text("".join(file.read_text() for file in record.fragments))
     log = Path(f"{record.log}-config.log")
-    steps.run(f"{record.title}: configure", log, record.make("allnoconfig"),
+    steps.run(f"{record.title}: configure", log, record.make_command("allnoconfig"),
               env={"KCONFIG_ALLCONFIG": str(asked)})
-    if names := lost(record):
+    if names := find_lost_options(record):
         raise records.Invalid(f"{record.title}: the configuration does not "
                               f"take {' '.join(names)} (log: {log})")
 
 
-def sanitized(record):
-    """What tells kbuild where a kernel with sanitizers has them: where what KVM has is
-    made, used and freed, and in KVM's guest. In all else they find nothing of it, and cost
-    time to compile and to run.
+def limit_sanitizers(record):
+    """Return the variables that make kbuild use sanitizers only in some directories.
 
-    make expands a variable of the environment when it is used, here for each object, and
-    what the Makefile of a folder says holds.
+    They are the directories that allocate, use and free KVM's memory, and KVM's guest code.
+    Elsewhere, sanitizers find nothing related to KVM and cost time to compile and to run.
+    make expands a variable of the environment when it is used, here for each object; the
+    Makefile of a directory takes precedence.
     """
     folders = ("virt", f"arch/{record.srcarch}/kvm", "fs", "io_uring", "kernel", "lib", "mm",
                "drivers/vfio", "samples")
@@ -88,46 +85,43 @@ def sanitized(record):
 
 
 def is_sanitized(object_file):
-    """Whether KASAN looks at what this object file does."""
+    """Return True if the object file is instrumented by KASAN."""
     return "__asan_" in subprocess.run(["nm", "-u", object_file], check=True,
                                        capture_output=True, text=True).stdout
 
 
 def build(record):
-    """Image, modules and the lab's own module where there is one.
-
-    KVM alone where the record has no image.
-    """
+    """Build the image, the modules and the lab's module, or only KVM without an image."""
     targets = [Path(record.image).name, "modules"] if record.image else [
         "KBUILD_MODULES=1", f"arch/{record.srcarch}/kvm/"]
-    commands = [record.make(*targets)]
+    commands = [record.make_command(*targets)]
     if record.extmod:
         folder = record.kernel / "extmod"
         shutil.copytree(records.INSIDE / record.extmod, folder,
                         dirs_exist_ok=True)
-        commands.append(record.make(f"M={folder}", "modules"))
+        commands.append(record.make_command(f"M={folder}", "modules"))
     log = Path(f"{record.log}-kernel.log")
-    # The compiler has all CPUs; two builds at once are no faster.
-    with steps.alone(records.OF_BASE / "kernels"):
+    # A build uses all CPUs: parallel builds would not be faster.
+    with steps.lock_directory(records.BASE_BUILD_DIR / "kernels"):
         steps.run(f"{record.title}: build the kernel", log, *commands,
-                  env=sanitized(record))
+                  env=limit_sanitizers(record))
     for made in (*([record.image] if record.image else [records.WITH_TYPES]),
                  *record.modules):
         if not (record.kernel / made).exists():
-            raise records.Invalid(f"{record.path.name}: the build made no "
+            raise records.Invalid(f"{record.path.name}: the build did not create "
                                   f"{made} (log: {log})")
-    if (options(record.kernel / ".config").get("CONFIG_KASAN") == "y"
+    if (read_options(record.kernel / ".config").get("CONFIG_KASAN") == "y"
             and not is_sanitized(record.kernel / records.WITH_TYPES)):
         raise records.Invalid(f"{record.path.name}: KVM is compiled without KASAN")
 
 
 def make(record):
-    """Build unless nothing changed since the last time."""
+    """Build the kernel if its inputs have changed."""
     record = records.Record(record.built_as, record.tree)
     if record.tree == "linux":
         steps.use_tree()
     elif record.tree == "linux-base":
-        steps.script("base-tree")
+        steps.run_script("base-tree")
     extmod = records.INSIDE / record.extmod
     files = [Path(__file__), *record.fragments,
              *(sorted(extmod.iterdir()) if record.extmod else ())]
@@ -136,5 +130,5 @@ def make(record):
         configure(record)
         build(record)
 
-    steps.unless_made(record.kernel, record, files,
+    steps.build_if_changed(record.kernel, record, files,
                       ("Documentation", "tools/testing"), configure_and_build)

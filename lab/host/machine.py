@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The emulated machine: boot one kernel of the lab, watch its verdict channel."""
+"""Boot a kernel of the lab in a test machine and read its result channel."""
 
 import contextlib
 import ctypes
@@ -12,27 +12,25 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
-import judge
-import kernel
-import records
-import steps
+from . import judge, kernel, records, steps
 
-# How many machines run at once. If there were more, time would pass in them that they
-# do not have.
-PLACES = os.cpu_count()
-# A dying kernel ends QEMU instead of hanging, a warning is deadly.
+# The number of test machines that run in parallel. With more, their clocks would advance while
+# they wait for CPUs.
+BOOT_SLOTS = os.cpu_count()
+# QEMU exits after a panic; warnings cause a panic.
 CMDLINE = "panic=-1 panic_on_warn=1 oops=panic"
-# Seconds without a word of what has failed: it says no more.
+# Seconds of silence after which a failed boot is stopped.
 AFTER_A_FAILURE = 30
 # rdtsc; shl $32, %rdx; or %rdx, %rax; ret
 RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")
 
 
 def write_plan(root, plan):
-    """What init is to do, a list of words each, into what becomes an initramfs."""
+    """Write the plan for init, lists of words, into the root of an initramfs."""
     for line in plan:
         if any("\t" in word or "\n" in word for word in line):
             raise records.Invalid("an argument must not contain a tab or a newline")
@@ -41,7 +39,7 @@ def write_plan(root, plan):
 
 
 def write_initramfs(image, *roots):
-    """Make an image of folders: an archive each, the last one holds."""
+    """Create an initramfs from directories; files of later ones take precedence."""
     with image.open("wb") as output:
         for root in roots:
             paths = "\0".join(str(path.relative_to(root))
@@ -52,15 +50,15 @@ def write_initramfs(image, *roots):
 
 
 def pack(record, folder, tests, files=(), overlay=None):
-    """Make the initramfs in a folder: an overlay, init, modules, files, the plan.
+    """Create the initramfs in a directory: an overlay, init, modules, files and the plan.
 
-    A test is its name, a program in /lab/bin and its arguments; files are copied
-    there, besides what the kernel's userland has.
+    A test is a name, a program in /lab/bin and its arguments. Files are copied to /lab/bin,
+    in addition to the programs of the record.
     """
     root = folder / "root"
     shutil.rmtree(root, ignore_errors=True)
-    # While somebody else builds them there are some, and not all.
-    with steps.alone(record.userland):
+    # Another process may be building the programs.
+    with steps.lock_directory(record.userland):
         shutil.copytree(record.userland / "bin", root / "lab" / "bin")
         shutil.copy(record.userland / "init", root)
     for file in files:
@@ -77,15 +75,15 @@ def pack(record, folder, tests, files=(), overlay=None):
 
 
 @functools.lru_cache(maxsize=None)
-def tsc_khz():
-    """The cycles of this machine's TSC in a millisecond."""
+def measure_tsc_khz():
+    """Return the TSC frequency of the build host in kHz."""
     with mmap.mmap(-1, len(RDTSC), prot=mmap.PROT_WRITE | mmap.PROT_EXEC) as code:
         code.write(RDTSC)
         entry = ctypes.c_char.from_buffer(code)
         rdtsc = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(entry))
 
         def now():
-            """Cycles and nanoseconds of the same moment: the shortest try."""
+            """Return cycles and nanoseconds of the same moment: the shortest of 100 tries."""
             tries = [(time.monotonic_ns(), rdtsc(), time.monotonic_ns())
                      for _ in range(100)]
             before, cycles, after = min(tries, key=lambda each: each[2] - each[0])
@@ -98,34 +96,33 @@ def tsc_khz():
     return (more - cycles) * 1000000 // (end - start)
 
 
-def clock(record):
-    """What a kernel for x86 has to be told of its clock.
+def get_clock_parameters(record):
+    """Return the kernel parameters for the clock of an x86 test machine.
 
-    It takes the TSC's frequency from a timer of 10 ms. If the emulator does not
-    run in the middle of that, the frequency is a part of the true one, and all of
-    the machine's time passes faster. The TSC is the one of the machine that
-    emulates, but where instructions are counted.
+    The kernel measures the TSC frequency with a timer of 10 ms. If the emulator is
+    interrupted in the meantime, the result is too low, and the clock of the test machine
+    runs too fast. The TSC is the build host's, unless instructions are counted.
     """
     if platform.machine() != "x86_64" or record.arch not in ("x86_64", "i386"):
         return ""
-    return f" tsc_early_khz={tsc_khz()}"
+    return f" tsc_early_khz={measure_tsc_khz()}"
 
 
 @contextlib.contextmanager
-def place():
-    """One of the places for machines that run; who asks first has it first."""
+def acquire_boot_slot():
+    """Wait for a slot for a test machine and hold it; slots are assigned in order of request."""
     folder = records.BUILD / "machines"
     with contextlib.ExitStack() as files:
-        with steps.alone(folder):
-            places = [files.enter_context((folder / str(number)).open("w"))
-                      for number in range(PLACES)]
-            while not any(map(taken, places)):
+        with steps.lock_directory(folder):
+            slots = [files.enter_context((folder / str(number)).open("w"))
+                     for number in range(BOOT_SLOTS)]
+            while not any(map(try_lock, slots)):
                 time.sleep(0.5)
         yield
 
 
-def taken(lock):
-    """Whether a file could be locked: it is until it is closed."""
+def try_lock(lock):
+    """Try to lock a file until it is closed; return True if it was free."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -134,43 +131,43 @@ def taken(lock):
 
 
 class Patience:
-    """Whether something still moves: a process, or files that it writes to.
+    """Detects that a process, or the files that it writes to, make no progress.
 
-    What counts are seconds in which it had the CPU it wanted, or wanted none: of a
-    thread that waits because others run the kernel knows for how long. So a limit is
-    the same on an idle machine and on one with ten times as much to do as it can.
+    Only seconds in which the process had a CPU or did not want one count: the kernel reports
+    how long each thread has waited for a CPU. Therefore, a limit means the same on an idle
+    build host and on one with ten times the load it can handle.
     """
 
-    # Who talks all the time and comes to no end does not move either.
+    # A process that prints for this many times the limit makes no progress either.
     TALK = 10
 
     def __init__(self, pid, files, limit, failed=lambda: False):
-        """limit: seconds without a word; failed: whether it cannot come to a good end."""
+        """limit: seconds of silence; failed: returns True if the process has already failed."""
         self.threads = Path(f"/proc/{pid}/task")
         self.files = files
         self.limit = limit
         self.failed = failed
         self.silence = self.talk = 0
-        self.last = time.monotonic(), self._waited(), self._sizes()
+        self.last = time.monotonic(), self._read_waits(), self._read_sizes()
 
-    def _waited(self):
-        """How long each thread has waited for a CPU so far."""
+    def _read_waits(self):
+        """Return the seconds that each thread has waited for a CPU."""
         found = {}
         for thread in self.threads.glob("*/schedstat"):
             with contextlib.suppress(OSError):
                 found[thread] = int(thread.read_text().split()[1]) / 1e9
         return found
 
-    def _sizes(self):
+    def _read_sizes(self):
         return [file.stat().st_size for file in self.files]
 
-    def left(self):
-        """Whether there is any; cheap to ask often."""
+    def remains(self):
+        """Return True if the limit is not exceeded; cheap enough for polling."""
         before, waited, sizes = self.last
         now = time.monotonic()
-        # The kernel adds a wait when it is over, so not for each moment.
+        # The kernel accounts for a wait only at its end, so use longer intervals.
         if now - before > min(1, self.limit / 10):
-            self.last = now, self._waited(), self._sizes()
+            self.last = now, self._read_waits(), self._read_sizes()
             longest = max((seconds - waited.get(thread, 0)
                            for thread, seconds in self.last[1].items()), default=0)
             own = max(0, now - before - longest)
@@ -182,10 +179,10 @@ class Patience:
 
 
 class Boot:
-    """One boot: what ran, how it ended, and why it is no success if so."""
+    """A boot: the tests that ran, their results, and the problem if it failed."""
 
     def __init__(self, record, folder):
-        """folder: where pack() was; the logs are there, too."""
+        """folder: the directory of pack(), which also gets the logs."""
         self.record = record
         self.folder = folder
         self.console = folder / "console.log"
@@ -195,8 +192,8 @@ class Boot:
         self.seconds = None
         self.problem = "incomplete"
 
-    def command(self, memory, icount):
-        """What emulates the machine."""
+    def build_command(self, memory, icount):
+        """Return the command line of the emulator."""
         record = self.record
         cmdline = f"{CMDLINE} {record.cmdline}"
         if icount:
@@ -204,7 +201,7 @@ class Boot:
                      "shift=0,align=off,sleep=off"]
         else:
             accel = ["-accel", "tcg", "-smp", record.cpus]
-            cmdline += clock(record)
+            cmdline += get_clock_parameters(record)
         return [
             *record.qemu, *accel, "-m", memory or record.memory,
             "-nodefaults", "-display", "none", "-no-reboot",
@@ -217,61 +214,61 @@ class Boot:
             *record.verdict]
 
     def run(self, limit, memory=None, icount=False):
-        """Boot the packed initramfs; yields (kind, name, text) as they come.
+        """Boot the packed initramfs; yield events (kind, name, text).
 
-        limit: of the seconds without a word, after which it hangs, see Patience.
-        memory instead of the record's. Nothing is known before the last event.
+        limit: seconds of silence after which the boot is stopped, see Patience. memory:
+        overrides the record's. The problem is known only after the last event.
         """
-        command = self.command(memory, icount)
+        command = self.build_command(memory, icount)
         for log in (self.console, self.verdict):
             log.write_bytes(b"")
-        with place(), self.verdict.open("rb", buffering=0) as verdict, \
+        with acquire_boot_slot(), self.verdict.open("rb", buffering=0) as verdict, \
                 (self.folder / "qemu.log").open("wb") as log:
             start = time.monotonic()
             with subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                   stdout=log, stderr=log) as qemu:
                 patience = Patience(qemu.pid, (self.console, self.verdict), limit,
-                                    self.splats)
+                                    self.find_splats)
                 problem = None
                 try:
                     yield from self._follow(qemu, verdict, patience)
-                    if not steps.has_ended(qemu):
+                    if not steps.has_exited(qemu):
                         problem = "hangs"
                     elif not self.channel.ended:
                         problem = "ends early"
                 except ValueError as error:
                     problem = str(error)
                 finally:
-                    if not steps.has_ended(qemu):
+                    if not steps.has_exited(qemu):
                         os.kill(qemu.pid, signal.SIGKILL)
-                    steps.spent(qemu, "booting")
+                    steps.wait_and_account(qemu, "booting")
         if problem in ("hangs", "ends early") and self.channel.running:
             problem += f" in {self.channel.running}"
         if not problem and qemu.returncode:
             problem = f"QEMU exits with {qemu.returncode}"
         self.problem = problem
         self.seconds = time.monotonic() - start
-        # With fewer of them less is tried than it seems.
+        # Fewer CPUs than expected would test less.
         cpus = "1" if icount else self.record.cpus.partition(",")[0]
         up = re.search(r"smp: Brought up .*, (\d+) CPUs?\b",
                        self.console.read_text(errors="replace"))
         if not self.problem and up and up[1] != cpus:
             self.problem = f"runs on {up[1]} of {cpus} CPUs"
-        if found := self.splats():
-            # "cut here" says less than the line below it.
+        if found := self.find_splats():
+            # The line after "cut here" is more useful.
             self.problem = next((line for line in found
                                  if "cut here" not in line), found[0])
 
-    def splats(self):
-        """What no healthy kernel prints, so far."""
+    def find_splats(self):
+        """Return the lines on the console that a healthy kernel never prints."""
         console = self.console.read_text(errors="replace")
-        return judge.splats(judge.without_races_of_others(console, kernel.functions()))
+        return judge.find_splats(judge.remove_other_races(console, kernel.find_functions()))
 
     def _follow(self, qemu, verdict, patience):
-        """Watch until QEMU is gone, or nothing moves."""
+        """Yield events until QEMU has exited or makes no progress."""
         started = {}
-        # A file, not a pipe: a pipe that is full makes QEMU drop output.
-        while data := self._next(qemu, verdict, patience):
+        # Read a file, not a pipe: QEMU drops output if a pipe is full.
+        while data := self._read_next(qemu, verdict, patience):
             for kind, name, text in self.channel.feed(data):
                 if kind == "begin":
                     started[name] = time.monotonic()
@@ -280,17 +277,37 @@ class Boot:
                 yield kind, name, text
 
     @staticmethod
-    def _next(qemu, verdict, patience):
-        """The next bytes of the channel; none when QEMU is gone or does nothing."""
-        while patience.left():
-            gone = steps.has_ended(qemu)
+    def _read_next(qemu, verdict, patience):
+        """Return the next bytes of the channel, b"" if QEMU has exited or makes no progress."""
+        while patience.remains():
+            gone = steps.has_exited(qemu)
             data = verdict.read(65536)
             if data or gone:
                 return data
             time.sleep(0.02)
         return b""
 
-    def last_lines(self):
-        """The end of the kernel's messages, and QEMU's where it has any."""
+    def read_last_lines(self):
+        """Return the last lines of the kernel's and of QEMU's messages."""
         return [line for log in (self.console, self.folder / "qemu.log")
                 for line in log.read_text(errors="replace").splitlines()[-8:]]
+
+
+def run_program(record, folder, argv, files=(), overlay=None, *, limit=600, memory=None,
+                icount=False):
+    """Boot a test machine that runs one program of /lab/bin; print its output, return its status.
+
+    Raise steps.Failed if the kernel reports a problem.
+    """
+    name = argv[0]
+    with steps.lock_directory(folder):
+        pack(record, folder, [(name, *argv)], files, overlay)
+        boot = Boot(record, folder)
+        for kind, _, text in boot.run(limit, memory, icount):
+            if kind == "output":
+                sys.stdout.buffer.write(text)
+                sys.stdout.buffer.flush()
+    if boot.problem:
+        print(*boot.read_last_lines(), sep="\n", file=sys.stderr)
+        raise steps.Failed(f"{record.title}: {boot.problem} (console: {boot.console})")
+    return boot.channel.status[name]

@@ -1,41 +1,57 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A Linux guest with perf as Debian has it, for QEMU in the lab's machine."""
+"""A Linux guest with Debian's perf, run by QEMU in a test machine."""
 
+import importlib
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
-import machine
-import records
-import steps
-import suite
+from . import judge, machine, records, steps, suite
 
 PERF = Path("/usr/bin/perf")
 PROGRAMS = records.INSIDE / "consumers"
 GUEST_PROGRAMS = ("perf-work", "guest-kexec", "guest-hotplug")
 
 
-def libraries(program):
-    """The files that a program of this machine is linked with."""
+def load_program(name):
+    """Import a program of the test machine and return the module."""
+    # In the test machine, the programs and judge.py share one directory.
+    sys.modules["judge"] = judge
+    if str(PROGRAMS) not in sys.path:
+        sys.path.append(str(PROGRAMS))
+    return importlib.import_module(name)
+
+
+def find_libraries(program):
+    """Return the shared libraries of a program installed on the build host."""
     said = subprocess.run(["ldd", program], check=True, capture_output=True,
                           text=True).stdout
     return [Path(path) for path in re.findall(r"(/\S+) \(0x", said)]
 
 
-def prepare():
-    """Build its kernel and what runs in it; returns the kernel's record."""
-    record = records.Record("x86_64")
-    steps.install(record)
-    steps.script("install-packages", "linux-perf")
+def copy_program(program, root):
+    """Copy a program of the build host and its shared libraries to the same paths in root."""
+    for file in (program, *find_libraries(program)):
+        path = root / file.relative_to("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, path)
+
+
+def prepare(name="x86_64"):
+    """Build a kernel and its programs; return its record."""
+    record = records.Record(name)
+    steps.install_packages(record)
+    steps.run_script("install-packages", "linux-perf")
     suite.prepare(record)
     return record
 
 
-def pack(record, root, plan, initrd):
-    """An initramfs of a folder, with init and what it is to run."""
+def pack_initramfs(record, root, plan, initrd):
+    """Pack a directory, with init and its plan, into an initramfs; remove the directory."""
     (root / "lab/bin").mkdir(parents=True, exist_ok=True)
-    with steps.alone(record.userland):
+    with steps.lock_directory(record.userland):
         shutil.copy(record.userland / "init", root)
         for program in GUEST_PROGRAMS:
             shutil.copy(record.userland / "bin" / program, root / "lab/bin")
@@ -46,53 +62,51 @@ def pack(record, root, plan, initrd):
     shutil.rmtree(root)
 
 
-def give(root, kernel, initrd):
-    """What guest-kexec starts, where there is something."""
+def add_kexec_kernel(root, kernel, initrd):
+    """Add the kernel and initramfs that guest-kexec loads, unless `initrd` is None."""
     if initrd:
         (root / "lab").mkdir(parents=True, exist_ok=True)
         shutil.copy(kernel, root / "lab/kernel")
         shutil.move(initrd, root / "lab/initrd")
 
 
-def next_initramfs(record, folder, plan, kernel, following):
-    """That of a kernel that another one starts, and which may start one itself."""
+def build_next_initramfs(record, folder, plan, kernel, following):
+    """Build and return the initramfs of a kernel started by kexec; it may start another one."""
     root, initrd = folder / "next", folder / "next.cpio"
     shutil.rmtree(root, ignore_errors=True)
-    give(root, kernel, following)
-    pack(record, root, plan, initrd)
+    add_kexec_kernel(root, kernel, following)
+    pack_initramfs(record, root, plan, initrd)
     return initrd
 
 
-def files(record, folder, plan, *later):
-    """What the machine needs of it: kernel and initramfs, which are made in a folder,
-    and the programs that run QEMU.
+def build_files(record, folder, plan, *later):
+    """Build the files for the test machine and return their paths.
 
-    plan: argv of each test by its name; later: those of kernels that are started with
-    kexec, each by the one before, which has kernel and initramfs in /lab.
+    The files are the guest's kernel and initramfs, built in `folder`, and the programs
+    that run QEMU. record: of the guest's kernel; plan: argv of each test by name; later: the plans of further kernels,
+    each of which is started with kexec by the previous one.
     """
     root, kernel, initrd = folder / "root", folder / "bzImage", folder / "guest.cpio"
     shutil.rmtree(root, ignore_errors=True)
-    for file in (PERF, *libraries(PERF)):
-        path = root / str(file).lstrip("/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(file, path)
+    copy_program(PERF, root)
     shutil.copy(record.kernel / record.image, kernel)
     (root / "lab/bin").mkdir(parents=True)
     (root / "lab/bin/perf").symlink_to(PERF)
     following = None
     for another in reversed(later):
-        following = next_initramfs(record, folder, another, kernel, following)
-    give(root, kernel, following)
-    pack(record, root, plan, initrd)
+        following = build_next_initramfs(record, folder, another, kernel, following)
+    add_kexec_kernel(root, kernel, following)
+    pack_initramfs(record, root, plan, initrd)
     return [kernel, initrd, records.LAB / "host/judge.py", *PROGRAMS.glob("*.py")]
 
 
-def boot(found, prefix, record, release, test, guest_files, again=None):
-    """Boot a machine with QEMU of a release of Debian, and run a test in it.
+def boot(found, prefix, record, release, test, guest_files, rerun=None):
+    """Boot a test machine with the QEMU of a Debian release and run one test in it.
 
-    again: what to type to see it again, if it is not the whole check."""
+    rerun: the command that repeats the test, by default the whole check.
+    """
     record = records.Record(f"{record.name}-long", record.tree)
-    # With a periodic tick: a CPU whose one timer got lost did not wake up any more.
-    record = record.but(cmdline=f"{record.cmdline} highres=off")
+    # Use a periodic tick: without it, a CPU whose only timer is lost never wakes up.
+    record = record.replace(cmdline=f"{record.cmdline} highres=off")
     suite.boot(found, prefix, record, [test], files=guest_files, memory="3G",
-               overlay=records.BUILD / "consumers" / release / "root", again=lambda *_: again)
+               overlay=records.BUILD / "consumers" / release / "root", rerun=lambda *_: rerun)

@@ -1,49 +1,50 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Build what runs on one kernel of the lab: PID 1 and the test programs."""
+"""Build the programs for a kernel of the lab: PID 1 and the test programs."""
 
 import os
 import shutil
 from pathlib import Path, PurePath
 
-import records
-import steps
+from . import patch_file, records, steps
 
-# The kernel's own test of statistics files, where it has one.
-OF_KERNEL = "kvm_binary_stats_test"
+# Mainline's test of statistics files, in kernels that have it.
+UPSTREAM_TEST = "kvm_binary_stats_test"
+# Needs no library, and is built by make_demo() for kernels that the lab does not build.
+DEMO = "demo"
 STATIC = ("-static", "-pthread", "-no-pie")
 READER = records.TOP / "kvm-stats"
-# What the selftests of the kernel are compiled with.
+# Options with which the selftests of the kernel are compiled.
 SELFTEST = ["-std=gnu99", "-fno-stack-protector", "-fno-pie"]
 
 
-def own(record):
-    """The lab's own programs: for every kernel, and for the selftests' library."""
+def list_programs(record):
+    """Return the lab's programs: those for every kernel, and those using the selftest library."""
     return (sorted(records.INSIDE.glob("*.c")),
             sorted((records.INSIDE / record.kselftest).glob("*.c"))
             if record.kselftest else [])
 
 
-def selftests(record):
-    """Those of the series that are for this kernel: paths without the .c."""
+def list_selftests(record):
+    """Return the selftests of the series for this kernel, paths without the suffix .c."""
     folder = PurePath("tools/testing/selftests/kvm")
     return sorted(path.relative_to(folder).with_suffix("")
-                  for path in map(PurePath, records.base_file.new_files())
+                  for path in map(PurePath, patch_file.list_new_files())
                   if path.suffix == ".c"
                   and path.parent in (folder, folder / record.kselftest)
                   ) if record.kselftest else []
 
 
 def install_headers(record):
-    """Those of the kernel for programs, into the kernel's userland folder."""
-    with steps.alone(record.headers):
+    """Install the kernel headers into the userland directory of the record."""
+    with steps.lock_directory(record.headers):
         steps.run(f"{record.title}: install the headers",
                   Path(f"{record.log}-headers.log"),
-                  record.make(f"INSTALL_HDR_PATH={record.userland}/usr", "headers_install",
+                  record.make_command(f"INSTALL_HDR_PATH={record.userland}/usr", "headers_install",
                               into=record.headers))
 
 
 def build(record):
-    """Everything, into bin/ and init of the kernel's userland folder."""
+    """Build init and bin/ in the userland directory of the record."""
     out = record.userland
     shutil.rmtree(out, ignore_errors=True)
     (out / "bin").mkdir(parents=True)
@@ -53,27 +54,27 @@ def build(record):
     include = f"-I{out}/usr/include"
     ldflags = " ".join(STATIC + record.ldflags)
     commands = []
-    everywhere, with_library = own(record)
+    everywhere, with_library = list_programs(record)
     for program in everywhere:
-        # PID 1 without the record's ldflags: it creates no VM, and its exec
-        # cannot be restarted by a kernel that wants other page tables for it.
+        # Link PID 1 without the record's ldflags: it does not create VMs, and a kernel that
+        # requires other page tables for VMs cannot restart its exec.
         init = program.stem == "init"
         commands.append([*cc, "-O2", "-Wall", include, program, *STATIC,
                          *([] if init else record.ldflags), "-o",
                          out / ("init" if init else f"bin/{program.stem}")])
     tree = record.source / "tools/testing/selftests"
     library = out / "kselftest/libkvm.a"
-    # Newer kernels' library is no archive, and calls architectures as the kernel does.
+    # In newer kernels, the library is not an archive and has the kernel's architecture names.
     newer = (tree / "kvm/Makefile.kvm").is_file()
     lib = tree / "kvm/lib" / (record.srcarch if newer else record.kselftest)
     if record.kselftest and lib.is_dir():
         (out / "kselftest").mkdir()
-        # All tests: the base's still build. Those of a newer one are many. The system's
-        # own kernel headers are newer: keep them out.
+        # Build all tests, to show that the base's still compile, except in newer kernels, which
+        # have many. Exclude the kernel headers of the build host, which are newer.
         targets = ["all"]
         if newer:
             targets = [out / "kselftest" / path
-                       for path in (OF_KERNEL, *selftests(record))
+                       for path in (UPSTREAM_TEST, *list_selftests(record))
                        if (tree / f"kvm/{path}.c").is_file()]
         commands.append(
             ["make", "-C", tree / "kvm", f"-j{os.cpu_count()}",
@@ -86,7 +87,7 @@ def build(record):
                                          "-name '*.o')"])
         if record.tree == "linux":
             commands += [["cp", out / "kselftest" / path, out / "bin"]
-                         for path in (*([OF_KERNEL] if newer else []), *selftests(record))]
+                         for path in (*([UPSTREAM_TEST] if newer else []), *list_selftests(record))]
             commands += [
                 [*cc, "-O2", "-Wall", *SELFTEST, f"-I{record.source}/tools/include",
                  include,
@@ -94,13 +95,11 @@ def build(record):
                  f"-I{tree}/kvm/include/{record.kselftest}", f"-I{tree}",
                  "-idirafter", f"{record.source}/tools/arch/{record.srcarch}/include",
                  "-o", out / "bin" / program.stem, program, library, *STATIC]
-                for program in with_library
-                # It has its guests made by the library as it was.
-                if not (newer and program.stem == "demo")]
+                for program in with_library if program.stem != DEMO]
     if record.tree == "linux":
         (out / "kvm-stats").mkdir()
         commands += [
-            # Libraries for other machines than this one are seldom there.
+            # Libraries for other architectures are usually not installed.
             ["make", "-C", READER, f"-j{os.cpu_count()}", f"CC={compiler}", "LIBC_ONLY=1",
              f"OUTPUT={out}/kvm-stats/", f"LDFLAGS={ldflags}", "program",
              "descriptors", f"{out}/kvm-stats/tests/sources"],
@@ -111,13 +110,40 @@ def build(record):
               Path(f"{record.log}-userland.log"), *commands)
 
 
-def make(record):
-    """Build unless nothing changed since the last time.
+def list_reader_files():
+    """Return the source files of kvm-stats."""
+    return sorted(path for path in READER.rglob("*") if path.is_file())
 
-    Kernels that are like another one run its programs: they are built once.
+
+def make(record):
+    """Build the programs if their inputs have changed.
+
+    Kernels that are like another one use its programs.
     """
     record = records.Record(record.like or record.name, record.tree)
-    files = [Path(__file__), *sum(own(record), []), *sorted(records.INSIDE.glob("*.h")),
-             *sorted(path for path in READER.rglob("*") if path.is_file())]
-    steps.unless_made(record.userland, record, files,
+    files = [Path(__file__), *sum(list_programs(record), []), *sorted(records.INSIDE.glob("*.h")),
+             *list_reader_files()]
+    steps.build_if_changed(record.userland, record, files,
                       ("Documentation", "drivers"), lambda: build(record))
+
+
+def make_demo(record):
+    """Build init, the guests of the demo and kvm-stats if their inputs have changed."""
+    out = record.userland
+    sources = {"init": records.INSIDE / "init.c",
+               f"bin/{DEMO}": records.INSIDE / f"x86_64/{DEMO}.c"}
+
+    def build_demo():
+        shutil.rmtree(out, ignore_errors=True)
+        (out / "bin").mkdir(parents=True)
+        (out / "kvm-stats").mkdir()
+        steps.run("build the demo", records.BASE_BUILD_DIR / "logs/demo.log", *(
+            ["gcc", "-O2", "-Wall", source, *STATIC, "-o", out / name]
+            for name, source in sources.items()),
+            ["make", "-C", READER, f"-j{os.cpu_count()}", "LIBC_ONLY=1",
+             f"OUTPUT={out}/kvm-stats/", "LDFLAGS=-static", "program"],
+            ["cp", out / "kvm-stats/kvm-stats", out / "bin"])
+
+    steps.build_if_changed(out, record, [Path(__file__), *sources.values(),
+                                    *sorted(records.INSIDE.glob("*.h")), *list_reader_files()],
+                      ("Documentation", "drivers", "tools"), build_demo)

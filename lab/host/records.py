@@ -1,123 +1,141 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab's records: what one kernel needs to be built and booted."""
+"""The lab's records, which describe how kernels are built and booted."""
 
 import copy
 import os
-import sys
 from pathlib import Path
 
+from . import base_file
+from .base_file import Invalid, parse_lines
+
 TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "scripts"))
-
-import base_file  # noqa: E402
-from base_file import Invalid, lines  # noqa: E402
-
 LAB = TOP / "lab"
 KERNELS = LAB / "kernels"
 INSIDE = LAB / "inside"
-# What is made from the base, and what is the same for all of them.
-OF_BASE = base_file.BUILD
+# Directories of generated files: those of the base, and those shared by all bases.
+BASE_BUILD_DIR = base_file.BUILD
 BUILD = TOP / "build"
-# What a base has of its own of kernels of the lab.
-PARTICULAR = base_file.FOLDER / "kernels"
-# The object of a kernel that has debug information, for the structs of KVM: all of
-# them would take a quarter of the compiler's time.
+# The only object with debug information, for KVM's structs: debug information in all objects
+# would take a quarter of the compile time.
 WITH_TYPES = "virt/kvm/kvm_main.o"
 
-# The keys of a record with what holds where it says nothing; None: it has to. With
-# "key += value" it says what comes after the value of the record that it is like.
-WORDS = {
-    "like": "",                # another record, whose values hold instead
-    "arch": None,              # as kbuild takes them
+# The keys of a record and their default values; None: the key is required. "key += value"
+# appends to the value of the record named by like.
+SCALAR_KEYS = {
+    "like": "",                # another record, whose values are inherited
+    "arch": None,              # the names used by kbuild
     "cross_compile": None,
-    "llvm": "",                # what compiles instead of gcc, -19 for clang-19
-    "kselftest": "",           # the selftests' library for it, a folder of lib/
-    "image": "vmlinux",        # what QEMU boots, in the folder of the build
-    "cpus": "2",               # of the machine, as QEMU takes them
+    "llvm": "",                # compile with LLVM: -19 for clang-19
+    "kselftest": "",           # its selftest library, a directory of lib/
+    "image": "vmlinux",        # the file that QEMU boots; empty: compile only KVM
+    "cpus": "2",               # of the test machine, in QEMU's syntax
     "memory": "1G",
     "cmdline": "console=ttyS0",
-    "node": "/dev/ttyS1",      # the verdict channel, in the machine
-    "extmod": "",              # a folder of lab/inside: a module for it alone
-    "level": "guest",          # what the kernel is expected to do,
-    "reason": "",              # and why not more
+    "node": "/dev/ttyS1",      # the result channel in the test machine
+    "extmod": "",              # a directory of lab/inside: a module for this kernel
+    "level": "guest",          # what the kernel supports,
+    "reason": "",              # and the reason if it is not everything
 }
-LISTS = {
-    "packages": None,          # Debian's, of the toolchain and the emulator
-    "config": "",              # fragments besides common; the record's own name
-    "cflags": "",              # what the programs need besides
+LIST_KEYS = {
+    "packages": None,          # Debian packages of the toolchain and the emulator
+    "config": "",              # fragments in addition to common; the record's name
+    "cflags": "",              # additional options for compiling programs
     "ldflags": "",
     "qemu": "",                # the emulator, its machine and CPU
     "verdict": "-serial chardev:verdict",   # the machine's end of the channel
     "modules": "",             # in the order in which they are loaded
+    "tests": "",               # the only tests that run, with those at the end
     # What takes it unless others are named: of checks/, or record-debugfs.
     "used_by": "kernels bisect warnings record-debugfs",
 }
-DEFAULTS = WORDS | LISTS
-# What of it makes another kernel; a record that is like another one and has none of
-# these is another machine for the same kernel.
-BUILT = {"arch", "cross_compile", "llvm", "image", "extmod", "config", "config+"}
-# Run guests; create VMs and vCPUs; the same without the selftests, which have no
-# library for the architecture; be compiled.
+DEFAULTS = SCALAR_KEYS | LIST_KEYS
+# Keys that affect the build: a record that is like another one and has none of these boots the
+# same kernel on a different test machine.
+BUILD_KEYS = {"arch", "cross_compile", "llvm", "image", "extmod", "config", "config+"}
+# The kernel runs guests; creates VMs and vCPUs; does so without selftests, whose library does
+# not support the architecture; is only compiled.
 LEVELS = ("guest", "vcpu", "own-tests", "build")
 
 
-def names(folder=KERNELS):
-    """The kernels there are: in lab/kernels, those that the base names."""
+def list_names(folder=KERNELS):
+    """Return the names of all records; in lab/kernels, only those listed by the base."""
     found = sorted(path.stem for path in folder.glob("*.record"))
     if folder != KERNELS:
         return found
-    named = base_file.values()["kernels"].split()
+    named = base_file.read_values()["kernels"].split()
     for name in named:
         if name not in found:
             raise Invalid(f"base {base_file.NAME}: no kernel '{name}' in lab/kernels")
     return sorted(named)
 
 
-def chosen(user, arguments=()):
-    """Names: those given; or what user takes, of the variable KERNELS if set."""
-    named = list(arguments) or os.environ.get("KERNELS", "").split() or names()
+def choose(user, arguments=()):
+    """Return the named kernels, or those used by a check, limited by the variable KERNELS."""
+    named = list(arguments) or os.environ.get("KERNELS", "").split() or list_names()
     found = [name for name in named
-             if user in parse(path(name))["used_by"].split() or arguments]
+             if user in parse(find_record(name))["used_by"].split() or arguments]
     if not found:
         raise Invalid(f"none of {' '.join(named)} is used by {user}")
     return found
 
 
-def path(name, folder=KERNELS):
-    """Where its record is."""
-    if name not in names(folder):
+def find_record(name, folder=KERNELS):
+    """Return the path of a record."""
+    if name not in list_names(folder):
+        if (folder / f"{name}.record").is_file():
+            raise Invalid(f"base {base_file.NAME} does not list the kernel '{name}': add it to "
+                          f"kernels in patches/{base_file.NAME}/base")
         raise Invalid(f"no kernel '{name}', choose from: "
-                      + " ".join(names(folder)))
+                      + " ".join(list_names(folder)))
     return folder / f"{name}.record"
 
 
-def read(file, keys):
-    """What a record says, or in its place what the base does."""
-    of_base = PARTICULAR / file.name
-    return lines(file, keys) | (lines(of_base, keys) if of_base.is_file() else {})
+def find_overrides(file, base=base_file.NAME):
+    """Return the files of a base that override one of lab/kernels; the last one wins."""
+    return [found for folder in base_file.list_directories(base)
+            if (found := folder / "kernels" / file.name).is_file()]
 
 
-def parse(file):
-    """All values of one record, with what it is like and the defaults."""
-    own = read(file, {*DEFAULTS, *(f"{key}+" for key in DEFAULTS if key != "like")})
+def read(file, keys, base):
+    """Return the values of a record, those of the base included."""
+    values = parse_lines(file, keys)
+    for override in find_overrides(file, base):
+        values |= parse_lines(override, keys)
+    return values
+
+
+def merge(file, base, below=()):
+    """Return the values of a record and of the record that it is like, without defaults.
+
+    below: the records that lead here by their 'like'.
+    """
+    own = read(file, {*DEFAULTS, *(f"{key}+" for key in DEFAULTS if key != "like")}, base)
     like = {}
     if own.get("like"):
-        if (own["like"] == file.stem
-                or not (file.parent / f"{own['like']}.record").is_file()):
+        other = file.parent / f"{own['like']}.record"
+        if other in (file, *below) or not other.is_file():
             raise Invalid(f"{file.name}: like = '{own['like']}': no other record "
                           "has that name")
-        like = read(file.parent / f"{own['like']}.record", DEFAULTS)
-        if like.get("like"):
-            raise Invalid(f"{file.name}: {own['like']} has a 'like' of its own")
-        like.setdefault("config", own["like"])
-    values = {"config": file.stem, **like, **own}
+        like = merge(other, base, (file, *below))
+    values = {"config": file.stem, "built_as": file.stem, **like, **own}
     for key in [key for key in own if key.endswith("+")]:
         more = values.pop(key)
         if key[:-1] in own or not like:
-            raise Invalid(f"{file.name}: '{key[:-1]} += ...' adds to what the 'like' record "
-                          "says, and needs one")
+            raise Invalid(f"{file.name}: '{key[:-1]} += ...' appends to a value of the 'like' "
+                          "record, which is missing")
         before = like.get(key[:-1], DEFAULTS[key[:-1]] or "")
         values[key[:-1]] = f"{before} {more}".strip()
+    if BUILD_KEYS & own.keys():
+        values["built_as"] = file.stem
+    if like:
+        # The first record of the chain: the programs are built for that one.
+        values["like"] = like.get("like", own["like"])
+    return values
+
+
+def parse(file, base=base_file.NAME):
+    """Return all values of a record, inherited ones and defaults included."""
+    values = merge(file, base)
     for key, default in DEFAULTS.items():
         if values.setdefault(key, default) is None:
             raise Invalid(f"{file.name}: key '{key}' is missing")
@@ -133,33 +151,32 @@ def parse(file):
     if (values["level"] == "guest") == bool(values["reason"]):
         raise Invalid(f"{file.name}: a level below guest needs a reason, "
                       "level guest takes none")
-    values["built_as"] = own["like"] if like and not BUILT & own.keys() else file.stem
     return values
 
 
 class Frozen:
-    """What holds as long as it is there: another value takes another object."""
+    """An immutable object."""
 
     def __setattr__(self, name, value):
-        raise AttributeError(f"{name} does not change, but() makes another one")
+        raise AttributeError(f"{name} is immutable, use replace()")
 
-    def but(self, **changes):
-        """The same with other values."""
+    def replace(self, **changes):
+        """Return a copy with other values."""
         for name in changes:
             if name not in vars(self):
-                raise AttributeError(f"there is no {name}")
+                raise AttributeError(f"no attribute {name}")
         other = copy.copy(self)
         vars(other).update(changes)
         return other
 
 
 class Record(Frozen):
-    """One kernel of the lab: its record's values and where its files are."""
+    """A kernel of the lab: the values of its record and the paths of its files."""
 
     def __init__(self, name, tree="linux", folder=KERNELS):
-        """tree: a folder of build/BASE, linux has the series, linux-base nothing."""
-        file = path(name, folder)
-        values = {key: tuple(value.split()) if key in LISTS else value
+        """tree: a directory of build/BASE, linux with the series or linux-base without."""
+        file = find_record(name, folder)
+        values = {key: tuple(value.split()) if key in LIST_KEYS else value
                   for key, value in parse(file).items()}
         if values["extmod"] and not (INSIDE / values["extmod"]).is_dir():
             raise Invalid(f"{file.name}: no folder lab/inside/{values['extmod']}")
@@ -168,33 +185,39 @@ class Record(Frozen):
         for fragment in fragments:
             if not fragment.is_file():
                 raise Invalid(f"{file.name}: no fragment {fragment.name}")
-        # Where a base needs other options.
-        fragments += [fragment for fragment in (
-            PARTICULAR / fragment.name for fragment in fragments) if fragment.is_file()]
+        fragments += [override for fragment in list(fragments)
+                      for override in find_overrides(fragment)]
         arch, suffix = values["arch"], tree.removeprefix("linux")
         vars(self).update(
             values, name=name, path=file, tree=tree, fragments=tuple(fragments),
             srcarch="x86" if arch in ("i386", "x86_64") else arch,
             title=f"{name} ({suffix[1:]})" if suffix else name,
-            source=OF_BASE / tree,
-            kernel=OF_BASE / f"kernels{suffix}" / values["built_as"],
-            userland=OF_BASE / f"userland{suffix}" / (values["like"] or name),
-            # One folder for all: most headers are the same for every architecture.
-            headers=OF_BASE / f"headers{suffix}",
-            boot=OF_BASE / f"boots{suffix}" / name,
-            log=OF_BASE / "logs" / f"{name}{suffix}")
+            source=BASE_BUILD_DIR / tree,
+            kernel=BASE_BUILD_DIR / f"kernels{suffix}" / values["built_as"],
+            userland=BASE_BUILD_DIR / f"userland{suffix}" / (values["like"] or name),
+            # All kernels share this directory: most headers are the same.
+            headers=BASE_BUILD_DIR / f"headers{suffix}",
+            boot=BASE_BUILD_DIR / f"boots{suffix}" / name,
+            log=BASE_BUILD_DIR / "logs" / f"{name}{suffix}")
 
     @property
     def compiler(self):
-        """Its command."""
+        """The command of the compiler."""
         return f"clang{self.llvm}" if self.llvm else f"{self.cross_compile}gcc"
 
-    def make(self, *targets, into=None):
-        """A make of this kernel's source, built outside of it, in its folder or another."""
+    def make_command(self, *targets, into=None):
+        """Return the make command for targets, built in the kernel's directory or in `into`."""
         return ["make", "-C", str(self.source), f"O={into or self.kernel}",
                 f"ARCH={self.arch}", f"CROSS_COMPILE={self.cross_compile}",
                 *([f"LLVM={self.llvm}"] if self.llvm else []),
-                # kbuild's name of an object is its path from the Makefile; that of newer
-                # kernels for s390 is in a folder of KVM's.
+                # kbuild names an object by its path from the Makefile, which is in a
+                # subdirectory in newer s390 kernels.
                 f"CFLAGS_../../../{WITH_TYPES}=-g", f"CFLAGS_../../../../{WITH_TYPES}=-g",
                 "LOCALVERSION=", f"-j{os.cpu_count()}", *targets]
+
+
+def list_machines(record):
+    """Return the records that boot the kernel of a record with tests, the record first."""
+    return [record, *(other for other in (Record(name, record.tree) for name in list_names())
+                      if other.tests and other.name != record.name
+                      and other.kernel == record.kernel)]

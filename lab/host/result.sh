@@ -1,27 +1,27 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-only
-# For a check that has one result, in bash: source this after a look at the
-# arguments, end with "passed TEXT". Whatever ends it before that is a failure.
-# What a check hands back is described in results.py.
+# Library for bash checks with one result. Source it after parsing the arguments and
+# finish with "passed TEXT"; exiting earlier is a failure. results.py describes the
+# output.
 #
-# Sets top, the repository, base, the name of the base kernel, tree, the patched one,
-# and work, a folder for its files in build/. What to type to see a failure again is
-# in again, for the check to change.
+# Sets top, the repository; base, the name of the base kernel; tree, the patched kernel
+# tree; work, a temporary directory in build/; and rerun, the command that repeats a
+# failure, which the check may change.
 
 check=${0##*/}
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-again=$(cd "$(dirname "$0")" && pwd)/$check
-again=${again#"$top"/}
+rerun=$(cd "$(dirname "$0")" && pwd)/$check
+rerun=${rerun#"$top"/}
 base=$("$top"/scripts/base name)
-# shellcheck disable=SC2034 # for the check
+# shellcheck disable=SC2034 # used by the check
 tree=$top/build/$base/linux
-[ "$base" = "$(<"$top/patches/default")" ] || again="BASE=$base $again"
+[ "$base" = "$(<"$top/patches/default")" ] || rerun="BASE=$base $rerun"
 mkdir -p "$top/build"
 work=$(mktemp -d "$top/build/check-$check.XXXXXX")
 why="ended early, see above"
 
-# For what is built: a folder that stays, so that only what changed is made again. It
-# belongs to one run of the check at a time.
+# Set built to a directory that persists, for incremental builds. Only one run of the
+# check at a time may use it.
 keep_built() {
 	built=$top/build/$check
 	mkdir -p "$built"
@@ -29,12 +29,12 @@ keep_built() {
 	flock 9
 }
 
-# For "trap EXIT": the temporary files go, and there is a last line.
+# Remove the temporary files and print the last line.
 finish() {
 	rm -rf "$work"
 	[ -n "$why" ] || return 0
 	printf 'FAIL %-30s %s\n' "$check" "$why"
-	printf '    again: %s\n0 passed, 1 failed\n' "$again"
+	printf '    rerun: %s\n0 passed, 1 failed\n' "$rerun"
 	exit 1
 }
 trap finish EXIT

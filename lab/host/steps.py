@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Long steps: said, timed, logged, and skipped when nothing changed."""
+"""Long-running steps: announced, timed, logged, and skipped if their inputs are unchanged."""
 
 import argparse
 import contextlib
@@ -15,38 +15,40 @@ import threading
 import time
 from pathlib import Path
 
-import records
+from . import records
 
-
-# Held while it is found out what is in a source tree.
-ASKING = threading.Lock()
+# Held while a source tree is hashed.
+HASHING = threading.Lock()
 
 
 class Failed(Exception):
-    """A step that failed: the line that matters and the log's path."""
+    """A step failed: the message contains the first error and the path of the log."""
 
 
 class Arguments(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """Reports invalid arguments in one line."""
 
     def error(self, message):
         raise records.Invalid(message)
 
-    def names(self, what, there, only_typed=()):
-        """Those that are typed, of those that there are; if none is, all but some."""
+    def parse_names(self, what, available, only_typed=()):
+        """Parse the names on the command line; return them in the order of `available`.
+
+        Without arguments, return all available names except those in `only_typed`.
+        """
         self.add_argument(what, nargs="*")
         named = vars(self.parse_args())[what]
         for name in named:
-            if name not in there:
-                raise records.Invalid(f"no {what} '{name}', choose from: {' '.join(there)}")
-        return [name for name in there
+            if name not in available:
+                raise records.Invalid(f"no {what} '{name}', choose from: {' '.join(available)}")
+        return [name for name in available
                 if name in named or not named and name not in only_typed]
 
 
 def main(function):
-    """Run a command of the lab; wrong input is exit 2, a failure exit 1."""
+    """Run a command of the lab and exit: 2 for invalid input, 1 for a failed step."""
     try:
-        records.base_file.values()
+        records.base_file.read_values()
         sys.exit(function())
     except records.Invalid as error:
         status, message = 2, error
@@ -57,26 +59,25 @@ def main(function):
     sys.exit(status)
 
 
-# Debian's folder of links: each compiler by way of ccache.
+# Debian's directory of compiler names that run ccache.
 CCACHE = Path("/usr/lib/ccache")
 
 
-def environment():
-    """That of commands that compile: if ccache is installed, it remembers what they did,
-    for every clone of this repository."""
+def get_compile_environment():
+    """Return the environment for compilers: with ccache, if installed, shared by all clones."""
     if not CCACHE.is_dir():
         return dict(os.environ)
     return {**os.environ, "PATH": f"{CCACHE}:{os.environ['PATH']}",
-            # Where a clone is must not make a difference, nor when it was made.
+            # The path and the age of a clone must not affect the hash.
             "CCACHE_BASEDIR": str(records.TOP), "CCACHE_NOHASHDIR": "1",
             "CCACHE_SLOPPINESS": "time_macros,include_file_mtime,include_file_ctime"}
 
 
 def run(what, log, *commands, env=None):
-    """Run commands niced, with their output in a log; say what and how long.
+    """Run commands, write their output to a log, and print the time they took.
 
-    Machines that run come first: in them time passes meanwhile. env: variables to
-    have besides.
+    The commands are niced in favour of running test machines, whose clocks don't stop.
+    env: additional variables.
     """
     print(f"{what} ...", file=sys.stderr)
     start, cost = time.monotonic(), 0
@@ -86,25 +87,27 @@ def run(what, log, *commands, env=None):
             print("+", *command, file=output, flush=True)
             with subprocess.Popen(["nice", *command], stdin=subprocess.DEVNULL,
                                   stdout=output, stderr=subprocess.STDOUT,
-                                  env={**environment(), **(env or {})}) as process:
-                cost += spent(process, "building")
+                                  env={**get_compile_environment(), **(env or {})}) as process:
+                cost += wait_and_account(process, "building")
             if process.returncode:
-                raise Failed(f"{what}: {line_that_matters(log)} (log: {log})")
+                raise Failed(f"{what}: {find_error(log)} (log: {log})")
     print(f"{what}: {time.monotonic() - start:.0f} s, {cost:.0f} s of CPU",
           file=sys.stderr)
 
 
-def has_ended(process):
-    """Whether it has; nobody has waited for it yet, so its CPU time is still known."""
+def has_exited(process):
+    """Return True if the process has exited; don't reap it, as that discards its CPU time."""
     return os.waitid(os.P_PID, process.pid,
                      os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def spent(process, kind=None):
-    """Wait until a process ends; returns the CPU seconds that it took with the
-    processes it waited for, and adds those of a kind to the file that COSTS names."""
+def wait_and_account(process, kind=None):
+    """Wait until a process exits; return its CPU seconds, including its reaped children.
+
+    If `kind` is given, append the seconds to the file named by the variable COSTS.
+    """
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    # What is in brackets, its name, may have anything in it.
+    # Skip the name in brackets, which may contain any character.
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     cost = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     if kind and "COSTS" in os.environ:
@@ -114,16 +117,16 @@ def spent(process, kind=None):
 
 
 @contextlib.contextmanager
-def alone(folder):
-    """Nobody else works in this folder meanwhile."""
+def lock_directory(folder):
+    """Lock a directory exclusively for the duration of the context."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def line_that_matters(log):
-    """The first error of a log, or its last line."""
+def find_error(log):
+    """Return the first error in a log, or its last line."""
     lines = log.read_text(errors="replace").split("\n")
     error = re.compile(r"error:|undefined reference|\*\*\*|No such file", re.I)
     found = [line for line in lines if error.search(line)]
@@ -131,8 +134,8 @@ def line_that_matters(log):
         0 if found else -1].strip()
 
 
-def script(name, *arguments, **variables):
-    """Run one of scripts/, with variables in its environment; whoever fails says why."""
+def run_script(name, *arguments, **variables):
+    """Run a program from scripts/, which prints its own errors, with additional variables."""
     done = subprocess.run([records.TOP / "scripts" / name, *arguments],
                           stdin=subprocess.DEVNULL, stdout=sys.stderr,
                           env={**os.environ, **variables}, check=False)
@@ -142,23 +145,22 @@ def script(name, *arguments, **variables):
 
 @functools.lru_cache(maxsize=None)
 def use_tree():
-    """Have the patched kernel's tree: made of the patches, or as it stands if there is
-    work in it."""
-    script("tree", "--use")
+    """Generate the patched kernel tree, or use it unchanged if it contains unimported work."""
+    run_script("tree", "--use")
 
 
-def install(*chosen):
-    """Have the packages of the lab and of some records installed."""
+def install_packages(*chosen):
+    """Install the Debian packages needed by the lab and by the given records."""
     common = (records.KERNELS / "packages").read_text().split("\n")
     wanted = {package: None for package in
               [line for line in common if line and not line.startswith("#")]
               + [package for record in chosen for package in record.packages]}
-    script("install-packages", *wanted)
+    run_script("install-packages", *wanted)
 
 
 @functools.lru_cache(maxsize=None)
-def source_id(source, *left_out):
-    """What is in a source tree, committed or not, but for some folders."""
+def hash_source(source, *excluded):
+    """Return a hash of a source tree, with uncommitted changes, without some directories."""
     if not (source / "Makefile").is_file():
         raise records.Invalid(f"no kernel source in {source}: run make tree")
     git = ["git", "-C", str(source)]
@@ -171,35 +173,35 @@ def source_id(source, *left_out):
         env = {**os.environ, "GIT_INDEX_FILE": copy.name}
         subprocess.run([*git, "add", "-A"], check=True, env=env)
         subprocess.run([*git, "rm", "-rfq", "--cached", "--ignore-unmatch", "--",
-                        *left_out], check=True, env=env)
+                        *excluded], check=True, env=env)
         return subprocess.run([*git, "write-tree"], check=True, env=env,
                               capture_output=True, text=True).stdout
 
 
-def unless_made(folder, record, files, left_out, build):
-    """Call build() unless what was made in folder is of the same files.
+def build_if_changed(folder, record, files, excluded, build):
+    """Call build() if the inputs of the files in `folder` have changed.
 
-    left_out: folders of the source that it is not made from.
+    excluded: directories of the kernel source that are not an input.
     """
-    with alone(folder):
-        stamp = Stamp(folder / "lab.stamp", record, files, left_out)
+    with lock_directory(folder):
+        stamp = Stamp(folder / "lab.stamp", record, files, excluded)
         if not stamp:
-            stamp.drop()
+            stamp.remove()
             build()
-            stamp.keep()
+            stamp.write()
 
 
 class Stamp:
-    """What something was made from; true while that is unchanged."""
+    """A hash of all inputs of a build; true if it equals the stored one."""
 
-    def __init__(self, path, record, files, left_out):
+    def __init__(self, path, record, files, excluded):
         compiler = subprocess.run([record.compiler, "--version"],
                                   check=True, capture_output=True).stdout
         digest = hashlib.sha256(compiler)
-        # Who asks while another one does waits for its answer.
-        with ASKING:
-            digest.update(source_id(record.source, *left_out).encode())
-        # The record as read: another one may have a part in it.
+        # A tree is hashed once; concurrent callers wait for the cached result.
+        with HASHING:
+            digest.update(hash_source(record.source, *excluded).encode())
+        # Hash the values, not the file: some come from the record named by `like`.
         digest.update(repr(sorted(vars(record).items())).encode())
         for file in files:
             digest.update(file.read_bytes())
@@ -209,12 +211,12 @@ class Stamp:
     def __bool__(self):
         return self.path.is_file() and self.path.read_text() == self.value
 
-    def drop(self):
-        """Forget it: from here on what was made is half done."""
+    def remove(self):
+        """Remove the stamp before a build, so that an interrupted build is repeated."""
         self.path.unlink(missing_ok=True)
 
-    def keep(self):
-        """It is made."""
+    def write(self):
+        """Store the hash after a build."""
         temporary = self.path.with_suffix(".new")
         temporary.write_text(self.value)
         temporary.rename(self.path)

@@ -1,52 +1,49 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Boot a kernel of the lab with tests inside, and say what each has to say."""
+"""Boot a kernel of the lab with tests and report their results."""
 
 import collections
 from pathlib import Path
 
-import completeness
-import durations
-import judge
-import kernel
-import machine
-import programs
-import records
-import steps
+from . import completeness, durations, judge, kernel, machine, programs, records, steps
 
-# argv: the program in lab/bin and its arguments; judge: of its output and exit
-# status, returns (passed, text).
+# argv: the program in lab/bin and its arguments; judge: a function of its output and exit
+# status that returns (passed, text).
 Test = collections.namedtuple("Test", "name argv judge")
 
-# What the selftests of the series get as arguments; and without which options of
-# the kernel, all of them, one has nothing to do. The operations are what a machine with
-# far too much to do does in a minute.
+# Arguments of selftests. The number of operations is what a test machine on an overloaded
+# build host does in a minute.
 ARGUMENTS = {"kvm_stats_stress": ["-n", "30000"]}
-# KCSAN watches one access of hundreds, and reports it if a vCPU counts in that moment: once in
-# about a second of reading statistics, which are two of this test's ten figures.
+# KCSAN checks one in hundreds of accesses and reports a race if a vCPU increments a counter at
+# that moment: about once per second of reading statistics, a fifth of this test's duration.
 ARGUMENTS_OF_KCSAN = {"kvm_stats_torn": ["-m", "5000"]}
-# Kernels whose selftests run a second time, beside VMs of another process.
-BESIDE_VMS = ("x86_64",)
+# Kernels whose selftests run a second time, alongside VMs of another process.
+ALONGSIDE_VMS = ("x86_64", "x86_64-npt")
 NEEDS = {"kvm_stats_faults": ["CONFIG_FAULT_INJECTION_USERCOPY"],
          "kvm_stats_stress": ["CONFIG_KASAN", "CONFIG_KCSAN"],
-         # None has it: it needs another machine, see hostile.py.
+         # It needs a separate test machine, see hostile.py.
          "pv_perf_hostile": []}
+
+# Machines with two CPUs have no nested paging, see x86_64.record.
+NEED_NESTED_PAGING = ("kvm_stats_mmu", "kvm_stats_nested")
 
 # What a test needs on the kernel's command line to be run as a whole: it skips the rest.
 PARTLY_WITHOUT = {"kvm_stats_mmu": "hugepages="}
+# Tests that skip a result on one CPU.
+PARTLY_ON_ONE_CPU = ("kvm_stats_mmu",)
 
-# They look at what all others have left, so they run last, in this order.
+# These tests inspect the final state, so they run last, in this order.
 AT_THE_END = ("unload", "kmemleak")
 
 
-def selftests(record):
-    """Those of the series that this kernel is for."""
-    # Also before it is built, which fails if one of these does not stick.
-    built = kernel.options(*record.fragments)
-    names = [path.name for path in programs.selftests(record)]
-    # It opens a vCPU that runs.
+def list_selftests(record):
+    """Return the selftests of the series for this kernel, with arguments."""
+    # Read the fragments: the kernel may not be built yet, and no option can be lost.
+    built = kernel.read_options(*record.fragments)
+    names = [path.name for path in programs.list_selftests(record)]
+    # Mainline's test runs a vCPU.
     if record.level == "guest" and (
-            records.base_file.TREE / f"tools/testing/selftests/kvm/{programs.OF_KERNEL}.c").is_file():
-        names.insert(0, programs.OF_KERNEL)
+            records.base_file.TREE / f"tools/testing/selftests/kvm/{programs.UPSTREAM_TEST}.c").is_file():
+        names.insert(0, programs.UPSTREAM_TEST)
     arguments = ARGUMENTS | (ARGUMENTS_OF_KCSAN if built.get("CONFIG_KCSAN") == "y" else {})
     return [[name, *arguments.get(name, [])]
             for name in names
@@ -54,53 +51,75 @@ def selftests(record):
             or any(built.get(option) == "y" for option in NEEDS[name])]
 
 
-def tests(record):
-    """Those that every kernel runs: the selftests of the series, and ours."""
+def list_tests(record):
+    """Return the tests of a record: selftests of the series and the lab's own tests.
+
+    A record may name its tests. A machine without nested paging skips those that need it.
+    """
+    without_npt = any("-npt" in word for word in record.qemu)
+
+    def is_run(test):
+        name = test.name.removesuffix("-alongside-vms")
+        if record.tests:
+            return name in record.tests or name in AT_THE_END
+        return not (without_npt and name in NEED_NESTED_PAGING)
+
+    return [test for test in list_all_tests(record) if is_run(test)]
+
+
+def list_all_tests(record):
+    """Return all tests that can run on the kernel of a record."""
     def tap(output, status):
         return judge.tap(output, status, record.level)
 
     def debugfs(output, status):
-        recorded = records.PARTICULAR / f"{record.like or record.name}.debugfs"
-        if not recorded.is_file():
-            return False, f"no {recorded.name}: lab/record-debugfs makes it"
-        return judge.listing(output, status, recorded.read_text())
+        name = f"{record.like or record.name}.debugfs"
+        recorded, added = (records.base_file.find(f"kernels/{file}")
+                           for file in (name, f"{name}-added"))
+        if not recorded:
+            return False, f"no {name}; run lab/record-debugfs"
+        return judge.listing(output, status, recorded.read_text(),
+                             added.read_text() if added else "")
 
     def members(output, status):
         if status:
             return False, f"exit status {status}"
         try:
-            return completeness.check(completeness.members(record), output)
+            return completeness.check(completeness.read_members(record), output)
         except ValueError as error:
             return False, str(error)
 
     def partly(output, status):
-        # What cannot be said there is skipped, and says so.
+        # Tests skip what the test machine lacks, with a reason.
         return judge.tap(output, status, "elsewhere")
 
-    found = [Test(argv[0], argv,
-                  tap if PARTLY_WITHOUT.get(argv[0], "") in record.cmdline else partly)
-             for argv in selftests(record)]
-    if record.name in BESIDE_VMS:
-        found += [Test(f"{name}-beside-vms",
-                       ["beside-vms", f"/lab/bin/{name}", *arguments], partly)
-                  for name, *arguments in selftests(record)
-                  if name.startswith("kvm_") and name != programs.OF_KERNEL]
+    def is_whole(name):
+        return (PARTLY_WITHOUT.get(name, "") in record.cmdline
+                and not (record.cpus == "1" and name in PARTLY_ON_ONE_CPU))
+
+    found = [Test(argv[0], argv, tap if is_whole(argv[0]) else partly)
+             for argv in list_selftests(record)]
+    if record.name in ALONGSIDE_VMS:
+        found += [Test(f"{name}-alongside-vms",
+                       ["alongside-vms", f"/lab/bin/{name}", *arguments], partly)
+                  for name, *arguments in list_selftests(record)
+                  if name.startswith("kvm_") and name != programs.UPSTREAM_TEST]
     found += [Test("debugfs", ["with-vm", "debugfs-list"], debugfs),
               Test("completeness", ["descriptors"], members),
               Test("kvm-stats", ["sources", "next", "files"], tap)]
-    # The lab's own module stays.
+    # The lab's module cannot be unloaded.
     modules = [Path(module).stem.replace("-", "_") for module in record.modules
                if not module.startswith("extmod/")]
     if modules:
         found.append(Test(AT_THE_END[0], ["unload", *reversed(modules)], tap))
-    if kernel.options(*record.fragments).get("CONFIG_DEBUG_KMEMLEAK") == "y":
+    if kernel.read_options(*record.fragments).get("CONFIG_DEBUG_KMEMLEAK") == "y":
         found.append(Test(AT_THE_END[1], ["kmemleak"], tap))
     return found
 
 
-def chosen(record, named):
-    """Its tests of these names, in the order in which they run; all if there are none."""
-    found = tests(record)
+def choose_tests(record, named):
+    """Return the tests with these names in the order in which they run, by default all."""
+    found = list_tests(record)
     for name in named:
         if name not in (test.name for test in found):
             raise records.Invalid(f"no test '{name}' on {record.name}, choose from: "
@@ -109,27 +128,26 @@ def chosen(record, named):
 
 
 def prepare(record):
-    """Build what a boot needs; whoever fails says why. What has no image is not booted."""
+    """Build the kernel and, unless it is only compiled, the programs."""
     kernel.make(record)
     if record.image:
         programs.make(record)
 
 
 def boot(results, prefix, record, chosen, *, files=(), overlay=None,
-         limit=1200, memory=None, again=lambda *test: None, pack=None):
-    """Run the tests in one boot; a result each, and one of the boot itself.
+         limit=1200, memory=None, rerun=lambda *test: None, pack=None):
+    """Run the tests in one boot; report a result for each and one for the boot.
 
-    prefix names the results and the folder of the logs. again: what to type for one
-    test, or for all of them, where that is not the check. pack: what makes the
-    initramfs instead of machine.pack().
+    prefix: the prefix of the results and the directory of the logs. rerun: returns the command
+    to rerun one test or all, None for the check. pack: replaces machine.pack().
     """
     by_name = {test.name: test for test in chosen}
     if len(by_name) < len(chosen):
-        raise records.Invalid(f"{prefix}: two tests of one name among "
+        raise records.Invalid(f"{prefix}: duplicate test name in "
                               + " ".join(test.name for test in chosen))
     note = [f"[{record.reason}]"] if record.reason else []
     folder = record.boot.with_name(prefix)
-    with steps.alone(folder):
+    with steps.lock_directory(folder):
         (pack or machine.pack)(
             record, folder, [(test.name, *test.argv) for test in chosen], files, overlay)
         this = machine.Boot(record, folder)
@@ -140,38 +158,38 @@ def boot(results, prefix, record, chosen, *, files=(), overlay=None,
             log.write_bytes(this.channel.output[name])
             passed, text = by_name[name].judge(log.read_text(errors="replace"),
                                                this.channel.status[name])
-            results.say(f"{prefix}/{name}", passed, "  ".join(
+            results.report(f"{prefix}/{name}", passed, "  ".join(
                 [text, f"{this.times[name]:.1f} s", *note]
-                + ([] if passed else [f"(log: {log})"])), again=again(name))
+                + ([] if passed else [f"(log: {log})"])), rerun=rerun(name))
         for name in by_name.keys() - this.channel.status.keys():
-            results.say(f"{prefix}/{name}", False, "has no verdict", again=again(name))
+            results.report(f"{prefix}/{name}", False, "has no verdict", rerun=rerun(name))
         if this.problem:
-            results.say(f"{prefix}/boot", False,
-                        f"{this.problem} (console: {this.console})",
-                        *this.last_lines(), again=again())
+            results.report(f"{prefix}/boot", False,
+                           f"{this.problem} (console: {this.console})",
+                           *this.read_last_lines(), rerun=rerun())
         else:
-            results.say(f"{prefix}/boot", True, f"{this.seconds:.1f} s in all")
+            results.report(f"{prefix}/boot", True, f"{this.seconds:.1f} s in all")
         return this
 
 
 def run(results, record, build=prepare, names=()):
-    """Build one kernel and run all its tests, or those of these names."""
-    def again(command, *test):
+    """Build a kernel and run all of its tests or the named ones."""
+    def rerun(command, *test):
         return " ".join([f"lab/{command}", *["--base"] * (record.tree == "linux-base"),
                          record.name, *test])
 
     try:
         build(record)
     except (steps.Failed, records.Invalid) as error:
-        results.say(f"{record.name}/build", False, str(error), again=again("build"))
+        results.report(f"{record.name}/build", False, str(error), rerun=rerun("build"))
         return
     if record.level == "build":
-        results.say(f"{record.name}/build", True,
-                    f"compiled only  [{record.reason}]")
+        results.report(f"{record.name}/build", True,
+                       f"compiled only  [{record.reason}]")
     else:
-        this = boot(results, record.name, record, chosen(record, names),
-                    again=lambda *test: again("run", *(test or names)))
+        this = boot(results, record.name, record, choose_tests(record, names),
+                    rerun=lambda *test: rerun("run", *(test or names)))
         if not names and not this.problem:
-            durations.keep(this.seconds, "boots", record.name)
+            durations.write(this.seconds, "boots", record.name)
             for name, seconds in this.times.items():
-                durations.keep(seconds, "tests", record.name, name)
+                durations.write(seconds, "tests", record.name, name)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Print mode and name of everything that KVM has in debugfs, sorted. The
- * folder of the VM of process PID is printed as VM: its real name, the pid and
- * a file descriptor, differs from boot to boot.
+ * Print mode and name of all files in KVM's debugfs directory, sorted. Print the directory
+ * of the VM of process PID as VM: its real name, PID and file descriptor, differs between
+ * boots.
  */
 #include <dirent.h>
 #include <limits.h>

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PID 1 of the lab: does what /lab/plan says, one tab-separated line each,
+ * PID 1 of the test machine. Execute the tab-separated lines of /lab/plan,
  *
- *	verdict NODE		open the verdict channel
+ *	verdict NODE		open the result channel
  *	module FILE		load a kernel module
  *	test NAME PROGRAM ARG...	run a program
  *
- * and reports on the verdict channel, one line each,
+ * and write these lines to the result channel:
  *
  *	begin NAME
  *	| TEXT			a line of the program's output
- *	> TEXT			output whose newline is still to come
- *	exit NAME STATUS	a shell's view of how it ended
- *	end			the very last act
+ *	> TEXT			output without a newline so far
+ *	exit NAME STATUS	the exit status as in a shell
+ *	end			the last line
  *
- * Whatever goes wrong before that ends PID 1, which is a panic: the host
- * sees no "end".
+ * PID 1 exits on any error, which makes the kernel panic: "end" is missing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -41,7 +40,7 @@ static FILE *verdict;
 static void die(const char *what)
 {
 	fprintf(stderr, "init: %s: %s\n", what, strerror(errno));
-	/* The panic that follows must not overtake the message. */
+	/* Print the message before the panic. */
 	tcdrain(STDERR_FILENO);
 	exit(1);
 }
@@ -68,7 +67,7 @@ static void open_verdict(const char *node)
 	}
 	if (fd < 0)
 		die(node);
-	/* A terminal would turn newlines into two characters. */
+	/* Turn off the translation of newlines. */
 	if (!tcgetattr(fd, &raw)) {
 		cfmakeraw(&raw);
 		tcsetattr(fd, TCSANOW, &raw);
@@ -87,7 +86,7 @@ static void load_module(const char *file)
 	close(fd);
 }
 
-/* Pass on what the program wrote, without waiting for the rest of a line. */
+/* Report output of the program without waiting for the rest of a line. */
 static void report(const char *text, size_t len)
 {
 	while (len) {
@@ -108,7 +107,7 @@ static void on_sigchld(int sig)
 {
 }
 
-/* Pass the program's output on until both have ended; returns its wait status. */
+/* Report output until the program has exited and the pipe is closed; return the wait status. */
 static int follow(pid_t pid, int fd)
 {
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
@@ -120,7 +119,7 @@ static int follow(pid_t pid, int fd)
 
 	sigemptyset(&none);
 	for (;;) {
-		/* SIGCHLD is blocked outside of ppoll(): none gets lost. */
+		/* SIGCHLD is blocked outside of ppoll(), so none is lost. */
 		int reaped, end;
 
 		while ((reaped = waitpid(-1, &end, WNOHANG)) > 0) {
@@ -128,7 +127,7 @@ static int follow(pid_t pid, int fd)
 				continue;
 			status = end;
 			running = false;
-			/* Its children hold the pipe, and the next test's VM. */
+			/* Kill the remaining children, which keep the pipe open. */
 			kill(-1, SIGKILL);
 		}
 		if (!running && poll_fd.fd < 0)

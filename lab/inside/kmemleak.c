@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Ask the kernel's leak detector for memory that nothing points to any more,
- * see Documentation/dev-tools/kmemleak.rst.
+ * Report the memory leaks found by kmemleak, see Documentation/dev-tools/kmemleak.rst.
  *
- * What the kernel lost before it started init, as ACPI does, is not counted: its
- * comm is "swapper/0", the task that boots.
+ * Ignore leaks from before init was started, such as ACPI's: their comm is "swapper/0".
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -15,7 +13,7 @@
 #define KMEMLEAK	"/sys/kernel/debug/kmemleak"
 /* Objects younger than 5 s (MSECS_MIN_AGE in mm/kmemleak.c) are not reported. */
 #define AGE_SECONDS	6
-/* A scan reports what has not changed since the one before. */
+/* A scan reports only objects that have not changed since the previous one. */
 #define SCANS		2
 
 static bool scan(void)
@@ -30,7 +28,7 @@ static bool scan(void)
 	return done;
 }
 
-/* Show what was lost since the boot; returns how many objects, -1 for no list. */
+/* Print the objects leaked since init was started; return their number, -1 on failure. */
 static int list(void)
 {
 	static const char object[] = "unreferenced object ";
@@ -43,7 +41,7 @@ static int list(void)
 		perror(KMEMLEAK);
 		return -1;
 	}
-	/* The line with the comm is the second one of an object. */
+	/* The second line of an object contains the comm. */
 	while (fgets(line, sizeof(line), report)) {
 		if (!strncmp(line, object, strlen(object))) {
 			strcpy(first, line);
@@ -75,6 +73,6 @@ int main(void)
 	lost = list();
 	if (lost < 0)
 		return 1;
-	printf("%sok 1 %d objects lost\n", lost ? "not " : "", lost);
+	printf("%sok 1 %d objects leaked\n", lost ? "not " : "", lost);
 	return !!lost;
 }

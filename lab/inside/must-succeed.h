@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The value, unless it is negative: then the program ends. */
+/* Return the value; exit with an error message if it is negative. */
 static inline int must_succeed(int value, const char *what)
 {
 	if (value < 0) {

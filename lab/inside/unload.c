@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Unload kernel modules, in the order given: unload MODULE...
+ * Unload kernel modules in the given order: unload MODULE...
  *
- * The tests before may still hold one for a moment: files of io_uring or of a dead
- * process are closed late. A module that stays in use is an error.
+ * Retry for some seconds: files of io_uring or of a killed process are closed late and may
+ * still pin a module. A module that stays in use is an error.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hold a VM with one vCPU while a program runs, which gets the holder's pid as
- * its last argument: with-vm PROGRAM ARG...
+ * Create a VM with one vCPU and run a program with this process' PID as an additional last
+ * argument: with-vm PROGRAM ARG...
  */
 #include <fcntl.h>
 #include <linux/kvm.h>

@@ -23,7 +23,7 @@
  *
  *     80 + n * 64   the values, a u64 each, without holes
  *
- * A file of KVM_GET_STATS_FD differs in what comes before the descriptors:
+ * A file of KVM_GET_STATS_FD differs in the bytes before the descriptors:
  *
  *      0   u32 flags		0                   struct kvm_stats_header
  *      4   u32 name_size	48
@@ -34,16 +34,14 @@
  *     24   char id[48]
  *     72   the descriptor of the first statistic
  *
- * A file of KVM_STATS_GETFD with the scope KVM_STATS_VCPUS is like that of a vCPU,
+ * A file of KVM_STATS_GETFD with the scope KVM_STATS_SCOPE_VCPUS is like that of a vCPU,
  * with two more statistics, vcpu_id and vcpu_tid, and with one row of values for
  * each vCPU.
  */
 
 #include <linux/anon_inodes.h>
-#include <linux/fault-inject-usercopy.h>
 #include <linux/file.h>
 #include <linux/fs.h>
-#include <linux/instrumented.h>
 #include <linux/kasan.h>
 #include <linux/kvm_host.h>
 #include <linux/nospec.h>
@@ -63,7 +61,7 @@
 /*
  * The flags of a type. For example, with the line
  *
- *   KVM_VCPU_STAT(halt_wait_hist, LOG_HIST(32), SECONDS, -9, ...)
+ *   DEFINE_VCPU_STAT(halt_wait_hist, LOG_HIST(32), SECONDS, -9, ...)
  *
  * KVM_STATS_FLAGS_##_type below is KVM_STATS_FLAGS_LOG_HIST(32), that is,
  * KVM_STATS_TYPE_LOG_HIST; and KVM_STATS_ARRAY_##_type in <linux/kvm_stats.h> is
@@ -76,10 +74,10 @@
 #define KVM_STATS_FLAGS_LOG_HIST(_buckets)	KVM_STATS_TYPE_LOG_HIST
 
 const struct kvm_stats_item kvm_stats_items[] = {
-#define KVM_VM_STAT(_member, _type, _unit, _exponent, _debugfs, _words)		\
+#define DEFINE_VM_STAT(_member, _type, _unit, _exponent, _debugfs, _words)	\
 	{									\
 		.name = #_member,						\
-		.kind = KVM_STAT_VM,						\
+		.kind = KVM_STAT_KIND_VM,					\
 		.offset = offsetof(struct kvm, stat._member),			\
 		.size = sizeof_field(struct kvm, stat._member),			\
 		.flags = KVM_STATS_FLAGS_##_type | KVM_STATS_UNIT_##_unit |	\
@@ -87,10 +85,10 @@ const struct kvm_stats_item kvm_stats_items[] = {
 		.exponent = _exponent,						\
 		_debugfs							\
 	},
-#define KVM_VCPU_STAT(_member, _type, _unit, _exponent, _debugfs, _words)	\
+#define DEFINE_VCPU_STAT(_member, _type, _unit, _exponent, _debugfs, _words)	\
 	{									\
 		.name = #_member,						\
-		.kind = KVM_STAT_VCPU,						\
+		.kind = KVM_STAT_KIND_VCPU,					\
 		.offset = offsetof(struct kvm_vcpu, stat._member),		\
 		.size = sizeof_field(struct kvm_vcpu, stat._member),		\
 		.flags = KVM_STATS_FLAGS_##_type | KVM_STATS_UNIT_##_unit |	\
@@ -104,27 +102,27 @@ const struct kvm_stats_item kvm_stats_items[] = {
 
 /* The number of statistics of each kind. */
 enum {
-	KVM_VM_STATS = 0
-#define KVM_VM_STAT(...)	+ 1
+	NR_KVM_VM_STATS = 0
+#define DEFINE_VM_STAT(...)	+ 1
 #include <linux/kvm_stats_defs.h>
 };
 
 enum {
-	KVM_VCPU_STATS = 0
-#define KVM_VCPU_STAT(...)	+ 1
+	NR_KVM_VCPU_STATS = 0
+#define DEFINE_VCPU_STAT(...)	+ 1
 #include <linux/kvm_stats_defs.h>
 };
 
 /* The size of all members that have a line: no other member exists, and no hole. */
 enum {
 	KVM_VM_STATS_SIZE = 0
-#define KVM_VM_STAT(_member, ...)	+ sizeof_field(struct kvm_vm_stat, _member)
+#define DEFINE_VM_STAT(_member, ...)	+ sizeof_field(struct kvm_vm_stat, _member)
 #include <linux/kvm_stats_defs.h>
 };
 
 enum {
 	KVM_VCPU_STATS_SIZE = 0
-#define KVM_VCPU_STAT(_member, ...)	+ sizeof_field(struct kvm_vcpu_stat, _member)
+#define DEFINE_VCPU_STAT(_member, ...)	+ sizeof_field(struct kvm_vcpu_stat, _member)
 #include <linux/kvm_stats_defs.h>
 };
 
@@ -132,13 +130,13 @@ static_assert(sizeof(struct kvm_vm_stat) == KVM_VM_STATS_SIZE);
 static_assert(sizeof(struct kvm_vcpu_stat) == KVM_VCPU_STATS_SIZE);
 
 /* C accepts a name that leaves no room for its NUL. */
-#define KVM_VM_STAT(_member, ...)	static_assert(sizeof(#_member) <= KVM_STATS_NAME_SIZE);
-#define KVM_VCPU_STAT(_member, ...)	static_assert(sizeof(#_member) <= KVM_STATS_NAME_SIZE);
+#define DEFINE_VM_STAT(_member, ...)	static_assert(sizeof(#_member) <= KVM_STATS_NAME_SIZE);
+#define DEFINE_VCPU_STAT(_member, ...)	static_assert(sizeof(#_member) <= KVM_STATS_NAME_SIZE);
 #include <linux/kvm_stats_defs.h>
 
-static struct kvm_stats_desc kvm_vm_stats_desc[KVM_VM_STATS];
+static struct kvm_stats_desc kvm_vm_stats_desc[NR_KVM_VM_STATS];
 /* Only a file of all vCPUs has the last two. */
-static struct kvm_stats_desc kvm_vcpu_stats_desc[KVM_VCPU_STATS + 2];
+static struct kvm_stats_desc kvm_vcpu_stats_desc[NR_KVM_VCPU_STATS + 2];
 
 /* The values of a vCPU in a file of all vCPUs: this part of struct kvm_vcpu. */
 #define KVM_VCPU_ROW_OFFSET	offsetof(struct kvm_vcpu, stat)
@@ -167,8 +165,8 @@ struct kvm_stats_part {
  * @part: header, id and descriptors, in the order of the file
  * @data_offset: offset of the values in the file
  * @data_size: size of the values, 0 if there is a row of them for each vCPU
- * @getfd: the start of a file of KVM_STATS_GETFD, but for the id
- * @stats_fd: the start of a file of KVM_GET_STATS_FD, but for the id
+ * @getfd: the start of a file of KVM_STATS_GETFD, except for the id
+ * @stats_fd: the start of a file of KVM_GET_STATS_FD, except for the id
  */
 struct kvm_stats_file {
 	struct file_operations fops;
@@ -235,23 +233,18 @@ static ssize_t kvm_stats_read_metadata(struct file *file, char __user *buf,
 }
 
 /*
- * copy_to_user() without the check for hardened usercopy, which costs more than
- * the copy. The callers have checked that @from and @n are within the counters,
- * and access_ok(). Returns how many bytes were not copied.
+ * Skip the check for hardened usercopy, which costs more than the copy: the callers
+ * have checked that @from and @n are within the counters. Return the number of bytes
+ * that were not copied.
  */
 static __always_inline unsigned int
 kvm_stats_copy(char __user *buf, const void *from, unsigned int n)
 {
-	if (should_fail_usercopy())
-		return n;
 	/*
-	 * The counters change meanwhile, as no lock stops a vCPU from counting.
-	 * Each value is live; there is no consistency between values.
+	 * The counters change concurrently, as no lock stops a vCPU from counting.
+	 * Each value is live; consistency across values is not guaranteed.
 	 */
-	return data_race(({
-		instrument_copy_to_user(buf, from, n);
-		raw_copy_to_user(buf, from, n);
-	}));
+	return data_race(_copy_to_user(buf, from, n));
 }
 
 /*
@@ -288,8 +281,6 @@ kvm_stats_read(struct file *file, char __user *buf, size_t len, loff_t *ppos,
 	if (unlikely(pos >= size))
 		return kvm_stats_read_outside(file, buf, len, ppos);
 	len = min_t(size_t, len, size - pos);
-	if (unlikely(!access_ok(buf, len)))
-		return -EFAULT;
 	left = kvm_stats_copy(buf, values + pos, len);
 	if (unlikely(left)) {
 		if (left == len)
@@ -347,8 +338,6 @@ static ssize_t kvm_vcpus_stats_read(struct file *file, char __user *buf,
 
 	if (unlikely(*ppos < data_offset))
 		return kvm_stats_read_outside(file, buf, len, ppos);
-	if (unlikely(!access_ok(buf, len)))
-		return -EFAULT;
 
 	pos = *ppos - data_offset;
 	vcpu = READ_ONCE(vcpus->next);
@@ -467,7 +456,7 @@ static ssize_t kvm_stats_read_iter(struct kiocb *iocb, struct iov_iter *to)
 			n = min(n, iov_iter_count(to));
 			if (!n)
 				break;
-			/* As kvm_stats_copy(): the counters change meanwhile. */
+			/* As in kvm_stats_copy(): the counters change concurrently. */
 			done = from ? data_race(copy_to_iter(from, n, to)) :
 				      iov_iter_zero(n, to);
 			iocb->ki_pos += done;
@@ -499,14 +488,14 @@ static __poll_t kvm_stats_poll(struct file *file, poll_table *wait)
 	struct kvm *kvm = kvm_stats_kvm(file);
 
 	poll_wait(file, &kvm->stats_wait, wait);
-	/* Pairs with kvm_stats_end(): a reader that sees the end reads final values. */
+	/* Pairs with kvm_stats_notify_destroyed(): values read after EPOLLHUP are final. */
 	if (smp_load_acquire(&kvm->destroyed))
 		return EPOLLIN | EPOLLRDNORM | EPOLLHUP;
 	return EPOLLIN | EPOLLRDNORM;
 }
 
-/* Tell the readers of a VM's statistics that it has gone: nothing counts any more. */
-void kvm_stats_end(struct kvm *kvm)
+/* Notify readers of the VM's destruction: its values no longer change. */
+void kvm_stats_notify_destroyed(struct kvm *kvm)
 {
 	/* Pairs with kvm_stats_poll(). */
 	smp_store_release(&kvm->destroyed, true);
@@ -539,7 +528,7 @@ void kvm_stats_poison_vcpu(struct kvm_vcpu *vcpu, struct kmem_cache *cache)
 
 static int kvm_stats_release(struct inode *inode, struct file *file)
 {
-	kvm_drop(kvm_stats_kvm(file));
+	kvm_put_stats_mem(kvm_stats_kvm(file));
 	return 0;
 }
 
@@ -547,7 +536,7 @@ static int kvm_stats_release(struct inode *inode, struct file *file)
 static void kvm_stats_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	seq_printf(m, "kvm-stats-id:\t%s\n", kvm_stats_id(file));
-	seq_printf(m, "kvm-stats-vm:\t%llu\n", kvm_stats_kvm(file)->stats_vm);
+	seq_printf(m, "kvm-stats-vm:\t%llu\n", kvm_stats_kvm(file)->stats_vm_id);
 }
 #else
 #define kvm_stats_show_fdinfo	NULL
@@ -600,7 +589,7 @@ static struct kvm_stats_file kvm_vcpus_stats_file = {
 	},
 };
 
-/* Make a file that is ready to be read, before anybody has its fd. */
+/* Create a file that is ready to be read, before its fd is installed. */
 static struct file *kvm_stats_open(const char *name, struct kvm_stats_file *stats_file,
 				   void *object, struct kvm *kvm)
 {
@@ -609,7 +598,7 @@ static struct file *kvm_stats_open(const char *name, struct kvm_stats_file *stat
 	file = anon_inode_getfile(name, &stats_file->fops, object, O_RDONLY);
 	if (IS_ERR(file))
 		return file;
-	kvm_grab(kvm);
+	kvm_get_stats_mem(kvm);
 	/* A read never waits, so io_uring needs no worker thread for it. */
 	file->f_mode |= FMODE_LSEEK | FMODE_PREAD | FMODE_NOWAIT;
 	return file;
@@ -636,11 +625,11 @@ static int kvm_stats_getfd(const char *name, struct kvm_stats_file *stats_file,
 
 /*
  * Open the statistics of a VM, or of a vCPU if @vcpu is not NULL, and return an fd.
- * @arg is the scope of KVM_STATS_GETFD, 0 or KVM_STATS_VCPUS.
+ * @arg is the scope of KVM_STATS_GETFD, 0 or KVM_STATS_SCOPE_VCPUS.
  *
- * This takes no lock, in particular not vcpu->mutex, which is held while a vCPU is in
- * KVM_RUN. Nor does it compare kvm->mm: whoever has the fd may know how often the
- * vCPU exits, and an agent that watches a VMM from outside depends on it.
+ * Take no lock, in particular not vcpu->mutex, which is held while a vCPU is in
+ * KVM_RUN. Don't compare kvm->mm: any process that has the fd may know how often the
+ * vCPU exits, and an agent that monitors a VMM from outside depends on it.
  */
 long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 		     unsigned int ioctl, unsigned long arg)
@@ -652,7 +641,7 @@ long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 	enum kvm_stats_abi abi;
 
 	abi = ioctl == KVM_GET_STATS_FD ? KVM_STATS_ABI_STATS_FD : KVM_STATS_ABI_GETFD;
-	if (abi == KVM_STATS_ABI_GETFD && arg == KVM_STATS_VCPUS && !vcpu)
+	if (abi == KVM_STATS_ABI_GETFD && arg == KVM_STATS_SCOPE_VCPUS && !vcpu)
 		return kvm_stats_getfd("kvm-vcpus-stats", &kvm_vcpus_stats_file,
 				       kvm, kvm);
 	if (abi == KVM_STATS_ABI_GETFD && arg)
@@ -672,8 +661,8 @@ long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 }
 
 /*
- * Find the VM with the smallest number greater than @number. The newest VM is first
- * in the list, so one look tells that there is no newer one. The search starts at the
+ * Find the VM with the smallest id greater than @number. The newest VM is first in
+ * the list, so one comparison shows that no newer one exists. The search starts at the
  * end of the list that is likely to be nearer, and always finds a VM to stop at
  * before it reaches the other end.
  */
@@ -683,25 +672,25 @@ static struct kvm *kvm_stats_find(u64 number)
 
 	lockdep_assert_held(&kvm_lock);
 	newest = list_first_entry_or_null(&vm_list, struct kvm, vm_list);
-	if (!newest || newest->stats_vm <= number)
+	if (!newest || newest->stats_vm_id <= number)
 		return NULL;
 
 	oldest = list_last_entry(&vm_list, struct kvm, vm_list);
-	if (number < oldest->stats_vm + (newest->stats_vm - oldest->stats_vm) / 2) {
+	if (number < oldest->stats_vm_id + (newest->stats_vm_id - oldest->stats_vm_id) / 2) {
 		kvm = oldest;
-		while (kvm->stats_vm <= number)
+		while (kvm->stats_vm_id <= number)
 			kvm = list_prev_entry(kvm, vm_list);
 		return kvm;
 	}
 	kvm = newest;
-	while (list_next_entry(kvm, vm_list)->stats_vm > number)
+	while (list_next_entry(kvm, vm_list)->stats_vm_id > number)
 		kvm = list_next_entry(kvm, vm_list);
 	return kvm;
 }
 
 /*
- * The process that created the VM, 0 if it has ended: another process may have its
- * number by now.
+ * Return the PID of the process that created the VM, 0 if it has exited: the PID may
+ * have been reused.
  */
 static u32 kvm_stats_pid(struct kvm *kvm)
 {
@@ -735,15 +724,15 @@ long kvm_stats_next(struct kvm_stats_next __user *argp)
 		return -EPERM;
 	if (copy_from_user(&asked, argp, sizeof(asked)))
 		return -EFAULT;
-	if (asked.scope > KVM_STATS_VCPUS || asked.reserved[0] || asked.reserved[1])
+	if (asked.scope > KVM_STATS_SCOPE_VCPUS || asked.reserved[0] || asked.reserved[1])
 		return -EINVAL;
 
 	next = asked;
 	mutex_lock(&kvm_lock);
 	found = kvm_stats_find(asked.vm);
 	if (found) {
-		kvm_grab(found);
-		next.vm = found->stats_vm;
+		kvm_get_stats_mem(found);
+		next.vm = found->stats_vm_id;
 		next.pid = kvm_stats_pid(found);
 	}
 	mutex_unlock(&kvm_lock);
@@ -753,7 +742,7 @@ long kvm_stats_next(struct kvm_stats_next __user *argp)
 	fd = get_unused_fd_flags(O_CLOEXEC);
 	if (fd < 0)
 		goto out;
-	if (next.scope == KVM_STATS_VCPUS)
+	if (next.scope == KVM_STATS_SCOPE_VCPUS)
 		file = kvm_stats_open("kvm-vcpus-stats", &kvm_vcpus_stats_file,
 				      found, found);
 	else
@@ -776,7 +765,7 @@ long kvm_stats_next(struct kvm_stats_next __user *argp)
 	}
 	fd_install(fd, file);
 out:
-	kvm_drop(found);
+	kvm_put_stats_mem(found);
 	return fd;
 }
 
@@ -810,7 +799,7 @@ static void kvm_stats_init_descs(void)
 	};
 
 	for (item = kvm_stats_items; item->name; item++) {
-		if (item->kind == KVM_STAT_VM)
+		if (item->kind == KVM_STAT_KIND_VM)
 			kvm_stats_init_desc(vm_desc++, item, offsetof(struct kvm, stat));
 		else
 			kvm_stats_init_desc(vcpu_desc++, item,
@@ -872,13 +861,13 @@ static void kvm_stats_init_file(struct kvm_stats_file *stats_file, enum kvm_stat
  */
 const struct kvm_stats_desc *kvm_stats_vcpu_desc(unsigned int index)
 {
-	if (index >= KVM_VCPU_STATS)
+	if (index >= NR_KVM_VCPU_STATS)
 		return NULL;
-	return &kvm_vcpu_stats_desc[array_index_nospec(index, KVM_VCPU_STATS)];
+	return &kvm_vcpu_stats_desc[array_index_nospec(index, NR_KVM_VCPU_STATS)];
 }
 #endif
 
-/* @module implements KVM for this CPU, and is held by open files. */
+/* @module implements KVM for this CPU, and is pinned by open files. */
 void kvm_stats_init(struct module *module)
 {
 	enum kvm_stats_abi abi;
@@ -886,9 +875,9 @@ void kvm_stats_init(struct module *module)
 	kvm_stats_init_descs();
 	for (abi = 0; abi < KVM_STATS_ABIS; abi++) {
 		kvm_stats_init_file(&kvm_vm_stats_file[abi], abi, kvm_vm_stats_desc,
-				    KVM_VM_STATS, module);
+				    NR_KVM_VM_STATS, module);
 		kvm_stats_init_file(&kvm_vcpu_stats_file[abi], abi, kvm_vcpu_stats_desc,
-				    KVM_VCPU_STATS, module);
+				    NR_KVM_VCPU_STATS, module);
 	}
 	kvm_stats_init_file(&kvm_vcpus_stats_file, KVM_STATS_ABI_GETFD,
 			    kvm_vcpu_stats_desc, ARRAY_SIZE(kvm_vcpu_stats_desc), module);

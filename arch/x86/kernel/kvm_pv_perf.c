@@ -11,20 +11,23 @@
 
 #define pr_fmt(fmt) "kvm_pv: " fmt
 
+#include <linux/cc_platform.h>
 #include <linux/cpumask.h>
 #include <linux/hrtimer.h>
 #include <linux/kvm.h>
 #include <linux/kvm_para.h>
 #include <linux/log2.h>
-#include <linux/mem_encrypt.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
 #include <asm/nmi.h>
+#include <asm/pvclock.h>
+#include <asm/kvmclock.h>
 
 /*
- * Where nothing else calls the host, how long an event may be lost unnoticed. The
- * call is an exit, setting the timer another one, the timer's interrupt a third:
- * six in a second are few among what is counted.
+ * How long an event may be lost unnoticed if nothing else calls the host and
+ * kvmclock does not show that the guest was restored. The call is an exit, setting
+ * the timer another one, the timer's interrupt a third: six in a second are few
+ * among what is counted.
  */
 #define CHECK_NS	(500 * NSEC_PER_MSEC)
 
@@ -43,7 +46,9 @@
  * @used: ids that events have
  * @lost: those of them that could not be opened again
  * @retry: the host had no memory for an event, which has no id therefore
- * @check: looks after all these
+ * @check: opens lost events again, see kvm_pv_perf_check()
+ * @due: when @check reads the counts even if kvmclock shows no migration
+ * @clock_version: version of kvmclock's page at the last check
  * @checking: @check is armed on this CPU
  * @closed: no event is opened until the CPU, or the machine, starts again
  */
@@ -55,6 +60,8 @@ struct kvm_pv_perf_cpu {
 	unsigned long used;
 	unsigned long lost;
 	struct hrtimer check;
+	ktime_t due;
+	u32 clock_version;
 	bool surplus;
 	bool retry;
 	bool checking;
@@ -80,7 +87,7 @@ static bool kvm_pv_perf_lost(long r)
 	return r && r != -KVM_EFAULT;
 }
 
-/* Take over what the host has counted; an NMI may do the same meanwhile. */
+/* Add the host's count; an NMI may do the same concurrently. */
 static void kvm_pv_perf_update(struct perf_event *event,
 			       const struct kvm_pv_perf_slot *slot)
 {
@@ -105,7 +112,7 @@ static long kvm_pv_perf_open(struct kvm_pv_perf_cpu *cpu, struct perf_event *eve
 	int id = event->hw.idx;
 	long r;
 
-	/* The host would write to what may be another kernel's memory by then. */
+	/* The host would write to memory that may belong to another kernel. */
 	if (cpu->closed)
 		return -KVM_EPERM;
 
@@ -168,16 +175,25 @@ static void kvm_pv_perf_read(struct perf_event *event)
 	}
 }
 
-static enum hrtimer_restart kvm_pv_perf_check(struct hrtimer *timer)
+/*
+ * Return whether the host has written kvmclock's page of this CPU since the last
+ * call. A host that restores or migrates a guest writes it before the guest runs.
+ */
+static bool kvm_pv_perf_clock_changed(struct kvm_pv_perf_cpu *cpu)
 {
-	struct kvm_pv_perf_cpu *cpu =
-		container_of(timer, struct kvm_pv_perf_cpu, check);
+	const struct pvclock_vsyscall_time_info *clock = this_cpu_hvclock();
+	u32 version = clock ? READ_ONCE(clock->pvti.version) : 0;
+	bool changed = version != cpu->clock_version;
+
+	cpu->clock_version = version;
+	return changed;
+}
+
+static void kvm_pv_perf_check_events(struct kvm_pv_perf_cpu *cpu)
+{
 	unsigned long open = 0;
 	unsigned int id;
 
-	/* It may come late, on another CPU, when this one is offline. */
-	if (cpu != this_cpu_read(kvm_pv_perf_cpu))
-		return HRTIMER_NORESTART;
 	cpu->surplus = false;
 	for_each_set_bit(id, &cpu->used, KVM_PV_PERF_MAX_EVENTS) {
 		if (cpu->event[id])
@@ -188,27 +204,59 @@ static enum hrtimer_restart kvm_pv_perf_check(struct hrtimer *timer)
 			kvm_pv_perf_read(cpu->event[id]);
 	}
 	/*
-	 * What does not count has to be off its CPU for perf, or perf would say
+	 * Remove an event that does not count from its CPU, or perf would report
 	 * that it counted all the time.
 	 */
 	if (cpu->lost || cpu->retry) {
 		cpu->retry = false;
 		perf_pmu_resched(&kvm_pv_pmu);
 	}
+}
+
+static void kvm_pv_perf_set_expiry(struct kvm_pv_perf_cpu *cpu, ktime_t now)
+{
+	/* From half a tick on, or the timer would run twice with one tick. */
+	ktime_t soft = min(ktime_add_ns(now, TICK_NSEC / 2), cpu->due);
+
+	hrtimer_set_expires_range(&cpu->check, soft, ktime_sub(cpu->due, soft));
+}
+
+/*
+ * Run with each tick that is not stopped, but never cause an interrupt before @due:
+ * the timer expires at @due, and may do so earlier with another one. No other timer
+ * of the kernel uses CLOCK_BOOTTIME permanently, so none that is not due precedes
+ * this one in its queue.
+ */
+static enum hrtimer_restart kvm_pv_perf_check(struct hrtimer *timer)
+{
+	struct kvm_pv_perf_cpu *cpu =
+		container_of(timer, struct kvm_pv_perf_cpu, check);
+	ktime_t now = hrtimer_cb_get_time(timer);
+
+	/* The timer may fire late, on another CPU, when this one is offline. */
+	if (cpu != this_cpu_read(kvm_pv_perf_cpu))
+		return HRTIMER_NORESTART;
+	if (kvm_pv_perf_clock_changed(cpu) || now >= cpu->due) {
+		kvm_pv_perf_check_events(cpu);
+		cpu->due = ktime_add_ns(now, CHECK_NS);
+	}
 	cpu->checking = cpu->used || cpu->retry;
 	if (!cpu->checking)
 		return HRTIMER_NORESTART;
-	hrtimer_forward_now(timer, ns_to_ktime(CHECK_NS));
+	kvm_pv_perf_set_expiry(cpu, now);
 	return HRTIMER_RESTART;
 }
 
 static void kvm_pv_perf_start_check(struct kvm_pv_perf_cpu *cpu)
 {
+	ktime_t now = ktime_get_boottime();
+
 	if (cpu->checking)
 		return;
 	cpu->checking = true;
-	hrtimer_start(&cpu->check, ns_to_ktime(CHECK_NS),
-		      HRTIMER_MODE_REL_PINNED_HARD);
+	cpu->due = ktime_add_ns(now, CHECK_NS);
+	kvm_pv_perf_set_expiry(cpu, now);
+	hrtimer_start_expires(&cpu->check, HRTIMER_MODE_ABS_PINNED_HARD);
 }
 
 static void kvm_pv_perf_start(struct perf_event *event, int flags)
@@ -296,10 +344,10 @@ static int kvm_pv_perf_event_init(struct perf_event *event)
 }
 
 /*
- * An overflow may be told by an NMI that comes after the event was closed, so all
- * slots are looked at, and one NMI may find several overflows. The host holds one
- * more NMI back while this one is handled: it may be for one of those, and finds
- * nothing then.
+ * The NMI for an overflow may arrive after the event was closed, so check all
+ * slots; one NMI may find several overflows. The host holds back one more NMI
+ * while this one is handled: that one may be for an overflow found here, and
+ * finds nothing.
  */
 static int kvm_pv_perf_nmi(unsigned int type, struct pt_regs *regs)
 {
@@ -335,7 +383,7 @@ static int kvm_pv_perf_nmi(unsigned int type, struct pt_regs *regs)
 }
 
 /**
- * kvm_pv_perf_guest_reset - have the host forget the events of this CPU for good
+ * kvm_pv_perf_guest_reset - close all events of this CPU permanently
  *
  * It writes to their slots, in memory that another kernel may have soon. Until that
  * kernel runs tasks are still switched and timers end: none may open an event again.
@@ -512,7 +560,7 @@ static bool __init kvm_pv_perf_available(void)
 	struct kvm_pv_perf_info *got;
 
 	/* VMMs hide the CPUID bit if they do not know it: ask. */
-	if (!kvm_para_available() || mem_encrypt_active())
+	if (!kvm_para_available() || cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT))
 		return false;
 	got = kzalloc(sizeof(*got), GFP_KERNEL);
 	if (got && !kvm_pv_perf_call(KVM_PV_PERF_QUERY, __pa(got)))
@@ -539,8 +587,8 @@ static int __init kvm_pv_perf_cpus(void)
 				   cpu_to_node(i));
 		if (!cpu)
 			return -ENOMEM;
-		hrtimer_init(&cpu->check, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
-		cpu->check.function = kvm_pv_perf_check;
+		hrtimer_setup(&cpu->check, kvm_pv_perf_check, CLOCK_BOOTTIME,
+			      HRTIMER_MODE_ABS_PINNED_HARD);
 		per_cpu(kvm_pv_perf_cpu, i) = cpu;
 	}
 	return 0;

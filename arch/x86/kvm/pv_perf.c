@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Paravirtual perf: a guest opens events of the host that count for its own
- * vCPU, by hypercall. What they counted is written to slots in guest memory;
+ * vCPU, by hypercall. Their counts are written to slots in guest memory;
  * the end of a period is an NMI.
  *
  * The ABI is described in Documentation/virt/kvm/pv-perf.rst.
  *
- * Everything here runs under vcpu->mutex, but for the overflow of an event,
- * which comes as an interrupt.
+ * Everything here runs under vcpu->mutex, except for the overflow of an event,
+ * which is an interrupt.
  */
 
 #include <linux/irq_work.h>
 #include <linux/kvm_host.h>
-#include <linux/kvm_stats.h>
 #include <linux/nospec.h>
 #include <linux/perf_event.h>
 #include <linux/string.h>
 
 #include "cpuid.h"
 #include "pv_perf.h"
+#include "x86.h"
 
 /* Which VMs may: the guest learns how busy the host is. */
 static unsigned int __read_mostly pv_perf = KVM_PV_PERF_NEVER;
@@ -46,14 +46,14 @@ MODULE_PARM_DESC(pv_perf, "VMs whose guests may open perf events of the host: 0 
 
 /**
  * struct kvm_pv_perf_event - an event that the guest opened
- * @vcpu: whose it is
+ * @vcpu: the vCPU that opened it
  * @event: counts, NULL if a statistic does
  * @stat: the counter of a statistic
  * @base: statistic: its value when it was last looked at
  * @count: statistic: what was counted until then
  * @overflows: periods that ended since it was opened
  * @slot: where the guest wants to see all this
- * @seq: what is in the slot; goes on when the id is opened again
+ * @seq: seq of the slot; continues when the id is opened again
  * @state: KVM_PV_PERF_STATE_*
  */
 struct kvm_pv_perf_event {
@@ -120,7 +120,7 @@ static u64 kvm_pv_perf_count(struct kvm_pv_perf_event *event)
 		return perf_event_read_value(event->event, &enabled, &running);
 	if (event->state == KVM_PV_PERF_STATE_ON) {
 		now = READ_ONCE(*event->stat);
-		/* Less than it was: somebody cleared it in debugfs. */
+		/* The value decreased: it was cleared in debugfs. */
 		if (now < event->base)
 			event->base = 0;
 		event->count += now - event->base;
@@ -174,7 +174,7 @@ static long kvm_pv_perf_write_slot(struct kvm_pv_perf_event *event)
 	return 0;
 }
 
-/* How many are open is a statistic, for whoever owns the host. */
+/* The number of open events is a statistic, for the owner of the host. */
 static void kvm_pv_perf_set_open(struct kvm_pv_perf *pv_perf, unsigned int id,
 				 bool open)
 {
@@ -191,11 +191,11 @@ static void kvm_pv_perf_release(struct kvm_pv_perf *pv_perf, unsigned int id)
 	if (event->event) {
 		perf_event_release_kernel(event->event);
 		event->event = NULL;
-		/* No overflow of this life may be told in the next one. */
+		/* Don't report an overflow after the id is opened again. */
 		irq_work_sync(&pv_perf->irq_work);
 		clear_bit(id, &pv_perf->overflowed);
 	}
-	/* Nor may what nobody has to be told of end a halt. */
+	/* Don't let a request without an event end a halt. */
 	if (!pv_perf->open)
 		kvm_clear_request(KVM_REQ_PV_PERF, event->vcpu);
 }
@@ -335,7 +335,7 @@ static long kvm_pv_perf_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 	return r;
 }
 
-/* All ids of a mask at once, for a guest that looks after what it has opened */
+/* Read all ids of a mask at once, for a guest that polls its events */
 static long kvm_pv_perf_read_all(struct kvm_vcpu *vcpu, u64 mask)
 {
 	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
@@ -362,7 +362,7 @@ static long kvm_pv_perf_event_op(struct kvm_vcpu *vcpu, u64 op, u64 arg)
 
 	if (arg >= KVM_PV_PERF_MAX_EVENTS)
 		return -KVM_E2BIG;
-	/* It fits now, and array_index_nospec() takes no u64 on 32 bits. */
+	/* Cast: array_index_nospec() doesn't support u64 on 32-bit hosts. */
 	id = array_index_nospec((unsigned int)arg, KVM_PV_PERF_MAX_EVENTS);
 	if (!pv_perf || !test_bit(id, &pv_perf->open))
 		return -KVM_ENOENT;
@@ -493,8 +493,8 @@ void kvm_pv_perf_write_slots(struct kvm_vcpu *vcpu)
  * kvm_pv_perf_reset - close all events
  * @vcpu: the vCPU
  *
- * Slots are not written: after a reset their memory may be somebody else's,
- * after a restore it has what was saved.
+ * Don't write slots: after a reset, their memory may have another use,
+ * after a restore it contains the saved counts.
  */
 void kvm_pv_perf_reset(struct kvm_vcpu *vcpu)
 {
@@ -511,8 +511,8 @@ void kvm_pv_perf_reset(struct kvm_vcpu *vcpu)
  * kvm_pv_perf_update_feature - close all events if the guest may not have any
  * @vcpu: a vCPU whose CPUID may have changed
  *
- * The guest could not close them itself any more. Its memory is still its own:
- * it sees their last counts.
+ * The guest can no longer close them itself. Its memory still belongs to it:
+ * write the last counts.
  */
 void kvm_pv_perf_update_feature(struct kvm_vcpu *vcpu)
 {
@@ -556,19 +556,22 @@ int kvm_pv_perf_enable_cap(struct kvm *kvm, u64 allow)
 }
 
 /*
- * Events count for the thread that opened them; in another one they would go on
- * to count what the old one does.
+ * Events count for the thread that opened them, and would continue to do so
+ * if the vCPU runs in another thread.
  */
 int kvm_arch_vcpu_run_pid_change(struct kvm_vcpu *vcpu)
 {
+	/* Writing to guest memory requires a loaded vCPU, see mark_page_dirty_in_slot(). */
+	vcpu_load(vcpu);
 	kvm_pv_perf_write_slots(vcpu);
+	vcpu_put(vcpu);
 	kvm_pv_perf_reset(vcpu);
 	return 0;
 }
 
 /**
- * kvm_pv_perf_destroy - close all events for good
- * @vcpu: the vCPU, which nobody uses any more
+ * kvm_pv_perf_destroy - close all events and free their memory
+ * @vcpu: the vCPU, which has no other users
  */
 void kvm_pv_perf_destroy(struct kvm_vcpu *vcpu)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Goes through the open files of all processes and writes out the statistics
- * of those that are VMs and vCPUs of KVM. Nothing is attached to anything: it
- * runs when it is read, in the reader's time.
+ * of those that are VMs and vCPUs of KVM: kvm_files runs when it is read, in the reader's
+ * time. kvm_exit runs when a thread exits, and keeps the last values of a vCPU for the reader.
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -16,10 +16,10 @@
 /* enum pid_type */
 #define PIDTYPE_PID 0
 #define PIDTYPE_TGID 1
-/* A quota that is none, RUNTIME_INF */
+/* Value of an unlimited quota */
 #define NO_QUOTA (~0ULL)
 
-/* What is used of the kernel's types; the loader finds the members by name. */
+/* The members of the kernel's types that are read; the loader finds them by name. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), \
 			     apply_to = record)
 struct upid {
@@ -35,7 +35,12 @@ struct hlist_head {
 	struct hlist_node *first;
 };
 
+struct refcount_struct {
+	int counter;
+};
+
 struct pid {
+	struct refcount_struct count;
 	unsigned int level;
 	struct hlist_head tasks[4];
 	struct upid numbers[1];
@@ -75,8 +80,21 @@ struct task_group {
 	struct cfs_bandwidth cfs_bandwidth;
 };
 
+struct file;
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
 struct task_struct {
 	struct mm_struct *mm;
+	struct files_struct *files;
+	__u64 start_time;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct hlist_node pid_links[4];
@@ -178,7 +196,7 @@ static __always_inline void look_at_reader(void)
 	reader_ns = BPF_CORE_READ(number_at(own, reader_level), ns);
 }
 
-/* The number of a process or thread there; 0: it has none. */
+/* Return the PID or TID in that namespace, 0 if it has none. */
 static __always_inline int number(const struct pid *pid)
 {
 	const struct upid *theirs = number_at(pid, reader_level);
@@ -190,10 +208,10 @@ static __always_inline int number(const struct pid *pid)
 }
 
 /*
- * From CLOCK_MONOTONIC to the scheduler's clock. The latter cannot be asked, but each
- * CPU notes it whenever it looks: the reader had its own CPU look just before, so the
- * largest difference is the right one. Should the reader be interrupted in between,
- * there is that of the time before: one clock does not gain more than 500 ppm.
+ * Return the offset from CLOCK_MONOTONIC to the scheduler's clock. The latter cannot be
+ * read, but each CPU stores its value at each update: the reader has just made its own CPU
+ * update it, so the largest difference is correct. If the reader was interrupted in
+ * between, the previous offset is used: clocks drift by 500 ppm at most.
  */
 static __s64 clock_offset;
 static __u64 clock_time;
@@ -223,7 +241,7 @@ static __always_inline __u64 since(__u64 now, __u64 then)
 	return now > then ? now - then : 0;
 }
 
-/* Two numbers of a structure, in one go if they are near to each other */
+/* Read two u64s of a structure, with one call if they are close to each other. */
 struct pair {
 	__u64 first, second;
 };
@@ -258,20 +276,22 @@ static __always_inline bool same(struct pair a, struct pair b)
 	return a.first == b.first && a.second == b.second;
 }
 
-/* What of the thread is booked. False: it has changed meanwhile. */
+/* Read the booked times of a thread. Return false if they changed while being read. */
 static __always_inline bool read_booked(const struct task_struct *task,
 					const struct rq *rq, struct bpf_thread *thread)
 {
 	struct pair run, clocks, queue = { 0 };
-	bool on_cpu = false;
+	__u32 on_cpu = 0;
 
 	run = READ_PAIR(task, se.exec_start, se.sum_exec_runtime);
 	if (bpf_core_field_exists(task->sched_info))
 		queue = READ_PAIR(task, sched_info.run_delay, sched_info.last_queued);
+	/* one byte since 7.3 */
 	if (bpf_core_field_exists(task->on_cpu))
-		on_cpu = BPF_CORE_READ(task, on_cpu);
+		bpf_core_read(&on_cpu, bpf_core_field_size(task->on_cpu), &task->on_cpu);
 	clocks = READ_PAIR(rq, clock, clock_task);
 	thread->sleeps = BPF_CORE_READ(task, nvcsw);
+	thread->born = BPF_CORE_READ(task, start_time);
 	thread->time = bpf_ktime_get_ns();
 	thread->run = run.second;
 	thread->ready = queue.first;
@@ -284,7 +304,7 @@ static __always_inline bool read_booked(const struct task_struct *task,
 		thread->rq = (__u64)rq;
 		thread->flags |= BPF_CLOCKS;
 		thread->queued_for = queue.second ? since(now, queue.second) : 0;
-		/* clock_task is less by what is lost, which is none of the thread's */
+		/* clock_task excludes lost time, which is not charged to the thread. */
 		thread->away_for = since(now, clocks.first) + since(clocks.second, run.first);
 		thread->lost = clocks.first - clocks.second;
 	}
@@ -294,7 +314,7 @@ static __always_inline bool read_booked(const struct task_struct *task,
 	       same(READ_PAIR(rq, clock, clock_task), clocks);
 }
 
-/* The same at one instant. No loop: before Linux 6.2 not every one that ends is taken. */
+/* Read a consistent snapshot. Unrolled: verifiers before Linux 6.2 reject some loops. */
 static __always_inline void read_account(const struct task_struct *task,
 					 struct bpf_thread *thread)
 {
@@ -318,15 +338,16 @@ static __always_inline const struct task_group *read_group(const struct task_gro
 	return BPF_CORE_READ(group, parent);
 }
 
-/* That of the last thread: the next one is mostly in the same group. */
-static struct {
+/* Result for the last thread: the next one is usually in the same group. */
+struct known_quota {
 	const void *group;
 	__u64 first, throttled;
-} quota;
+};
+static struct known_quota quota;
 
 /* Of eight groups, one in the other */
 static __always_inline void read_quota(const struct task_struct *task,
-				       struct bpf_thread *thread)
+				       struct bpf_thread *thread, struct known_quota *known)
 {
 	const struct task_group *group = NULL, *own;
 
@@ -335,9 +356,9 @@ static __always_inline void read_quota(const struct task_struct *task,
 		return;
 	thread->flags |= BPF_QUOTA;
 	own = group = BPF_CORE_READ(task, sched_task_group);
-	if (own && own == quota.group) {
-		thread->group = quota.first;
-		thread->throttled = quota.throttled;
+	if (known && own && own == known->group) {
+		thread->group = known->first;
+		thread->throttled = known->throttled;
 		return;
 	}
 	group = read_group(group, thread);
@@ -348,12 +369,16 @@ static __always_inline void read_quota(const struct task_struct *task,
 	group = read_group(group, thread);
 	group = read_group(group, thread);
 	read_group(group, thread);
-	quota.group = own;
-	quota.first = thread->group;
-	quota.throttled = thread->throttled;
+	if (!known)
+		return;
+	known->group = own;
+	known->first = thread->group;
+	known->throttled = thread->throttled;
 }
 
-static __always_inline void read_thread(const struct pid *pid, struct bpf_thread *thread)
+/* known: of the reader; NULL if others may run at the same time */
+static __always_inline void read_thread(const struct pid *pid, struct bpf_thread *thread,
+					struct known_quota *known)
 {
 	const void *first;
 
@@ -368,14 +393,14 @@ static __always_inline void read_thread(const struct pid *pid, struct bpf_thread
 		return;
 	first -= bpf_core_field_offset(struct task_struct, pid_links);
 	read_account(first, thread);
-	read_quota(first, thread);
+	read_quota(first, thread, known);
 }
 
 /* What files are, by their operations: known as long as it is the same task's. */
 static struct {
 	const void *task;
 	const void *vm, *vcpu, *other;
-	bool looked_at;		/* what the record says of its process is right */
+	bool looked_at;		/* the process information in the record is valid */
 } kind;
 
 /* What all files of a process have in common */
@@ -390,6 +415,9 @@ static __always_inline void look_at_task(const struct task_struct *task,
 	bpf_probe_read_kernel(record->comm, sizeof(record->comm), task->group_leader->comm);
 }
 
+/* File operations of vCPUs, as of the last vCPU that was found */
+static const void *vcpu_operations;
+
 static __always_inline void look_at_name(const struct file *file)
 {
 	char name[16] = "";
@@ -398,7 +426,7 @@ static __always_inline void look_at_name(const struct file *file)
 	if (is(name, "kvm-vm", sizeof("kvm-vm")))
 		kind.vm = file->f_op;
 	else if (is(name, "kvm-vcpu:", sizeof("kvm-vcpu:") - 1))
-		kind.vcpu = file->f_op;
+		vcpu_operations = kind.vcpu = file->f_op;
 	else
 		kind.other = file->f_op;
 }
@@ -444,7 +472,7 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 		record->vm = (__u64)read_pointer(object + layout.vcpu_kvm);
 		pid = read_pointer(object + layout.vcpu_pid);
 		record->tid = number(pid);
-		read_thread(pid, &record->thread);
+		read_thread(pid, &record->thread, &quota);
 		bpf_probe_read_kernel(&record->vcpu_id, sizeof(record->vcpu_id),
 				      object + layout.vcpu_id);
 		stat = object + layout.vcpu_stat;
@@ -463,6 +491,127 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 		return 0;
 	bpf_seq_write(ctx->meta->seq, &out, sizeof(out.record) + size);
 	return 0;
+}
+
+struct output {
+	struct bpf_record record;
+	char values[BPF_VALUES_MAX];
+};
+
+/* One for each program: one can be preempted by the other. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct output);
+} scratch SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, BPF_FINALS_SIZE);
+} finals SEC(".maps");
+
+/* Records that did not fit into finals */
+__u64 finals_lost;
+
+/*
+ * KVM holds a reference to the struct pid of a thread that has run a vCPU; few other threads
+ * have a second reference.
+ */
+static __always_inline bool may_be_vcpu(const struct pid *pid)
+{
+	__u32 count = 0;
+
+	bpf_probe_read_kernel(&count, sizeof(count),
+			      (void *)pid + bpf_core_field_offset(pid->count));
+	return count > 1;
+}
+
+/* Find the vCPU that the thread has run, among the open files of its process. */
+static __always_inline const void *find_vcpu(const struct task_struct *task,
+					     const struct pid *pid, __u32 *fd)
+{
+	const struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file *const *files = BPF_CORE_READ(table, fd);
+	__u32 i, max = BPF_CORE_READ(table, max_fds);
+	const struct file *file;
+	const void *object;
+
+	for (i = 0; i < BPF_MAX_FILES && i < max; i++) {
+		file = read_pointer(&files[i]);
+		if (!file || BPF_CORE_READ(file, f_op) != vcpu_operations)
+			continue;
+		object = BPF_CORE_READ(file, private_data);
+		if (read_pointer(object + layout.vcpu_pid) == pid) {
+			*fd = i;
+			return object;
+		}
+	}
+	return NULL;
+}
+
+/* The last threads whose values kvm_exit has kept, by the low bits of their TIDs */
+static __u64 last_kept[1024];
+
+static __always_inline int keep_values(struct bpf_raw_tracepoint_args *ctx, bool again)
+{
+	const struct task_struct *task = (void *)ctx->args[0], *leader;
+	const struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	__u32 key = again, fd = 0, size = layout.vcpu_stat_size;
+	struct bpf_record *record;
+	const void *object;
+	struct output *to;
+	__u64 *kept;
+
+	if (!vcpu_operations || !may_be_vcpu(pid))
+		return 0;
+	kept = &last_kept[bpf_get_current_pid_tgid() % (sizeof(last_kept) / sizeof(*last_kept))];
+	if (again && *kept == ctx->args[0]) {
+		*kept = 0;
+		return 0;
+	}
+	object = find_vcpu(task, pid, &fd);
+	to = object ? bpf_map_lookup_elem(&scratch, &key) : NULL;
+	if (!to || size > sizeof(to->values))
+		return 0;
+	record = &to->record;
+	leader = BPF_CORE_READ(task, group_leader);
+	record->vm = (__u64)read_pointer(object + layout.vcpu_kvm);
+	record->object = (__u64)object;
+	record->started = BPF_CORE_READ(leader, start_boottime);
+	record->pid = number(BPF_CORE_READ(task, signal, pids[PIDTYPE_TGID]));
+	/* in another PID namespace than the reader */
+	if (!record->pid)
+		return 0;
+	record->fd = fd;
+	record->tid = number(pid);
+	record->owner = 1;
+	record->size = size;
+	bpf_core_read(record->comm, sizeof(record->comm), &leader->comm);
+	bpf_probe_read_kernel(&record->vcpu_id, sizeof(record->vcpu_id), object + layout.vcpu_id);
+	read_thread(pid, &record->thread, NULL);
+	if (bpf_probe_read_kernel(to->values, size, object + layout.vcpu_stat) ||
+	    bpf_ringbuf_output(&finals, to, sizeof(*record) + size, 0))
+		__sync_fetch_and_add(&finals_lost, 1);
+	*kept = ctx->args[0];
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int kvm_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	return keep_values(ctx, false);
+}
+
+/*
+ * Since Linux 7.0, the kernel can preempt a program at this tracepoint, and skips it for the
+ * other threads of that CPU. This one is then likely to run. bpf_preempt_disable() does not
+ * help: the kernel switches threads in bpf_preempt_enable().
+ */
+SEC("raw_tp/sched_process_exit")
+int kvm_exit_again(struct bpf_raw_tracepoint_args *ctx)
+{
+	return keep_values(ctx, true);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

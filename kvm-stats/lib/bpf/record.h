@@ -8,7 +8,11 @@
 /* The largest struct kvm_vm_stat or kvm_vcpu_stat; 1584 is the largest seen. */
 #define BPF_VALUES_MAX 8192
 
-/* What is known of a vCPU's thread */
+/* Last values that fit between two samples, bytes; and open files of a process to search */
+#define BPF_FINALS_SIZE	(2 << 20)
+#define BPF_MAX_FILES	1024
+
+/* State of a vCPU's thread */
 enum {
 	BPF_THREAD	= 1,	/* there is one */
 	BPF_NEVER_RAN	= 2,	/* the vCPU has had none */
@@ -24,13 +28,14 @@ struct bpf_thread {
 	__u64 run;		/* on a CPU, as far as it is booked */
 	__u64 ready;		/* waiting for one, as far as it is booked */
 	__u64 queued;		/* not 0: waits now */
-	__u64 queued_for;	/* and for so long */
+	__u64 queued_for;	/* how long */
 	__u64 away_for;		/* since run was booked: it sleeps, or runs, that long */
-	__u64 lost;		/* time of its CPU that is nobody's: interrupts, steal */
+	__u64 lost;		/* interrupts and steal time of its CPU */
 	__u64 rq;		/* its CPU, as an address */
-	__u64 throttled;	/* of its groups, summed up over CPUs */
-	__u64 group;		/* the first of them that has a quota; 0: none */
+	__u64 throttled;	/* sum over CPUs and groups */
+	__u64 group;		/* the innermost group that has a quota; 0 if none */
 	__u64 sleeps;		/* how often it gave up its CPU to sleep */
+	__u64 born;		/* when it was created: CLOCK_MONOTONIC */
 	__u32 flags;
 	__u32 reserved;
 };
@@ -43,20 +48,20 @@ struct bpf_record {
 	__u64 vm;	/* address of struct kvm: the same for all of a VM */
 	__u64 object;	/* address of struct kvm or kvm_vcpu */
 	__u64 started;	/* the process, in ns of CLOCK_BOOTTIME */
-	__s32 pid;	/* of the process, in the caller's PID namespace, as tid */
+	__s32 pid;	/* PID of the process, in the caller's PID namespace, like tid */
 	__s32 fd;	/* in that process */
 	__s32 vcpu_id;	/* -1: a VM */
-	__s32 tid;	/* the thread that last ran it; 0: none, or not to be seen */
+	__s32 tid;	/* the thread that last ran the vCPU; 0 if none, or not visible */
 	__u32 owner;	/* the process made the VM: others have it from there */
-	__u32 size;	/* of the values, bytes */
+	__u32 size;	/* size of the values, bytes */
 	char comm[16];	/* what the process calls itself */
-	struct bpf_thread thread;	/* of a vCPU */
+	struct bpf_thread thread;	/* vCPUs only */
 };
 
 /*
- * Where the running kernel has what is copied, in bytes. KVM may be a module,
- * which the program cannot name the types of without more rights: the loader
- * looks them up and sets this before the program is loaded.
+ * Offsets in the running kernel, in bytes. If KVM is a module, the program cannot use its
+ * types without more capabilities: the loader finds them and sets this before it loads the
+ * program.
  */
 struct bpf_layout {
 	__u32 vm_mm;		/* of struct kvm */

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a client accepts, RFC 9110: lists of names with parameters, "q" is how much it
- * wants it. These texts are of anybody: nothing is kept, and one pass is all.
+ * Parse the headers Accept and Accept-Encoding (RFC 9110): lists of names with parameters,
+ * of which "q" is the weight. The headers are untrusted: they are parsed in one pass and
+ * without allocations.
  */
 #include <ctype.h>
 #include <strings.h>
 
 #include "write.h"
 
-struct part {
+struct str_slice {
 	const char *text;
 	size_t len;
 };
 
-static bool is(const struct part *p, const char *word)
+static bool slice_equals(const struct str_slice *p, const char *word)
 {
 	return p->len == strlen(word) && !strncasecmp(p->text, word, p->len);
 }
 
-static void trim(struct part *p)
+static void trim(struct str_slice *p)
 {
 	for (; p->len && isspace((unsigned char)*p->text); p->text++)
 		p->len--;
@@ -26,10 +27,10 @@ static void trim(struct part *p)
 		p->len--;
 }
 
-/* What comes before the next "end" that is not in quotes; *text goes behind it. */
-static struct part next_part(struct part *text, char end)
+/* Cut the item before the next unquoted end off text, and return it. */
+static struct str_slice next_item(struct str_slice *text, char end)
 {
-	struct part part = *text;
+	struct str_slice part = *text;
 	bool quoted = false;
 	size_t i;
 
@@ -50,8 +51,8 @@ static struct part next_part(struct part *text, char end)
 	return part;
 }
 
-/* 0 to 1 in thousandths; what is none is 0: better not to trust in it */
-static unsigned int quality(const struct part *p)
+/* Parse a weight from 0 to 1 as thousandths. Invalid weights are 0. */
+static unsigned int quality(const struct str_slice *p)
 {
 	unsigned int n = 0, unit = 100;
 	size_t i;
@@ -70,55 +71,55 @@ static unsigned int quality(const struct part *p)
 }
 
 struct range {
-	struct part name, version;
+	struct str_slice name, version;
 	unsigned int q;
 };
 
-static struct range next_range(struct part *list)
+static struct range next_range(struct str_slice *list)
 {
-	struct part all = next_part(list, ','), parameter, key;
-	struct range range = { .name = next_part(&all, ';'), .q = 1000 };
+	struct str_slice all = next_item(list, ','), parameter, key;
+	struct range range = { .name = next_item(&all, ';'), .q = 1000 };
 
 	while (all.len) {
-		parameter = next_part(&all, ';');
-		key = next_part(&parameter, '=');
+		parameter = next_item(&all, ';');
+		key = next_item(&parameter, '=');
 		trim(&parameter);
 		if (parameter.len >= 2 && *parameter.text == '"') {
 			parameter.text++;
 			parameter.len -= 2;
 		}
-		if (is(&key, "q"))
+		if (slice_equals(&key, "q"))
 			range.q = quality(&parameter);
-		else if (is(&key, "version"))
+		else if (slice_equals(&key, "version"))
 			range.version = parameter;
 	}
 	return range;
 }
 
-/* How well a range fits: 0, not at all; the larger the more it says */
+/* Return 0 if a range does not match, otherwise more for a more specific match. */
 static unsigned int fits(const struct range *r, const char *type, const char *main_type,
 			 const char *version)
 {
-	if (r->version.len && !is(&r->version, version))
+	if (r->version.len && !slice_equals(&r->version, version))
 		return 0;
-	if (is(&r->name, type))
+	if (slice_equals(&r->name, type))
 		return r->version.len ? 4 : 3;
-	return is(&r->name, main_type) ? 2 : is(&r->name, "*/*") ? 1 : 0;
+	return slice_equals(&r->name, main_type) ? 2 : slice_equals(&r->name, "*/*") ? 1 : 0;
 }
 
 enum format accept_format(const char *accept)
 {
 	unsigned int best[FORMATS] = { 0 }, q[FORMATS] = { 0 }, n;
-	struct part list;
+	struct str_slice list;
 	struct range r;
 
 	if (!accept)
 		return FORMAT_TEXT;
-	list = (struct part){ accept, strlen(accept) };
+	list = (struct str_slice){ accept, strlen(accept) };
 	while (list.len) {
 		r = next_range(&list);
 		n = fits(&r, "application/openmetrics-text", "application/*", "1.0.0");
-		/* who takes anything did not ask for it */
+		/* A wildcard does not request OpenMetrics. */
 		if (n >= 3 && n > best[FORMAT_OPENMETRICS]) {
 			best[FORMAT_OPENMETRICS] = n;
 			q[FORMAT_OPENMETRICS] = r.q;
@@ -137,20 +138,20 @@ bool accept_gzip(const char *accept_encoding)
 {
 	unsigned int gzip = 0, any = 0, identity = 0;
 	bool named = false;
-	struct part list;
+	struct str_slice list;
 	struct range r;
 
 	if (!accept_encoding)
 		return false;
-	list = (struct part){ accept_encoding, strlen(accept_encoding) };
+	list = (struct str_slice){ accept_encoding, strlen(accept_encoding) };
 	while (list.len) {
 		r = next_range(&list);
-		if (is(&r.name, "gzip") || is(&r.name, "x-gzip")) {
+		if (slice_equals(&r.name, "gzip") || slice_equals(&r.name, "x-gzip")) {
 			gzip = r.q;
 			named = true;
-		} else if (is(&r.name, "*")) {
+		} else if (slice_equals(&r.name, "*")) {
 			any = r.q;
-		} else if (is(&r.name, "identity")) {
+		} else if (slice_equals(&r.name, "identity")) {
 			identity = r.q;
 		}
 	}

@@ -1,251 +1,100 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include <crypt.h>
-#include <err.h>
-#include <errno.h>
-#include <gnutls/gnutls.h>
-#include <stdarg.h>
+#include <arpa/inet.h>
+#include <gnutls/x509.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
+#include <unistd.h>
 
 #include "access.h"
-#include "app.h"
 
-#define FILE_MAX	1048576
-#define PASSWORD_MAX	256
-/* Nobody has this: that a user is not known takes as long as a wrong password. */
-#define NOBODY		"$2b$10$abcdefghijklmnopqrstuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu"
+/* Client certificates */
 
-/* Of the file, for messages */
-struct reader {
-	const char *path;
-	yaml_document_t doc;
-};
-
-__attribute__((noreturn, format(printf, 3, 4)))
-static void wrong(const struct reader *r, const yaml_node_t *node, const char *format, ...)
+static bool san_allowed(const struct web_config *config, gnutls_x509_crt_t cert)
 {
-	char text[512];
-	va_list args;
+	char san[1024], text[INET6_ADDRSTRLEN];
+	unsigned int i, j;
+	size_t size;
+	int type;
 
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	errx(STATUS_USAGE, "%s:%zu: %s", r->path, node ? node->start_mark.line + 1 : 1, text);
-}
-
-static const char *text_of(const struct reader *r, const yaml_node_t *node)
-{
-	if (node->type != YAML_SCALAR_NODE ||
-	    strlen((char *)node->data.scalar.value) != node->data.scalar.length)
-		wrong(r, node, "a text is wanted here");
-	return (char *)node->data.scalar.value;
-}
-
-static char *copy(const char *text)
-{
-	char *new = strdup(text);
-
-	if (!new)
-		err(STATUS_NOTHING, NULL);
-	return new;
-}
-
-/* A file's name is relative to the folder of the file that names it. */
-static char *file_of(const struct reader *r, const yaml_node_t *node)
-{
-	const char *name = text_of(r, node), *slash = strrchr(r->path, '/');
-	char *path;
-
-	if (*name == '/' || !slash)
-		return copy(name);
-	if (asprintf(&path, "%.*s/%s", (int)(slash - r->path), r->path, name) < 0)
-		err(STATUS_NOTHING, NULL);
-	return path;
-}
-
-static void read_tls(struct reader *r, struct access *access, const char *key,
-		     const yaml_node_t *value)
-{
-	const char *text;
-
-	if (!strcmp(key, "cert_file")) {
-		access->cert_file = file_of(r, value);
-	} else if (!strcmp(key, "key_file")) {
-		access->key_file = file_of(r, value);
-	} else if (!strcmp(key, "client_ca_file")) {
-		access->ca_file = file_of(r, value);
-	} else if (!strcmp(key, "client_auth_type")) {
-		text = text_of(r, value);
-		access->want_client = !strcmp(text, "RequireAndVerifyClientCert");
-		if (!access->want_client && strcmp(text, "NoClientCert"))
-			wrong(r, value, "client_auth_type is NoClientCert or RequireAndVerifyClientCert here, not '%s'",
-			      text);
-	} else if (!strcmp(key, "min_version")) {
-		text = text_of(r, value);
-		access->only_tls13 = !strcmp(text, "TLS13");
-		if (!access->only_tls13 && strcmp(text, "TLS12"))
-			wrong(r, value, "min_version is TLS12 or TLS13, not '%s'", text);
-	} else {
-		wrong(r, value, "'%s' is not known here", key);
+	for (i = 0;; i++) {
+		size = sizeof(san) - 1;
+		type = gnutls_x509_crt_get_subject_alt_name(cert, i, san, &size, NULL);
+		if (type == GNUTLS_E_SHORT_MEMORY_BUFFER)
+			continue;
+		if (type < 0)
+			return false;
+		if (type == GNUTLS_SAN_IPADDRESS) {
+			if (!inet_ntop(size == 4 ? AF_INET : AF_INET6, san, text, sizeof(text)))
+				continue;
+			size = strlen(text);
+			memcpy(san, text, size);
+		} else if (type != GNUTLS_SAN_DNSNAME && type != GNUTLS_SAN_RFC822NAME &&
+			   type != GNUTLS_SAN_URI) {
+			continue;
+		}
+		for (j = 0; j < config->nr_sans; j++) {
+			if (strlen(config->sans[j]) == size && !memcmp(config->sans[j], san, size))
+				return true;
+		}
 	}
 }
 
-static bool is_bcrypt(const char *hash)
+static bool peer_san_allowed(const struct web_config *config, const gnutls_datum_t *peer)
 {
-	static const char digits[] =
-		"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+	gnutls_x509_crt_t cert;
+	bool allowed;
 
-	/* the cost is an exponent: 16 takes seconds already */
-	return strlen(hash) == 60 && !strncmp(hash, "$2", 2) && strchr("aby", hash[2]) &&
-	       hash[3] == '$' && hash[6] == '$' && (hash[4] == '0' || hash[4] == '1') &&
-	       strspn(hash + 5, "0123456789") == 1 && atoi(hash + 4) >= 4 &&
-	       atoi(hash + 4) <= 16 && strspn(hash + 7, digits) == 53;
+	if (gnutls_x509_crt_init(&cert))
+		return false;
+	allowed = !gnutls_x509_crt_import(cert, peer, GNUTLS_X509_FMT_DER) &&
+		  san_allowed(config, cert);
+	gnutls_x509_crt_deinit(cert);
+	return allowed;
 }
 
-static void read_user(struct reader *r, struct access *access, const char *name,
-		      const yaml_node_t *value)
+const char *access_client(const struct web_config *config, gnutls_session_t session)
 {
-	const char *hash = text_of(r, value);
+	/* A certificate for servers only is not a client certificate. */
+	gnutls_typed_vdata_st purpose = {
+		.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = (void *)GNUTLS_KP_TLS_WWW_CLIENT,
+	};
+	const gnutls_datum_t *peer;
+	unsigned int nr = 0, status;
 
-	if (!is_bcrypt(hash))
-		wrong(r, value, "the hash of user '%s' is none of bcrypt", name);
-	if (access->users == ACCESS_USERS)
-		wrong(r, value, "there are more than %d users", ACCESS_USERS);
-	access->user[access->users].name = copy(name);
-	access->user[access->users++].hash = copy(hash);
-}
-
-static void read_map(struct reader *r, struct access *access, yaml_node_t *map,
-		     void (*read)(struct reader *r, struct access *access, const char *key,
-				  const yaml_node_t *value))
-{
-	yaml_node_pair_t *pair;
-
-	if (map->type != YAML_MAPPING_NODE)
-		wrong(r, map, "names with values are wanted here");
-	for (pair = map->data.mapping.pairs.start; pair < map->data.mapping.pairs.top; pair++)
-		read(r, access, text_of(r, yaml_document_get_node(&r->doc, pair->key)),
-		     yaml_document_get_node(&r->doc, pair->value));
-}
-
-static void read_part(struct reader *r, struct access *access, const char *key,
-		      const yaml_node_t *value)
-{
-	if (!strcmp(key, "tls_server_config"))
-		read_map(r, access, (yaml_node_t *)value, read_tls);
-	else if (!strcmp(key, "basic_auth_users"))
-		read_map(r, access, (yaml_node_t *)value, read_user);
-	else
-		wrong(r, value, "'%s' is not known here", key);
-}
-
-static char *read_whole(const char *path)
-{
-	FILE *f = fopen(path, "re");
-	char *text;
-	size_t n;
-
-	if (!f)
-		errx(STATUS_USAGE, "%s: %s", path, strerror(errno));
-	text = calloc(1, FILE_MAX + 1);
-	if (!text)
-		err(STATUS_NOTHING, NULL);
-	n = fread(text, 1, FILE_MAX, f);
-	if (ferror(f))
-		errx(STATUS_USAGE, "%s: %s", path, strerror(errno));
-	if (n == FILE_MAX)
-		errx(STATUS_USAGE, "%s: too large", path);
-	fclose(f);
-	return text;
-}
-
-/* GnuTLS knows whether they fit; libmicrohttpd would only say that it cannot start. */
-static void check_tls(struct access *access)
-{
-	gnutls_certificate_credentials_t cred;
-	gnutls_datum_t cert, key, ca;
-	int ret;
-
-	access->cert = read_whole(access->cert_file);
-	access->key = read_whole(access->key_file);
-	cert = (gnutls_datum_t){ (void *)access->cert, strlen(access->cert) };
-	key = (gnutls_datum_t){ (void *)access->key, strlen(access->key) };
-	if (gnutls_certificate_allocate_credentials(&cred))
-		errx(STATUS_NOTHING, "no memory");
-	ret = gnutls_certificate_set_x509_key_mem(cred, &cert, &key, GNUTLS_X509_FMT_PEM);
-	if (ret < 0)
-		errx(STATUS_USAGE, "the certificate in %s and the key in %s: %s",
-		     access->cert_file, access->key_file, gnutls_strerror(ret));
-	if (access->ca_file) {
-		access->ca = read_whole(access->ca_file);
-		ca = (gnutls_datum_t){ (void *)access->ca, strlen(access->ca) };
-		ret = gnutls_certificate_set_x509_trust_mem(cred, &ca, GNUTLS_X509_FMT_PEM);
-		if (ret <= 0)
-			errx(STATUS_USAGE, "%s: %s", access->ca_file,
-			     ret ? gnutls_strerror(ret) : "there is no certificate in it");
+	if (config->client_auth == CLIENT_AUTH_NONE)
+		return NULL;
+	peer = session ? gnutls_certificate_get_peers(session, &nr) : NULL;
+	if (!peer || !nr) {
+		if (config->client_auth == CLIENT_AUTH_REQUIRE_ANY ||
+		    config->client_auth == CLIENT_AUTH_REQUIRE_AND_VERIFY || config->nr_sans)
+			return "client certificate required";
+		return NULL;
 	}
-	gnutls_certificate_free_credentials(cred);
+	if (config->client_auth >= CLIENT_AUTH_VERIFY_IF_GIVEN &&
+	    (gnutls_certificate_verify_peers(session, &purpose, 1, &status) || status))
+		return "client certificate not valid for this server";
+	if (config->nr_sans && !peer_san_allowed(config, peer))
+		return "client certificate without an allowed name";
+	return NULL;
 }
 
-void access_read(struct access *access, const char *path)
-{
-	struct reader r = { .path = path };
-	yaml_parser_t parser;
-	yaml_node_t *root;
-	FILE *f = fopen(path, "re");
+/* Users */
 
-	if (!f)
-		errx(STATUS_USAGE, "%s: %s", path, strerror(errno));
-	if (!yaml_parser_initialize(&parser))
-		errx(STATUS_NOTHING, "no memory");
-	yaml_parser_set_input_file(&parser, f);
-	if (!yaml_parser_load(&parser, &r.doc))
-		errx(STATUS_USAGE, "%s:%zu: %s", path, parser.problem_mark.line + 1,
-		     parser.problem ? parser.problem : "cannot be read");
-	root = yaml_document_get_root_node(&r.doc);
-	/* an empty file is allowed */
-	if (root)
-		read_map(&r, access, root, read_part);
-	if (!access->cert_file != !access->key_file)
-		wrong(&r, root, "cert_file and key_file need each other");
-	if ((access->ca_file || access->want_client) && !access->cert_file)
-		wrong(&r, root, "certificates of clients need cert_file and key_file");
-	if (!access->ca_file != !access->want_client)
-		wrong(&r, root, "client_ca_file and RequireAndVerifyClientCert need each other");
-	yaml_document_delete(&r.doc);
-	yaml_parser_delete(&parser);
-	fclose(f);
-	if (access->cert_file)
-		check_tls(access);
-}
-
-void access_free(struct access *access)
+struct web_user *access_user(struct web_config *config, const char *name)
 {
+	struct web_user *user = NULL;
 	unsigned int i;
 
-	for (i = 0; i < access->users; i++) {
-		free(access->user[i].name);
-		free(access->user[i].hash);
-		free(access->user[i].known);
+	for (i = 0; i < config->nr_users; i++) {
+		if (!strcmp(config->user[i].name, name))
+			user = &config->user[i];
 	}
-	free(access->cert_file);
-	free(access->key_file);
-	free(access->ca_file);
-	free(access->cert);
-	free(access->key);
-	free(access->ca);
+	return user;
 }
 
-const char *access_priorities(const struct access *access)
-{
-	return access->only_tls13 ? "NORMAL:-VERS-ALL:+VERS-TLS1.3" :
-	       "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
-}
-
-/* In a time that does not tell where they differ; len is that of the known one. */
-static bool same(const char *known, const char *text)
+bool access_same(const char *known, const char *text)
 {
 	size_t i, len = strlen(known), other = strlen(text);
 	unsigned char differs = len != other;
@@ -255,37 +104,68 @@ static bool same(const char *known, const char *text)
 	return !differs;
 }
 
-enum access_answer access_check(struct access *access, const char *name,
-				const char *password)
-{
-	struct access_user *user = NULL;
-	struct crypt_data data;
-	uint64_t begin = app_now();
-	const char *hash;
-	unsigned int i;
-	bool fits;
+/* Names of this host */
 
-	if (!access->users)
-		return ACCESS_YES;
-	if (!name || !password || strlen(password) > PASSWORD_MAX)
-		return ACCESS_NO;
-	for (i = 0; i < access->users; i++) {
-		if (!strcmp(access->user[i].name, name))
-			user = &access->user[i];
+static bool is_own_address(int family, const void *address)
+{
+	const size_t len = family == AF_INET ? sizeof(struct in_addr) : sizeof(struct in6_addr);
+	struct ifaddrs *list, *i;
+	bool own = false;
+	const void *other;
+
+	if (getifaddrs(&list))
+		return false;
+	for (i = list; i && !own; i = i->ifa_next) {
+		if (!i->ifa_addr || i->ifa_addr->sa_family != family)
+			continue;
+		other = family == AF_INET ?
+			(void *)&((struct sockaddr_in *)i->ifa_addr)->sin_addr :
+			(void *)&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr;
+		own = !memcmp(address, other, len);
 	}
-	if (user && user->known && same(user->known, password))
-		return ACCESS_YES;
-	/* who guesses gets a part of the time; the others are served in the rest */
-	if (begin < access->next_try)
-		return ACCESS_LATER;
-	memset(&data, 0, sizeof(data));
-	hash = crypt_r(password, user ? user->hash : NOBODY, &data);
-	fits = user && hash && same(user->hash, hash);
-	if (fits) {
-		free(user->known);
-		user->known = strdup(password);
-		return ACCESS_YES;
+	freeifaddrs(list);
+	return own;
+}
+
+static bool is_this_host(const char *name)
+{
+	struct in6_addr v6;
+	struct in_addr v4;
+	char own[256] = "";
+
+	if (!strcasecmp(name, "localhost"))
+		return true;
+	if (inet_pton(AF_INET, name, &v4) == 1)
+		return ntohl(v4.s_addr) >> 24 == 127 || is_own_address(AF_INET, &v4);
+	if (inet_pton(AF_INET6, name, &v6) == 1)
+		return IN6_IS_ADDR_LOOPBACK(&v6) || is_own_address(AF_INET6, &v6);
+	if (gethostname(own, sizeof(own) - 1))
+		return false;
+	if (!strcasecmp(name, own))
+		return true;
+	own[strcspn(own, ".")] = '\0';
+	return *own && !strcasecmp(name, own);
+}
+
+bool access_host(const char *value, const char *const *extra, unsigned int nr_extra)
+{
+	const char *begin = value + (*value == '['), *end;
+	char name[256];
+	unsigned int i;
+	size_t len;
+
+	len = *value == '[' ? strcspn(begin, "]") : strcspn(begin, ":");
+	end = begin + len + (*value == '[' && begin[len] == ']');
+	if (!len || len >= sizeof(name) ||
+	    (*end && (*end != ':' || end[1 + strspn(end + 1, "0123456789")])))
+		return false;
+	snprintf(name, sizeof(name), "%.*s", (int)len, begin);
+	/* the dot of a fully qualified name */
+	if (len > 1 && name[len - 1] == '.')
+		name[len - 1] = '\0';
+	for (i = 0; i < nr_extra; i++) {
+		if (!strcasecmp(name, extra[i]))
+			return true;
 	}
-	access->next_try = app_now() + 4 * (app_now() - begin);
-	return ACCESS_NO;
+	return is_this_host(name);
 }

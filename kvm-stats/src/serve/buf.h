@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A text that grows, and keeps its room when it is written anew. */
+/* A string that grows, and keeps its capacity when it is reset */
 #ifndef SERVE_BUF_H
 #define SERVE_BUF_H
 
@@ -11,10 +11,10 @@
 struct buf {
 	char *text;
 	size_t len, room;
-	bool failed;		/* no memory: what is here is not whole */
+	bool failed;		/* memory ran out, the text is incomplete */
 };
 
-/* Make room for n bytes more. False, and failed is set: there is no memory. */
+/* Ensure capacity for n more bytes. Return false and set failed if memory runs out. */
 bool buf_grow(struct buf *b, size_t n);
 void buf_free(struct buf *b);
 
@@ -31,7 +31,7 @@ static inline bool buf_fits(struct buf *b, size_t n)
 
 static inline void buf_put(struct buf *b, const char *text, size_t len)
 {
-	/* Without a byte there may be no text to write to, either. */
+	/* text may be NULL if len is 0. */
 	if (!len || !buf_fits(b, len))
 		return;
 	memcpy(b->text + b->len, text, len);
@@ -48,19 +48,21 @@ static inline void buf_char(struct buf *b, char c)
 	buf_put(b, &c, 1);
 }
 
-/* Numbers are exact: n, and n with its last digits behind a point. */
+/* Append n exactly, or with a decimal point before its last digits. */
 void buf_u64(struct buf *b, uint64_t n);
 void buf_fixed(struct buf *b, uint64_t n, unsigned int digits);
 
 /*
- * A text of others, inside double quotes that the caller writes: for a label as both
- * formats of metrics want it, for JSON, and for HTML. What is no UTF-8 becomes "?".
+ * Append an untrusted string, escaped for a label of both formats, for JSON, or for HTML.
+ * The caller adds the double quotes. Bytes that are not UTF-8 become "?", in JSON U+FFFD.
  */
 void buf_label(struct buf *b, const char *text);
 void buf_json(struct buf *b, const char *text);
+/* key, then text as a string; key has all before it, such as {"name": */
+void buf_json_member(struct buf *b, const char *key, const char *text);
 void buf_html(struct buf *b, const char *text);
 
-/* Bytes of the UTF-8 character that text begins with; 0: it is none, or the end */
+/* Return the length of the first UTF-8 character, or 0 if it is invalid or the end. */
 size_t utf8_length(const char *text);
 
 #endif /* SERVE_BUF_H */

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "app.h"
-#include "options.h"
+#include "write.h"
 
-/* For those who make documents and tests of it: tabs between, in the table's order */
+/* Print the table with tabs, for the manual page and tests. */
 static void list_metrics(void)
 {
 	static const char *const types[] = {
@@ -26,35 +26,37 @@ static void list_metrics(void)
 	app_flush();
 }
 
-int command_export(int argc, char **argv)
+int command_export(const struct settings *settings)
 {
-	struct serve_settings settings;
+	struct serve_options options = settings->serve.model;
 	struct kvmstats *k;
 	struct buf b = { 0 };
 	struct model *m;
 	uint64_t begin;
 	int status;
 
-	serve_parse(argc, argv, false, &settings);
-	if (settings.list) {
+	serve_check_settings(settings);
+	if (settings->serve.list) {
 		list_metrics();
 		return STATUS_OK;
 	}
+	options.absolute = true;
 	begin = app_now();
 	k = app_open();
-	m = model_new(&settings.model);
+	m = model_new(&options);
 	if (!m || !model_update(m, k, app_now(), app_now() - begin))
 		errx(STATUS_NOTHING, "no memory");
-	write_metrics(&b, m, settings.format, app_now(), NULL);
+	write_metrics(&b, m, settings->format == OUT_OPENMETRICS ? FORMAT_OPENMETRICS :
+		      FORMAT_TEXT, NULL);
 	if (b.failed)
 		errx(STATUS_NOTHING, "no memory");
 	fwrite(b.text, b.len, 1, stdout);
 	app_flush();
-	/* no VM is an answer, too */
-	status = kvmstats_unread(k, NULL) ? app_status(k, m->vms, false) : STATUS_OK;
+	/* A host without VMs is not an error. */
+	status = kvmstats_failed_reads(k, NULL) ? app_status(k, m->vms, false) : STATUS_OK;
 	buf_free(&b);
 	model_free(m);
 	kvmstats_close(k);
-	free(settings.model.stats);
+	free(options.stats);
 	return status;
 }

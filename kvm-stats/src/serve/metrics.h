@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The metrics that are exported: the one table of their names. */
+/* The table of all metrics: each metric is one row of metrics.c. */
 #ifndef SERVE_METRICS_H
 #define SERVE_METRICS_H
 
+#include <stdbool.h>
+
 #include "kvmstats.h"
+
+struct model;
 
 enum metric_type {
 	METRIC_COUNTER,
@@ -12,49 +16,80 @@ enum metric_type {
 	METRIC_INFO,
 };
 
-/* Where a metric's values are from */
+/* Where the values of a metric come from */
 enum metric_from {
-	FROM_INFO,		/* whose VM it is */
-	FROM_START,		/* when it began */
-	FROM_VCPUS,		/* the number of them */
-	FROM_MODES,		/* how the vCPUs spent their time */
-	FROM_STATISTIC,		/* the kernel's, of the VM or summed up over its vCPUs */
-	FROM_PAGES,		/* the kernel's numbers of pages */
-	FROM_SELF,		/* the program's own */
+	FROM_INFO,		/* identity of the VM */
+	FROM_START,		/* start time of the VM */
+	FROM_VCPUS,		/* number of vCPUs */
+	FROM_MODES,		/* time of vCPUs by mode */
+	FROM_STATISTIC,		/* kernel statistics of the VM, or sums over its vCPUs */
+	FROM_PAGES,		/* kernel statistics that count pages */
+	FROM_ROLES,		/* time of other threads by role */
+	FROM_WAITS,		/* owners of waits for a CPU, see waits.h */
+	FROM_EXITS,		/* exits by reason, with --exits */
+	FROM_PROGRAM,		/* get() */
+};
+
+#define MAX_CODES	16
+struct codes {			/* responses by HTTP status */
+	unsigned int code;
+	uint64_t count;
+};
+
+/* One series of a metric FROM_PROGRAM */
+struct program_value {
+	uint64_t n;
+	const char *label;	/* value of the metric's only label */
+	char text[24];		/* space for label */
 };
 
 struct metric {
-	/* Without what its type adds: _total, _info, _bucket, _sum and _count */
+	/* Without the suffix of its type: _total, _info, _bucket, _sum and _count */
 	const char *name;
 	enum metric_type type;
-	const char *unit;	/* "": none; else the name ends in it */
+	const char *unit;	/* suffix of the name, or "" */
 	const char *labels;
 	const char *help;
 	enum metric_from from;
 	/*
-	 * FROM_STATISTIC: names of statistics, as for statistic_words(); the values are
-	 * summed up.
+	 * FROM_STATISTIC: names of statistics, as for statistic_indexes(); the values are
+	 * added up.
 	 */
 	enum kvmstats_scope scope;
 	const char *statistics;
-	const char *sum;	/* of a histogram: the statistic with the sum */
-	/* What one unit of the statistic is, in 10^-digits of the metric's unit */
+	const char *sum;	/* statistic with the sum of a histogram */
+	/* Name with --detail vcpu; NULL: as name, with kvm_vcpu_ instead of kvm_vm_ */
+	const char *vcpu_name;
+	/* Unit of the values, in 10^-digits of the metric's unit */
 	unsigned int digits;
+	/*
+	 * Exported as 0 until the first event. Alerts use the metric: increase() of a series
+	 * that starts with 1 is 0.
+	 */
+	bool in_rules;
+	/*
+	 * FROM_PROGRAM: set the series of this index; false after the last one. codes is
+	 * NULL if the program does not serve.
+	 */
+	bool (*get)(const struct model *m, const struct codes *codes, unsigned int index,
+		    struct program_value *value);
 };
+
+/* Labels of kvm_vm_info: strings of struct kvmstats_identity, besides vm, pid and vm_id */
+#define INFO_LABELS(LABEL) \
+	LABEL(name) LABEL(domain) LABEL(uuid) LABEL(vmm) LABEL(machine) LABEL(pod_uid) \
+	LABEL(container_id) LABEL(cgroup)
 
 extern const struct metric metrics[];
 extern const unsigned int nr_metrics;
 
-/* Number of a metric of the program itself in metrics[] */
-const struct metric *metric_find(const char *name);
-
 /*
- * The modes of a vCPU's time, label "mode", and kvmstats_mode_name(). UNKNOWN is shown
- * only where there is any.
+ * The modes of a vCPU's time: label "mode", named by kvmstats_mode_name(). UNKNOWN is
+ * exported only if it is not 0.
  */
 #define MODES	KVMSTATS_MODES
 
-/* The sizes of pages, label "page_size" */
+/* The sizes of pages: label "page_size" */
 #define PAGE_SIZES	3
 extern const struct page_size {
 	const char *name;
@@ -63,12 +98,12 @@ extern const struct page_size {
 } page_sizes[PAGE_SIZES];
 
 /*
- * Bounds of histograms: bucket i of the kernel counts [2^(i-1), 2^i), so up to 2^i - 1
- * is an exact one. Bound number b is the end of bucket BOUND_BUCKET(b).
+ * Bounds of histograms. Bucket i of the kernel counts [2^(i-1), 2^i), so its inclusive
+ * bound is 2^i - 1. Bound b is the end of bucket BOUND_BUCKET(b).
  */
 #define BOUNDS		11
 #define BOUND_BUCKET(b)	(2 * (b) + 10)
-/* as label "le", in seconds, in the form that is the canonical one in both formats */
+/* Label "le", in seconds, in the canonical form of both formats */
 extern const char *const bound_names[BOUNDS];
 
 #endif /* SERVE_METRICS_H */

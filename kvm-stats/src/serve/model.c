@@ -2,9 +2,13 @@
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
+#include "blame_sum.h"
 #include "buf.h"
+#include "exits_sum.h"
 #include "model.h"
+#include "reasons.h"
 #include "statistic.h"
 
 struct model *model_new(const struct serve_options *options)
@@ -18,7 +22,7 @@ struct model *model_new(const struct serve_options *options)
 	return m;
 }
 
-static void free_entry(struct entry *e)
+static void free_vm_series(struct vm_series *e)
 {
 	unsigned int i;
 
@@ -27,42 +31,66 @@ static void free_entry(struct entry *e)
 		free(e->vcpu[i].base);
 	}
 	free(e->vcpu);
+	free(e->waits);
 	free(e->value);
 	free(e->base);
 	free(e->labels);
 	free(e);
 }
 
-static void forget_plan(struct model *m)
+static uint64_t since_base(const struct vm_series *e, unsigned int column)
 {
-	free(m->family);
-	free(m->made);
-	free(m->made_name);
-	m->family = NULL;
-	m->made = NULL;
-	m->made_name = NULL;
-	m->nr_families = m->width = m->nr_made = 0;
+	return e->value[column] - e->base[column];
 }
 
-/* The columns, and all values, which are of these columns */
-static void forget(struct model *m)
+static void add_usage(const struct model *m, const struct vm_series *e, struct usage *to)
 {
-	struct entry *e;
+	unsigned int i;
 
-	while ((e = m->first)) {
-		m->first = e->next;
-		free_entry(e);
-	}
-	forget_plan(m);
+	for (i = 0; m->modes && i < MODES; i++)
+		to->mode[i] += since_base(e, m->modes->first + i);
+	if (m->exits)
+		to->exits += since_base(e, m->exits->first);
+}
+
+static void remove_vm_series(struct model *m, struct vm_series *e)
+{
+	struct vm_series **at = &m->first;
+
+	while (*at != e)
+		at = &(*at)->next;
+	*at = e->next;
+	add_usage(m, e, &m->usage_ended);
+	free_vm_series(e);
+}
+
+static void free_columns(struct model *m)
+{
+	free(m->family);
+	free(m->generated);
+	free(m->generated_name);
+	m->family = NULL;
+	m->generated = NULL;
+	m->generated_name = NULL;
+	m->modes = m->exits = m->failures = NULL;
+	m->nr_families = m->width = m->nr_generated = 0;
+}
+
+/* Free all values, and the columns that they have. */
+static void free_values(struct model *m)
+{
+	while (m->first)
+		remove_vm_series(m, m->first);
+	free_columns(m);
 }
 
 void model_free(struct model *m)
 {
-	forget(m);
+	free_values(m);
 	free(m);
 }
 
-/* The columns: which statistics this kernel has, and where they go */
+/* Columns of the statistics that this kernel has */
 
 static struct family *add_family(struct model *m, const struct metric *metric,
 				 bool per_vcpu, unsigned int width)
@@ -76,6 +104,7 @@ static struct family *add_family(struct model *m, const struct metric *metric,
 	c->factor = 1;
 	c->first = m->width;
 	c->width = width;
+	c->shown = metric->in_rules;
 	m->width += width;
 	return c;
 }
@@ -86,7 +115,7 @@ static bool is_time(const struct kvmstats_desc *desc)
 	       desc->exponent <= 0 && desc->exponent >= -18;
 }
 
-/* A histogram can be had if it counts times in nanoseconds by powers of two. */
+/* Find a histogram of times in nanoseconds with buckets of powers of two. */
 static const struct kvmstats_desc *find_histogram(const struct kvmstats_table *table,
 						  const char *name)
 {
@@ -107,32 +136,32 @@ static void add_histogram(struct model *m, const struct metric *metric,
 	c = add_family(m, metric, per_vcpu, HISTOGRAM_WIDTH);
 	c->histogram = desc;
 	if (metric->sum)
-		c->nr_words = statistic_words(table, metric->sum, c->words, PARTS);
+		c->nr_stats_summed = statistic_indexes(table, metric->sum, c->words, MAX_SUMMED_STATS);
 }
 
 static void add_statistic(struct model *m, const struct metric *metric,
 			  const struct kvmstats_table *table, bool per_vcpu)
 {
-	uint16_t words[PARTS];
-	unsigned int n = statistic_words(table, metric->statistics, words, PARTS);
+	uint16_t words[MAX_SUMMED_STATS];
+	unsigned int n = statistic_indexes(table, metric->statistics, words, MAX_SUMMED_STATS);
 	struct family *c;
 
 	if (!n)
 		return;
 	c = add_family(m, metric, per_vcpu, 1);
-	c->nr_words = n;
+	c->nr_stats_summed = n;
 	memcpy(c->words, words, sizeof(words));
 }
 
-static bool has_family(const struct model *m, const char *name)
+static const struct family *find_family(const struct model *m, const char *name)
 {
 	unsigned int i;
 
 	for (i = 0; i < m->nr_families; i++) {
 		if (!strcmp(m->family[i].metric->name, name))
-			return true;
+			return &m->family[i];
 	}
-	return false;
+	return NULL;
 }
 
 static bool wanted(const struct model *m, const char *statistic)
@@ -147,95 +176,118 @@ static bool wanted(const struct model *m, const char *statistic)
 }
 
 /*
- * A metric of a statistic that the table of metrics does not have, as its descriptor
- * tells. NULL: its type or unit is not known here, or there is one of this name.
+ * Set the unit, digits and factor of a generated metric. Return false if the type or
+ * unit of the statistic is not supported.
  */
-static struct metric *make_metric(struct model *m, enum kvmstats_scope scope,
-				  const struct kvmstats_desc *desc, uint64_t *factor)
+static bool set_unit(struct metric *metric, const struct kvmstats_desc *desc,
+		     uint64_t *factor)
 {
-	struct metric *metric = &m->made[m->nr_made];
-	char *name = m->made_name[m->nr_made][0], *help = m->made_name[m->nr_made][1];
-	bool histogram = desc->type == KVMSTATS_LOG_HIST, peak = desc->type == KVMSTATS_PEAK;
-	const char *unit = "", *from = desc->name;
-	size_t len;
+	const bool pow2 = desc->base == KVMSTATS_POW2;
 	int i;
 
-	*factor = 1;
-	memset(metric, 0, sizeof(*metric));
-	if (histogram ? !(is_time(desc) && desc->exponent == -9) :
-			desc->size != 1 || desc->type > KVMSTATS_PEAK)
-		return NULL;
+	if (desc->type == KVMSTATS_LOG_HIST)
+		metric->unit = "seconds";
+	if (desc->type == KVMSTATS_LOG_HIST)
+		return is_time(desc) && desc->exponent == -9;
+	if (desc->size != 1 || desc->type > KVMSTATS_PEAK)
+		return false;
 	if (is_time(desc)) {
-		unit = histogram ? "duration_seconds" : "seconds";
+		metric->unit = "seconds";
 		metric->digits = -desc->exponent;
-	} else if (desc->unit == KVMSTATS_BYTES || desc->unit == KVMSTATS_CYCLES ||
-		   desc->unit == KVMSTATS_NONE || desc->unit == KVMSTATS_BOOLEAN) {
-		unit = desc->unit == KVMSTATS_BYTES ? "bytes" :
+		return true;
+	}
+	if (desc->unit != KVMSTATS_BYTES && desc->unit != KVMSTATS_CYCLES &&
+	    desc->unit != KVMSTATS_NONE && desc->unit != KVMSTATS_BOOLEAN)
+		return false;
+	if (desc->exponent < 0 || desc->exponent > (pow2 ? 40 : 12) ||
+	    desc->base > KVMSTATS_POW2)
+		return false;
+	metric->unit = desc->unit == KVMSTATS_BYTES ? "bytes" :
 		       desc->unit == KVMSTATS_CYCLES ? "cycles" : "";
-		if (desc->exponent < 0 || desc->exponent > (desc->base == KVMSTATS_POW2 ? 40 : 12) ||
-		    desc->base > KVMSTATS_POW2)
-			return NULL;
-		for (i = 0; i < desc->exponent; i++)
-			*factor *= desc->base == KVMSTATS_POW2 ? 2 : 10;
-	} else {
-		return NULL;
-	}
-	len = strlen(from);
+	for (i = 0; i < desc->exponent; i++)
+		*factor *= pow2 ? 2 : 10;
+	return true;
+}
+
+/* Remove end from name, unless nothing would be left. */
+static void strip_end(char *name, const char *end)
+{
+	size_t len = strlen(name), n = strlen(end);
+
+	if (len > n && !strcmp(name + len - n, end))
+		name[len - n] = '\0';
+}
+
+/* Write the name of a generated metric without its scope. False: invalid characters. */
+static bool generate_name(char name[81], const struct metric *metric,
+			  const struct kvmstats_desc *desc)
+{
+	const bool histogram = desc->type == KVMSTATS_LOG_HIST;
+	const bool peak = desc->type == KVMSTATS_PEAK;
+	const char *from = desc->name;
+	char stripped[81];
+
 	if (peak && !strncmp(from, "max_", 4))
-		from += 4, len -= 4;
-	if (histogram && len > 5 && !strcmp(from + len - 5, "_hist"))
-		len -= 5;
-	if (is_time(desc) && len > 3 && !strncmp(from + len - 3, "_ns", 3))
-		len -= 3;
-	for (i = 0; i < (int)len; i++) {
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_",
-			    from[i]))
-			return NULL;
-	}
-	snprintf(name, sizeof(*m->made_name[0]), "kvm_%s_%.80s%s%s%s",
-		 scope == KVMSTATS_VM ? "vm" : "vcpu", from,
-		 peak ? "_max" : "", *unit ? "_" : "", unit);
-	/* the end of the kernel's name went: the one of the unit comes instead */
-	if (len != strlen(from))
-		snprintf(name, sizeof(*m->made_name[0]), "kvm_%s_%.*s%s%s%s",
-			 scope == KVMSTATS_VM ? "vm" : "vcpu", (int)(len < 80 ? len : 80), from,
-			 peak ? "_max" : "", *unit ? "_" : "", unit);
-	/* sums over vCPUs may be there as the VM's */
-	snprintf(help, sizeof(*m->made_name[0]), "kvm_vm_%s",
-		 name + (scope == KVMSTATS_VM ? strlen("kvm_vm_") : strlen("kvm_vcpu_")));
-	if (has_family(m, name) || has_family(m, help))
+		from += 4;
+	snprintf(stripped, sizeof(stripped), "%.50s", from);
+	if (histogram)
+		strip_end(stripped, "_hist");
+	if (is_time(desc))
+		strip_end(stripped, "_ns");
+	snprintf(name, 81, "%.50s%s%s%s%s", stripped, peak ? "_max" : "",
+		 histogram ? "_duration" : "", *metric->unit ? "_" : "", metric->unit);
+	return !name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
+}
+
+/*
+ * Generate a metric from the descriptor of a statistic. Return NULL if it is not
+ * supported, or if there is a metric with this name.
+ */
+static struct metric *generate_metric(struct model *m, enum kvmstats_scope scope,
+				      const struct kvmstats_desc *desc, uint64_t *factor)
+{
+	struct metric *metric = &m->generated[m->nr_generated];
+	char *name = m->generated_name[m->nr_generated][0];
+	char *help = m->generated_name[m->nr_generated][1];
+	char stem[81], of_vm[96];
+
+	*factor = 1;
+	*metric = (struct metric){ .unit = "" };
+	if (!set_unit(metric, desc, factor) || !generate_name(stem, metric, desc))
 		return NULL;
-	snprintf(help, sizeof(*m->made_name[0]), "The kernel's statistic %.90s", desc->name);
+	snprintf(name, sizeof(m->generated_name[0][0]), "kvm_%s_%s",
+		 scope == KVMSTATS_VM ? "vm" : "vcpu", stem);
+	/* The sum over all vCPUs may be exported as a metric of the VM. */
+	snprintf(of_vm, sizeof(of_vm), "kvm_vm_%s", stem);
+	if (find_family(m, name) || find_family(m, of_vm))
+		return NULL;
+	snprintf(help, sizeof(m->generated_name[0][1]), "Kernel statistic %.90s", desc->name);
 	metric->name = name;
-	metric->type = histogram ? METRIC_HISTOGRAM :
+	metric->type = desc->type == KVMSTATS_LOG_HIST ? METRIC_HISTOGRAM :
 		       desc->type == KVMSTATS_CUMULATIVE ? METRIC_COUNTER : METRIC_GAUGE;
-	metric->unit = is_time(desc) ? "seconds" : unit;
 	metric->help = help;
 	metric->from = FROM_STATISTIC;
 	metric->scope = scope;
 	metric->statistics = desc->name;
-	m->nr_made++;
+	m->nr_generated++;
 	return metric;
 }
 
-/* The same metric for each vCPU: kvm_vcpu_ instead of kvm_vm_ */
+/* Generate the metric kvm_vcpu_NAME from kvm_vm_NAME. */
 static const struct metric *vcpu_metric(struct model *m, const struct metric *of)
 {
-	struct metric *metric = &m->made[m->nr_made];
-	char *name = m->made_name[m->nr_made][0];
+	struct metric *metric = &m->generated[m->nr_generated];
+	char *name = m->generated_name[m->nr_generated][0];
 
 	*metric = *of;
-	/* kvm_vm_vcpu_seconds and kvm_vm_vcpus_blocking are of vCPUs already */
-	snprintf(name, sizeof(*m->made_name[0]), "kvm_vcpu_%s",
-		 of->from == FROM_MODES ? "seconds" :
-		 !strcmp(of->name, "kvm_vm_vcpus_blocking") ? "blocking" :
-		 of->name + strlen("kvm_vm_"));
-	metric->name = name;
-	m->nr_made++;
+	metric->in_rules = false;
+	snprintf(name, sizeof(*m->generated_name[0]), "kvm_vcpu_%s", of->name + strlen("kvm_vm_"));
+	metric->name = of->vcpu_name ? of->vcpu_name : name;
+	m->nr_generated++;
 	return metric;
 }
 
-static void plan_metric(struct model *m, const struct metric *metric,
+static void add_metric_columns(struct model *m, const struct metric *metric,
 			const struct kvmstats_table *const *table)
 {
 	const struct kvmstats_table *from = table[metric->scope];
@@ -248,16 +300,19 @@ static void plan_metric(struct model *m, const struct metric *metric,
 		if (m->options->vcpus)
 			add_family(m, vcpu_metric(m, metric), true, MODES);
 		break;
+	case FROM_ROLES:
+		add_family(m, metric, false, KVMSTATS_ROLES);
+		break;
 	case FROM_PAGES:
 		if (!table[KVMSTATS_VM])
 			break;
-		/* one value each; those that the kernel does not have stay 0 words */
+		/* One column per size; sizes that the kernel does not count stay UINT16_MAX. */
 		c = add_family(m, metric, false, PAGE_SIZES);
 		for (i = 0; i < PAGE_SIZES; i++) {
 			c->words[i] = UINT16_MAX;
-			statistic_words(table[KVMSTATS_VM], page_sizes[i].statistics,
+			statistic_indexes(table[KVMSTATS_VM], page_sizes[i].statistics,
 					&c->words[i], 1);
-			c->nr_words += c->words[i] != UINT16_MAX;
+			c->nr_stats_summed += c->words[i] != UINT16_MAX;
 		}
 		break;
 	case FROM_STATISTIC:
@@ -276,7 +331,7 @@ static void plan_metric(struct model *m, const struct metric *metric,
 	}
 }
 
-static void plan_others(struct model *m, enum kvmstats_scope scope,
+static void add_other_columns(struct model *m, enum kvmstats_scope scope,
 			const struct kvmstats_table *table)
 {
 	unsigned int i, before;
@@ -286,7 +341,7 @@ static void plan_others(struct model *m, enum kvmstats_scope scope,
 	for (i = 0; table && i < table->count; i++) {
 		if (!wanted(m, table->desc[i].name))
 			continue;
-		metric = make_metric(m, scope, &table->desc[i], &factor);
+		metric = generate_metric(m, scope, &table->desc[i], &factor);
 		if (!metric)
 			continue;
 		before = m->nr_families;
@@ -302,29 +357,32 @@ static void plan_others(struct model *m, enum kvmstats_scope scope,
 	}
 }
 
-/* A table is there from the first VM on: until then there is nothing to export. */
-static bool plan(struct model *m, const struct kvmstats_table *const *table)
+/* Tables exist once the source has found a VM; columns depend on them. */
+static bool build_columns(struct model *m, const struct kvmstats_table *const *table)
 {
 	unsigned int i, room;
 
-	if (m->family && !!table[0] == m->planned[0] && !!table[1] == m->planned[1])
+	if (m->family && !!table[0] == m->has_table[0] && !!table[1] == m->has_table[1])
 		return true;
-	forget(m);
+	free_values(m);
 	room = 2 * nr_metrics + (table[0] ? table[0]->count : 0) +
 	       (table[1] ? table[1]->count : 0);
 	m->family = calloc(room, sizeof(*m->family));
-	m->made = calloc(room, sizeof(*m->made));
-	m->made_name = calloc(room, sizeof(*m->made_name));
-	if (!m->family || !m->made || !m->made_name) {
-		forget_plan(m);
+	m->generated = calloc(room, sizeof(*m->generated));
+	m->generated_name = calloc(room, sizeof(*m->generated_name));
+	if (!m->family || !m->generated || !m->generated_name) {
+		free_columns(m);
 		return false;
 	}
 	for (i = 0; i < nr_metrics; i++)
-		plan_metric(m, &metrics[i], table);
+		add_metric_columns(m, &metrics[i], table);
+	m->modes = find_family(m, "kvm_vm_vcpu_seconds");
+	m->exits = find_family(m, "kvm_vm_exits");
+	m->failures = find_family(m, "kvm_vm_insn_emulation_fail");
 	for (i = 0; i < KVMSTATS_SCOPES; i++)
-		plan_others(m, i, table[i]);
+		add_other_columns(m, i, table[i]);
 	for (i = 0; i < KVMSTATS_SCOPES; i++)
-		m->planned[i] = table[i];
+		m->has_table[i] = table[i];
 	return true;
 }
 
@@ -339,7 +397,7 @@ const char *model_unmatched(const struct serve_options *options,
 	const char *unmatched = NULL;
 	unsigned int i, j;
 
-	for (i = 0; m && plan(m, table) && i < options->nr_stats && !unmatched; i++) {
+	for (i = 0; m && build_columns(m, table) && i < options->nr_stats && !unmatched; i++) {
 		unmatched = options->stats[i];
 		for (j = 0; j < m->nr_families && unmatched; j++) {
 			if (m->family[j].metric->from == FROM_STATISTIC &&
@@ -352,42 +410,79 @@ const char *model_unmatched(const struct serve_options *options,
 	return unmatched;
 }
 
-/* Names */
-
-static void remove_entry(struct model *m, struct entry *gone)
+bool model_has(const struct model *m, const char *label)
 {
-	struct entry **at = &m->first;
+	const struct vm_series *e;
 
-	while (*at != gone)
-		at = &(*at)->next;
-	*at = gone->next;
-	free_entry(gone);
+	for (e = m->first; e; e = e->next)
+		if (!strcmp(e->label, label))
+			return true;
+	return false;
 }
 
-/* The library gives the name of a VM that has ended to the next that is called so. */
-static void leave_label(struct model *m, const char *label)
+static int compare_labels(const void *x, const void *y)
 {
-	struct entry *e;
+	const struct exits_vm *const *a = x, *const *b = y;
+
+	return strcmp((*a)->vm.label, (*b)->vm.label);
+}
+
+static int compare_label(const void *label, const void *y)
+{
+	const struct exits_vm *const *vm = y;
+
+	return strcmp(label, (*vm)->vm.label);
+}
+
+void model_set_exits(struct model *m, struct exits_vm *vms, size_t count, uint64_t elapsed)
+{
+	const struct exits_vm **sorted = calloc(count + 1, sizeof(*sorted)), **found;
+	struct vm_series *e;
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		reasons_update(&vms[i], m->options->exits, elapsed);
+		if (sorted)
+			sorted[i] = &vms[i];
+	}
+	if (sorted)
+		qsort(sorted, count, sizeof(*sorted), compare_labels);
+	for (e = m->first; e; e = e->next) {
+		found = sorted ? bsearch(e->label, sorted, count, sizeof(*sorted),
+					 compare_label) : NULL;
+		e->exits = found ? *found : NULL;
+	}
+	free(sorted);
+}
+
+/* Names */
+
+/* Remove a destroyed VM whose label the library gives to the next VM of that name. */
+static void release_label(struct model *m, const char *label)
+{
+	struct vm_series *e;
 
 	for (e = m->first; e; e = e->next) {
 		if (e->ended && !strcmp(e->label, label)) {
-			remove_entry(m, e);
+			remove_vm_series(m, e);
 			return;
 		}
 	}
 }
 
-static bool put_labels(struct entry *e)
+static bool set_label(struct vm_series *e, const char *label)
 {
 	struct buf b = { 0 };
 
+	snprintf(e->label, sizeof(e->label), "%s", label);
 	buf_str(&b, "{vm=\"");
-	buf_label(&b, e->label);
+	buf_label(&b, label);
 	buf_char(&b, '"');
 	if (b.failed) {
 		buf_free(&b);
 		return false;
 	}
+	free(e->labels);
 	e->labels = b.text;
 	e->labels_len = b.len;
 	return true;
@@ -395,7 +490,7 @@ static bool put_labels(struct entry *e)
 
 /* VMs */
 
-static struct entry *find_entry(struct entry *first, const struct kvmstats_vm *vm)
+static struct vm_series *find_vm_series(struct vm_series *first, const struct kvmstats_vm *vm)
 {
 	for (; first; first = first->next) {
 		if (first->vm == vm)
@@ -404,24 +499,23 @@ static struct entry *find_entry(struct entry *first, const struct kvmstats_vm *v
 	return NULL;
 }
 
-static struct entry *add_entry(struct model *m, const struct kvmstats_vm *vm)
+static struct vm_series *add_vm_series(struct model *m, const struct kvmstats_vm *vm)
 {
-	struct entry *e = calloc(1, sizeof(*e)), **at;
+	struct vm_series *e = calloc(1, sizeof(*e)), **at;
 
 	if (!e)
 		return NULL;
 	e->value = calloc(m->width + 1, sizeof(*e->value));
 	e->base = calloc(m->width + 1, sizeof(*e->base));
 	e->vm = vm;
-	e->who = vm->who;
-	e->start = vm->who.started / 1000000;
-	leave_label(m, vm->who.label);
-	snprintf(e->label, sizeof(e->label), "%s", vm->who.label);
-	if (!e->value || !e->base || !put_labels(e)) {
-		free_entry(e);
+	e->identity = vm->identity;
+	e->start = vm->identity.started / 1000000;
+	release_label(m, vm->identity.label);
+	if (!e->value || !e->base || !set_label(e, vm->identity.label)) {
+		free_vm_series(e);
 		return NULL;
 	}
-	/* the oldest first: they are the last to be left out */
+	/* The oldest VM first: --max-series excludes the youngest ones. */
 	for (at = &m->first; *at && (*at)->start <= e->start; at = &(*at)->next)
 		;
 	e->next = *at;
@@ -429,16 +523,16 @@ static struct entry *add_entry(struct model *m, const struct kvmstats_vm *vm)
 	return e;
 }
 
-static uint64_t word(const void *values, unsigned int n)
+static uint64_t stat_value(const void *values, unsigned int n)
 {
 	return ((const uint64_t *)values)[n];
 }
 
 /*
- * Values of one VM or vCPU into a column: totals of what only grows, which do not fall
- * when a vCPU goes, or somebody sets them to 0.
+ * Copy the values of one VM or vCPU to the columns of a family. Counters are totals of the
+ * library, which never decrease when a vCPU is removed or statistics are reset.
  */
-static void take(const struct family *c, uint64_t *to, const void *values)
+static void read_family_values(const struct family *c, uint64_t *to, const void *values)
 {
 	unsigned int i, bound = 0;
 	uint64_t sum = 0;
@@ -446,11 +540,11 @@ static void take(const struct family *c, uint64_t *to, const void *values)
 	if (c->metric->from == FROM_PAGES) {
 		for (i = 0; i < PAGE_SIZES; i++)
 			to[i] = c->words[i] == UINT16_MAX ? 0 :
-				word(values, c->words[i]) << page_sizes[i].shift;
+				stat_value(values, c->words[i]) << page_sizes[i].shift;
 		return;
 	}
-	for (i = 0; i < c->nr_words; i++)
-		sum += word(values, c->words[i]);
+	for (i = 0; i < c->nr_stats_summed; i++)
+		sum += stat_value(values, c->words[i]);
 	if (!c->histogram) {
 		*to = sum;
 		return;
@@ -458,22 +552,30 @@ static void take(const struct family *c, uint64_t *to, const void *values)
 	memset(to, 0, HISTOGRAM_WIDTH * sizeof(*to));
 	to[BOUNDS + 1] = sum;
 	for (i = 0; i < c->histogram->size; i++) {
-		/* the last one of the kernel has no end */
+		/* The last bucket of the kernel is unbounded. */
 		while (bound < BOUNDS && i > BOUND_BUCKET(bound))
 			bound++;
 		to[i == c->histogram->size - 1 ? BOUNDS : bound] +=
-			word(values, c->histogram->offset / sizeof(uint64_t) + i);
+			stat_value(values, c->histogram->offset / sizeof(uint64_t) + i);
 	}
 }
 
-static void take_times(uint64_t *to, const struct kvmstats_times *times)
+static void copy_times(uint64_t *to, const struct kvmstats_times *times)
 {
 	memcpy(to, times->mode, MODES * sizeof(*to));
 }
 
-static struct vcpu_entry *find_vcpu(struct model *m, struct entry *e, uint32_t id)
+static void copy_roles(uint64_t *to, const struct kvmstats_vm *vm)
 {
-	struct vcpu_entry *v;
+	unsigned int i;
+
+	for (i = 0; i < KVMSTATS_ROLES; i++)
+		to[i] = kvmstats_vm_other_threads(vm, i);
+}
+
+static struct vcpu_series *find_vcpu(struct model *m, struct vm_series *e, uint32_t id)
+{
+	struct vcpu_series *v;
 	unsigned int i;
 
 	for (i = 0; i < e->nr_vcpu; i++) {
@@ -515,7 +617,7 @@ static void note_shown(struct model *m, const uint64_t *value, bool per_vcpu)
 	}
 }
 
-static bool update_vcpus(struct model *m, struct entry *e, const struct kvmstats_vm *vm,
+static bool update_vcpus(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm,
 			 bool old)
 {
 	unsigned int i, j, before;
@@ -524,7 +626,7 @@ static bool update_vcpus(struct model *m, struct entry *e, const struct kvmstats
 		e->vcpu[i].seen = false;
 	for (i = 0; i < vm->vcpus; i++) {
 		const struct kvmstats_vcpu *vcpu = vm->vcpu[i];
-		struct vcpu_entry *v;
+		struct vcpu_series *v;
 
 		before = e->nr_vcpu;
 		v = find_vcpu(m, e, vcpu->id);
@@ -537,15 +639,15 @@ static bool update_vcpus(struct model *m, struct entry *e, const struct kvmstats
 			if (!c->per_vcpu)
 				continue;
 			if (c->metric->from == FROM_MODES)
-				take_times(v->value + c->first, &vcpu->times);
+				copy_times(v->value + c->first, &vcpu->times);
 			else if (vcpu->total)
-				take(c, v->value + c->first, vcpu->total);
+				read_family_values(c, v->value + c->first, vcpu->total);
 		}
 		if (old && e->nr_vcpu > before)
 			memcpy(v->base, v->value, m->width * sizeof(*v->base));
 		note_shown(m, v->value, true);
 	}
-	/* the last values of a vCPU that has gone are no use without it */
+	/* Remove vCPUs that no longer exist. */
 	for (i = j = 0; i < e->nr_vcpu; i++) {
 		if (e->vcpu[i].seen) {
 			e->vcpu[j++] = e->vcpu[i];
@@ -558,7 +660,21 @@ static bool update_vcpus(struct model *m, struct entry *e, const struct kvmstats
 	return true;
 }
 
-static bool update_entry(struct model *m, struct entry *e, const struct kvmstats_vm *vm,
+static bool update_waits(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm,
+			 uint64_t now)
+{
+	struct blame_victim *victim = m->blame ? blame_sum_find(m->blame, vm) : NULL;
+
+	if (!victim)
+		return true;
+	if (!e->waits)
+		e->waits = calloc(1, sizeof(*e->waits));
+	if (e->waits)
+		waits_update(e->waits, victim, m->options->owners, now - m->time);
+	return e->waits;
+}
+
+static bool update_vm_series(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm,
 			 bool first)
 {
 	const bool old = first && !m->began && !m->options->absolute;
@@ -574,13 +690,15 @@ static bool update_entry(struct model *m, struct entry *e, const struct kvmstats
 		if (c->per_vcpu)
 			continue;
 		if (c->metric->from == FROM_MODES)
-			take_times(e->value + c->first, &vm->times);
+			copy_times(e->value + c->first, &vm->times);
+		else if (c->metric->from == FROM_ROLES)
+			copy_roles(e->value + c->first, vm);
 		else if (from)
-			take(c, e->value + c->first, from);
+			read_family_values(c, e->value + c->first, from);
 	}
 	if (old)
 		memcpy(e->base, e->value, m->width * sizeof(*e->base));
-	/* what is not known has no series; nor has the unknown where there is none */
+	/* Unknown modes have no series; UNKNOWN has one only if it is not 0. */
 	e->modes |= vm->times.known;
 	if (vm->times.mode[KVMSTATS_UNKNOWN])
 		e->modes |= 1U << KVMSTATS_UNKNOWN;
@@ -588,120 +706,187 @@ static bool update_entry(struct model *m, struct entry *e, const struct kvmstats
 	return !m->options->vcpus || update_vcpus(m, e, vm, old);
 }
 
-static void note_history(struct model *m, struct entry *e, uint64_t now)
+static void note_history(struct model *m, struct vm_series *e, uint64_t now)
 {
-	unsigned int i, at = e->nr_history % HISTORY;
-	const struct family *c;
+	unsigned int at = e->nr_history % HISTORY;
 
 	if (e->nr_history &&
 	    now - e->history_time[(e->nr_history - 1) % HISTORY] < HISTORY_STEP)
 		return;
 	e->history_time[at] = now;
-	for (i = 0; i < m->nr_families; i++) {
-		c = &m->family[i];
-		if (c->metric->from == FROM_MODES && !c->per_vcpu)
-			memcpy(e->history[at], e->value + c->first, MODES * sizeof(uint64_t));
-		else if (!strcmp(c->metric->name, "kvm_vm_exits"))
-			e->history[at][HISTORY_EXITS] = e->value[c->first];
-		else if (!strcmp(c->metric->name, "kvm_vm_insn_emulation_fail"))
-			e->history[at][HISTORY_FAILED] = e->value[c->first];
-	}
+	if (m->modes)
+		memcpy(e->history[at], e->value + m->modes->first, MODES * sizeof(uint64_t));
+	if (m->exits)
+		e->history[at][HISTORY_EXITS] = e->value[m->exits->first];
+	if (m->failures)
+		e->history[at][HISTORY_FAILED] = e->value[m->failures->first];
 	e->nr_history++;
 }
 
-static void end_entry(struct model *m, struct entry *e, uint64_t now)
+static void end_vm_series(struct model *m, struct vm_series *e, uint64_t now)
 {
 	e->vm = NULL;
 	e->ended = now;
+	m->vms_ended++;
 	e->ended_sample = m->samples + 1;
-	e->waiting = m->scrapers;
-	e->waits = m->scrapers;
+	e->pending_scrapers = m->scrapers;
+	e->had_scrapers = m->scrapers;
 }
 
 void model_prune(struct model *m, uint64_t now)
 {
-	struct entry *e, **at = &m->first;
+	struct vm_series *e, *next;
 
-	while ((e = *at)) {
-		if (!e->ended || (now - e->ended < LINGER && (e->waiting || !e->waits))) {
-			at = &e->next;
-			continue;
-		}
-		*at = e->next;
-		free_entry(e);
+	for (e = m->first; e; e = next) {
+		next = e->next;
+		if (e->ended && (now - e->ended >= ENDED_VM_TTL_NS ||
+				 (!e->pending_scrapers && e->had_scrapers)))
+			remove_vm_series(m, e);
 	}
 }
 
 void model_scraped(struct model *m, uint32_t scraper, uint64_t sample)
 {
-	struct entry *e;
+	struct vm_series *e;
 
 	for (e = m->first; e; e = e->next) {
 		if (e->ended && e->ended_sample <= sample)
-			e->waiting &= ~scraper;
+			e->pending_scrapers &= ~scraper;
 	}
+}
+
+/*
+ * The library shortens the label of a VM after the end of its predecessor. Use the new
+ * label once no last values have it.
+ */
+static bool update_label(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm)
+{
+	const struct vm_series *other;
+
+	if (!strcmp(e->label, vm->identity.label))
+		return true;
+	for (other = m->first; other; other = other->next) {
+		if (!strcmp(other->label, vm->identity.label))
+			return true;
+	}
+	e->identity = vm->identity;
+	return set_label(e, vm->identity.label);
+}
+
+/* Find the series of a VM, or add them. Return NULL if memory ran out. */
+static struct vm_series *get_vm_series(struct model *m, struct vm_series *near,
+				       const struct kvmstats_vm *vm, bool *first)
+{
+	/* VMs are mostly in the order of the last sample. */
+	struct vm_series *e = find_vm_series(near, vm);
+
+	e = e ? e : find_vm_series(m->first, vm);
+	*first = !e;
+	if (e)
+		return update_label(m, e, vm) ? e : NULL;
+	e = add_vm_series(m, vm);
+	m->vms_started += e && m->began;
+	return e;
+}
+
+static bool update_all_series(struct model *m, struct kvmstats *k, uint64_t now)
+{
+	struct vm_series *e, *near = m->first;
+	const struct kvmstats_vm *vm;
+	bool ok = true, first;
+
+	m->vms = m->vcpus = 0;
+	for (e = m->first; e; e = e->next)
+		e->seen = false;
+	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+		m->vms += !vm->ended;
+		m->vcpus += vm->ended ? 0 : vm->vcpus;
+		e = get_vm_series(m, near, vm, &first);
+		if (!e) {
+			ok = false;
+			near = m->first;
+			continue;
+		}
+		near = e->next;
+		ok &= update_vm_series(m, e, vm, first);
+		ok &= update_waits(m, e, vm, now);
+		note_history(m, e, now);
+		if (vm->ended)
+			end_vm_series(m, e, now);
+	}
+	for (e = m->first; e; e = e->next) {
+		if (!e->seen && !e->ended)
+			end_vm_series(m, e, now);
+	}
+	return ok;
+}
+
+static void update_usage(struct model *m)
+{
+	const struct vm_series *e;
+
+	m->usage = m->usage_ended;
+	for (e = m->first; e; e = e->next) {
+		add_usage(m, e, &m->usage);
+		m->modes_known |= e->modes;
+	}
+}
+
+static uint64_t read_clock(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+/* Return when the last values were read, since 1970. */
+static uint64_t sample_timestamp(struct kvmstats *k)
+{
+	uint64_t now = read_clock(CLOCK_MONOTONIC), time = 0;
+	const struct kvmstats_vm *vm;
+
+	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+		if (!vm->ended && vm->time > time && vm->time <= now)
+			time = vm->time;
+	}
+	return read_clock(CLOCK_REALTIME) - (time ? now - time : 0);
 }
 
 bool model_update(struct model *m, struct kvmstats *k, uint64_t now, uint64_t duration)
 {
 	const struct kvmstats_table *table[KVMSTATS_SCOPES];
-	const struct kvmstats_vm *vm;
-	struct entry *e, *at;
-	bool ok = true, first;
 	const char *why;
 	unsigned int i;
+	bool ok;
 
 	if (m->changes != kvmstats_source_changes(k)) {
 		/*
-		 * The tables and VMs of the source before are gone, and what this one says
-		 * is not compared with what was: counters begin from 0.
+		 * The tables and VMs of the previous source are invalid, and values of two
+		 * sources are not comparable: counters of VMs restart at 0.
 		 */
 		m->changes = kvmstats_source_changes(k);
-		forget(m);
+		free_values(m);
 		m->began = false;
 	}
 	for (i = 0; i < KVMSTATS_SCOPES; i++)
 		table[i] = kvmstats_table(k, i);
-	if (!plan(m, table))
+	if (!build_columns(m, table))
 		return false;
-	m->vms = m->vcpus = 0;
-	for (e = m->first; e; e = e->next)
-		e->seen = false;
-	at = m->first;
-	for (vm = kvmstats_first(k); vm; vm = vm->next) {
-		m->vms += !vm->ended;
-		m->vcpus += vm->ended ? 0 : vm->vcpus;
-		/* mostly in the same order as the last time */
-		e = find_entry(at, vm);
-		e = e ? e : find_entry(m->first, vm);
-		first = !e;
-		if (first) {
-			e = add_entry(m, vm);
-			if (!e) {
-				ok = false;
-				continue;
-			}
-		}
-		at = e->next;
-		ok &= update_entry(m, e, vm, first);
-		note_history(m, e, now);
-		if (vm->ended)
-			end_entry(m, e, now);
-	}
-	for (e = m->first; e; e = e->next) {
-		if (!e->seen && !e->ended)
-			end_entry(m, e, now);
-	}
+	ok = update_all_series(m, k, now);
 	model_prune(m, now);
+	update_usage(m);
 	m->samples++;
 	m->time = now;
+	m->timestamp = sample_timestamp(k);
 	m->duration = duration;
 	m->source = kvmstats_source(k);
+	m->has_unobserved = kvmstats_unobserved(k, &m->unobserved);
 	for (i = 0; i < KVMSTATS_REASONS; i++) {
-		m->unread[i] = kvmstats_unreadable(k, i, &why);
+		m->unread[i] = kvmstats_failed_reads_by_reason(k, i, &why);
 		snprintf(m->why[i], sizeof(m->why[i]), "%s", m->unread[i] ? why : "");
 	}
-	/* without a source there was nothing to see: what comes may be old */
+	/* VMs that appear with a source may have been running before. */
 	m->began = strcmp(m->source, "none");
 	return ok;
 }

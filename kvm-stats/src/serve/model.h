@@ -1,125 +1,154 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What is exported: the VMs by name, with totals that do not fall, as of the last
- * sample. It is apart from the library's own state, so that a sample that takes long
- * keeps nobody from reading the one before.
+ * The exported values: VMs by name, with totals that never decrease, as of the last
+ * sample. The model is separate from the library's state, so a slow sample does not
+ * delay readers of the sample before.
  */
 #ifndef SERVE_MODEL_H
 #define SERVE_MODEL_H
 
 #include "kvmstats.h"
 #include "metrics.h"
+#include "waits.h"
 
-#define PARTS	48		/* statistics that are summed up */
-#define LINGER		(150 * 1000000000ULL)	/* nanoseconds, see struct entry */
+#define MAX_SUMMED_STATS	48	/* statistics that are added up for one metric */
+#define ENDED_VM_TTL_NS		(150 * 1000000000ULL)	/* see struct vm_series */
 
-/* The last minutes, for the page */
+/* Values of the last five minutes, for the page */
 #define HISTORY		61
 #define HISTORY_STEP	(5 * 1000000000ULL)
-#define HISTORY_EXITS	MODES		/* numbers of events behind the modes */
+#define HISTORY_EXITS	MODES		/* event counts follow the modes */
 #define HISTORY_FAILED	(MODES + 1)
 #define HISTORY_WIDTH	(MODES + 2)
 
+struct exits_vm;
+
 struct serve_options {
-	const char **stats;		/* patterns of statistics that are wanted, too */
+	const char **stats;		/* patterns of additional statistics */
 	unsigned int nr_stats;
-	bool vcpus;			/* each vCPU, too */
+	bool vcpus;			/* export each vCPU */
 	uint64_t max_series;
-	bool absolute;			/* see struct entry */
+	unsigned int owners;		/* of the waits of each VM that are exported */
+	bool absolute;			/* see struct vm_series */
+	unsigned int exits;		/* exit reasons exported for each VM */
 };
 
-/* A family of series, and where its values are in those of a VM or vCPU */
+/* A family of series, and the columns of its values in those of a VM or vCPU */
 struct family {
 	const struct metric *metric;
-	bool per_vcpu;			/* it is in the vCPUs, and has the label vcpu */
-	bool grows;			/* a counter or a histogram */
-	unsigned int nr_words;		/* statistics that are summed up */
-	uint16_t words[PARTS];
+	bool per_vcpu;			/* one series per vCPU, with the label vcpu */
+	bool grows;			/* counter or histogram */
+	unsigned int nr_stats_summed;
+	uint16_t words[MAX_SUMMED_STATS];	/* indices of u64 values */
 	const struct kvmstats_desc *histogram;
-	uint64_t factor;		/* of the values */
-	unsigned int first, width;	/* values */
-	/* Not 0 at some time: what does not happen on a host is left out. */
+	uint64_t factor;		/* by which values are multiplied */
+	unsigned int first, width;	/* columns */
+	/* Some value was not 0: until then, the family is omitted to save series. */
 	bool shown;
 };
 
-/* Of a histogram: the numbers between the bounds, those beyond the last, the sum */
+/* Columns of a histogram: counts between the bounds, count beyond the last one, sum */
 #define HISTOGRAM_WIDTH	(BOUNDS + 2)
 
-struct vcpu_entry {
+struct vcpu_series {
 	uint32_t id;
 	bool seen;
 	uint64_t *value, *base;
 };
 
-struct entry {
-	struct entry *next;		/* the oldest VM first */
-	const struct kvmstats_vm *vm;	/* to find it again; NULL: ended */
+struct vm_series {
+	struct vm_series *next;		/* the oldest VM first */
+	const struct kvmstats_vm *vm;	/* identifies the VM; NULL after its end */
 	bool seen;
 	/*
-	 * The last values of a VM that ended stay until each scraper that is known has
-	 * had them, LINGER at most: bits of the scrapers that have not.
+	 * The last values of a destroyed VM stay until each known scraper has received
+	 * them, at most ENDED_VM_TTL_NS. One bit per scraper.
 	 */
-	uint64_t ended;			/* CLOCK_MONOTONIC, 0: it has not */
+	uint64_t ended;			/* CLOCK_MONOTONIC, 0 while the VM exists */
 	uint64_t ended_sample;
-	uint32_t waiting;
-	bool waits;			/* there were scrapers */
-	char label[sizeof(((struct kvmstats_who *)0)->label)];
-	char *labels;			/* {vm="...", escaped, without an end */
+	uint32_t pending_scrapers;
+	bool had_scrapers;		/* when the VM was destroyed */
+	char label[sizeof(((struct kvmstats_identity *)0)->label)];
+	char *labels;			/* {vm="...", escaped, without the closing brace */
 	size_t labels_len;
-	struct kvmstats_who who;
-	uint64_t start;			/* milliseconds since 1970, 0: not known */
+	struct kvmstats_identity identity;
+	uint64_t start;			/* milliseconds since 1970, 0 if unknown */
 	unsigned int vcpus;
-	unsigned int modes;		/* 1 << MODE_... that are known */
+	unsigned int modes;		/* 1 << KVMSTATS_..., those that are known */
 	/*
-	 * Totals since the VM began, less what they were when the program did ("base"):
-	 * what vCPUs did that have gone is not known of the time before, so that a total
-	 * could be less after a restart by a little, which scrapers take for a start from
-	 * 0. With options.absolute: since the VM began.
+	 * Exported values are totals since the VM was created, minus their value when the
+	 * program started ("base"). Usage of vCPUs that were removed earlier is unknown,
+	 * so totals could otherwise decrease slightly when the program restarts, which
+	 * scrapers treat as a counter reset. With options.absolute, base is 0.
 	 */
 	uint64_t *value, *base;
-	struct vcpu_entry *vcpu;
+	struct vcpu_series *vcpu;
 	unsigned int nr_vcpu, vcpu_room;
+	struct waits *waits;		/* NULL if they are not measured */
+	const struct exits_vm *exits;	/* NULL if they are not measured; set by model_set_exits() */
 	uint64_t history[HISTORY][HISTORY_WIDTH];
 	uint64_t history_time[HISTORY];
-	unsigned int nr_history;	/* ever; the last is (nr_history - 1) % HISTORY */
+	unsigned int nr_history;	/* steps so far; the last is (nr_history - 1) % HISTORY */
+};
+
+/* Usage of all VMs of the host since the program started */
+struct usage {
+	uint64_t mode[MODES], exits;
 };
 
 struct model {
 	const struct serve_options *options;
 	struct family *family;
 	unsigned int nr_families, width;
-	struct metric *made;		/* of statistics that are not in the table */
-	char (*made_name)[2][128];
-	unsigned int nr_made;
-	bool planned[KVMSTATS_SCOPES];
-	struct entry *first;
-	bool began;			/* there was a first sample */
+	const struct family *modes, *exits, *failures;	/* families, or NULL */
+	struct metric *generated;	/* for statistics without a row in metrics[] */
+	char (*generated_name)[2][128];
+	unsigned int nr_generated;
+	bool has_table[KVMSTATS_SCOPES];
+	struct vm_series *first;
+	bool began;			/* the first sample was taken */
+	struct blame_sum *blame;	/* as of the same sample; NULL: not measured */
 
-	/* of the last sample that succeeded */
+	/* from the last successful sample */
 	uint64_t samples, time, duration;	/* CLOCK_MONOTONIC, nanoseconds */
+	uint64_t timestamp;		/* nanoseconds since 1970 */
 	const char *source;		/* "none" */
 	unsigned int vms, vcpus, changes;
 	unsigned int unread[KVMSTATS_REASONS];
 	char why[KVMSTATS_REASONS][256];
-	/* counted by those who write */
-	uint64_t dropped;
-	uint32_t scrapers;		/* bits of those that are known */
+
+	/* since the program started */
+	uint64_t vms_started, vms_ended;
+	uint64_t unobserved;
+	bool has_unobserved;
+	struct usage usage;		/* by all VMs, including destroyed ones */
+	struct usage usage_ended;	/* by VMs without a series */
+	unsigned int modes_known;
+	uint64_t dropped;		/* series, counted by write_metrics() */
+	uint32_t scrapers;		/* bits of known scrapers */
 };
+
+/* Return true if a VM has series, also after its end. */
+bool model_has(const struct model *m, const char *label);
+
+/*
+ * Export the exits of these VMs, at most options.exits reasons of each; the array must stay until
+ * the next call. elapsed: since the call before
+ */
+void model_set_exits(struct model *m, struct exits_vm *vms, size_t count, uint64_t elapsed);
 
 struct model *model_new(const struct serve_options *options);
 void model_free(struct model *m);
 
-/* Take over a sample that has succeeded. False: no memory, and it is not whole. */
+/* Copy a successful sample. Return false if memory ran out and the copy is incomplete. */
 bool model_update(struct model *m, struct kvmstats *k, uint64_t now, uint64_t duration);
 
-/*
- * This scraper, a bit, has got all of this sample; drop what nobody waits for any
- * more.
- */
+/* Record that a scraper, given as a bit, has received all of a sample. */
 void model_scraped(struct model *m, uint32_t scraper, uint64_t sample);
+/* Remove destroyed VMs whose last values no scraper waits for. */
 void model_prune(struct model *m, uint64_t now);
 
-/* The first pattern that matches no statistic that can be exported; NULL: none */
+/* Return the first pattern that matches no statistic that can be exported, or NULL. */
 const char *model_unmatched(const struct serve_options *options,
 			    const struct kvmstats_table *vm,
 			    const struct kvmstats_table *vcpu);

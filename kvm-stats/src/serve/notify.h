@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What systemd wants to hear, and gives: sd_notify(3), sd_listen_fds(3). */
+/* Protocols of systemd: sd_notify(3) and sd_listen_fds(3) */
 #ifndef SERVE_NOTIFY_H
 #define SERVE_NOTIFY_H
 
 #include <stdint.h>
 
-/* Nothing happens if nobody listens. */
+/* Send a state, unless systemd has not asked for states. */
 void notify(const char *state);
 
-/* How often it wants a sign of life, nanoseconds; 0: not at all */
+/* Return the interval for WATCHDOG=1 in nanoseconds, or 0 without a watchdog. */
 uint64_t notify_interval(void);
 
-/* The socket that was opened for us; -1: none; -2: more than one */
+/* Return the socket passed by systemd, -1 without one, or -2 for several. */
 int notify_socket(void);
 
 #endif /* SERVE_NOTIFY_H */

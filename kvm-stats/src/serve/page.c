@@ -1,66 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The page for people, and the same for programs: VMs by what hurts. It is made here,
- * whole, and works without scripts; it asks for nothing that is not from here.
+ * The HTML page and its JSON equivalent: VMs, sorted by problem. The page needs no script
+ * and loads nothing from other servers.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "serve.h"
+#include "page.h"
 #include "text.h"
+#include "thresholds.h"
 
 #define WINDOW		12	/* steps of the history: a minute */
 #define PERMILLE	1000
 
-/* What hurts, the worst first */
-enum hurt {
-	HURT_NOTHING,
-	HURT_ENDED,
-	HURT_POLLING,		/* the host polls more than the guest runs */
-	HURT_STORM,		/* exits */
-	HURT_THROTTLED,
-	HURT_STARVED,
-	HURT_STUCK,		/* all vCPUs are in the VMM: it hangs, or is paused */
-	HURT_FAILED,		/* KVM could not emulate an instruction */
+/* Problems, the worst last */
+enum problem {
+	PROBLEM_NONE,
+	PROBLEM_ENDED,
+	PROBLEM_POLLING,	/* more halt polling than guest execution */
+	PROBLEM_STORM,		/* too many exits */
+	PROBLEM_THROTTLED,
+	PROBLEM_STARVED,
+	PROBLEM_STUCK,		/* all vCPUs are in the VMM, which hangs or is paused */
+	PROBLEM_FAILED,		/* KVM failed to emulate an instruction */
 };
 
-static const char *const hurt_words[] = {
-	[HURT_NOTHING]		= "",
-	[HURT_ENDED]		= "ended",
-	[HURT_POLLING]		= "halt polling",
-	[HURT_STORM]		= "exit storm",
-	[HURT_THROTTLED]	= "throttled",
-	[HURT_STARVED]		= "starved",
-	[HURT_STUCK]		= "stuck or paused",
-	[HURT_FAILED]		= "emulation failed",
+static const char *const problem_names[] = {
+	[PROBLEM_NONE]		= "",
+	[PROBLEM_ENDED]		= "ended",
+	[PROBLEM_POLLING]	= "halt polling",
+	[PROBLEM_STORM]		= "exit storm",
+	[PROBLEM_THROTTLED]	= "throttled",
+	[PROBLEM_STARVED]		= "starved",
+	[PROBLEM_STUCK]		= "stuck or paused",
+	[PROBLEM_FAILED]		= "emulation failed",
 };
-
-#define STARVED		100	/* permille of its vCPUs' time */
-#define STUCK		995
-#define POLLING		200
-#define STORM		50000	/* exits per second and vCPU */
 
 struct row {
-	const struct entry *e;
-	enum hurt hurt;
-	uint64_t weight;		/* within what hurts */
+	const struct vm_series *e;
+	enum problem problem;
+	uint64_t weight;		/* among VMs with the same problem */
 	uint64_t time;			/* that the numbers are of, nanoseconds */
 	unsigned int share[MODES];	/* permille of all vCPUs' time */
 	uint64_t exits;			/* per second */
 };
 
-static const uint64_t *history(const struct entry *e, unsigned int back)
+static const uint64_t *history(const struct vm_series *e, unsigned int back)
 {
 	return e->history[(e->nr_history - 1 - back) % HISTORY];
 }
 
-static uint64_t history_time(const struct entry *e, unsigned int back)
+static uint64_t history_time(const struct vm_series *e, unsigned int back)
 {
 	return e->history_time[(e->nr_history - 1 - back) % HISTORY];
 }
 
-/* Shares of the modes between two places in the history; false: there was no time */
-static bool shares(const struct entry *e, unsigned int from, unsigned int to,
+/* Compute the shares of the modes between two steps. Return false if no time passed. */
+static bool shares(const struct vm_series *e, unsigned int from, unsigned int to,
 		   unsigned int share[MODES])
 {
 	uint64_t all = 0;
@@ -73,7 +69,7 @@ static bool shares(const struct entry *e, unsigned int from, unsigned int to,
 	return all;
 }
 
-static void judge(struct row *row, const struct entry *e)
+static void judge(struct row *row, const struct vm_series *e)
 {
 	unsigned int last = e->nr_history < HISTORY ? e->nr_history : HISTORY, from;
 	uint64_t failed;
@@ -82,7 +78,7 @@ static void judge(struct row *row, const struct entry *e)
 	row->e = e;
 	from = last > WINDOW ? WINDOW : last - 1;
 	if (!last || !from || !shares(e, from, 0, row->share)) {
-		row->hurt = e->ended ? HURT_ENDED : HURT_NOTHING;
+		row->problem = e->ended ? PROBLEM_ENDED : PROBLEM_NONE;
 		return;
 	}
 	row->time = history_time(e, 0) - history_time(e, from);
@@ -91,22 +87,22 @@ static void judge(struct row *row, const struct entry *e)
 	failed = history(e, 0)[HISTORY_FAILED] - history(e, from)[HISTORY_FAILED];
 	row->weight = row->share[KVMSTATS_READY] + row->share[KVMSTATS_THROTTLED];
 	if (e->ended) {
-		row->hurt = HURT_ENDED;
+		row->problem = PROBLEM_ENDED;
 	} else if (failed) {
-		row->hurt = HURT_FAILED;
+		row->problem = PROBLEM_FAILED;
 		row->weight = failed;
-	} else if (row->share[KVMSTATS_OTHER] >= STUCK) {
-		row->hurt = HURT_STUCK;
-	} else if (row->share[KVMSTATS_READY] >= STARVED) {
-		row->hurt = HURT_STARVED;
-	} else if (row->share[KVMSTATS_THROTTLED] >= STARVED) {
-		row->hurt = HURT_THROTTLED;
-	} else if (e->vcpus && row->exits / e->vcpus >= STORM) {
-		row->hurt = HURT_STORM;
+	} else if (row->share[KVMSTATS_OTHER] >= STUCK_PERMILLE) {
+		row->problem = PROBLEM_STUCK;
+	} else if (row->share[KVMSTATS_READY] >= READY_CRITICAL_PERMILLE) {
+		row->problem = PROBLEM_STARVED;
+	} else if (row->share[KVMSTATS_THROTTLED] >= THROTTLED_CRITICAL_PERMILLE) {
+		row->problem = PROBLEM_THROTTLED;
+	} else if (e->vcpus && row->exits / e->vcpus >= EXIT_STORM_PER_SECOND) {
+		row->problem = PROBLEM_STORM;
 		row->weight = row->exits;
-	} else if (row->share[KVMSTATS_POLL] >= POLLING &&
+	} else if (row->share[KVMSTATS_POLL] >= POLLING_PERMILLE &&
 		   row->share[KVMSTATS_POLL] > row->share[KVMSTATS_RUN]) {
-		row->hurt = HURT_POLLING;
+		row->problem = PROBLEM_POLLING;
 		row->weight = row->share[KVMSTATS_POLL];
 	}
 }
@@ -115,8 +111,8 @@ static int compare(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
 
-	if (left->hurt != right->hurt)
-		return left->hurt < right->hurt ? 1 : -1;
+	if (left->problem != right->problem)
+		return left->problem < right->problem ? 1 : -1;
 	if (left->weight != right->weight)
 		return left->weight < right->weight ? 1 : -1;
 	if (left->share[KVMSTATS_RUN] != right->share[KVMSTATS_RUN])
@@ -126,7 +122,7 @@ static int compare(const void *a, const void *b)
 
 static struct row *rows(const struct model *m, unsigned int *n)
 {
-	const struct entry *e;
+	const struct vm_series *e;
 	struct row *row;
 
 	*n = 0;
@@ -158,6 +154,26 @@ static void json_number(struct buf *b, const char *name, uint64_t n, unsigned in
 	buf_fixed(b, n, digits);
 }
 
+static void json_waits(struct buf *b, const struct waits *waits)
+{
+	unsigned int i;
+
+	if (!waits)
+		return;
+	buf_str(b, ",\"waits\":[");
+	for (i = 0; i < waits->count; i++) {
+		const struct wait_owner *owner = &waits->owner[i];
+
+		buf_str(b, i ? ",{\"kind\":\"" : "{\"kind\":\"");
+		buf_json(b, owner->kind);
+		buf_char(b, '"');
+		json_text(b, "owner", owner->name);
+		json_number(b, "percent", kvmstats_permille(owner->recent, waits->recent), 1);
+		buf_char(b, '}');
+	}
+	buf_char(b, ']');
+}
+
 void page_json(struct buf *b, struct model *m, uint64_t now)
 {
 	unsigned int i, j, n;
@@ -180,22 +196,22 @@ void page_json(struct buf *b, struct model *m, uint64_t now)
 	buf_char(b, ']');
 	buf_str(b, ",\"vms\":[");
 	for (i = 0; row && i < n; i++) {
-		const struct entry *e = row[i].e;
+		const struct vm_series *e = row[i].e;
 
 		buf_str(b, i ? ",\n{\"vm\":\"" : "\n{\"vm\":\"");
 		buf_json(b, e->label);
 		buf_char(b, '"');
-		json_text(b, "name", e->who.name);
-		json_text(b, "uuid", e->who.uuid);
-		json_text(b, "vmm", e->who.vmm);
-		json_number(b, "pid", e->who.pid, 0);
-		json_text(b, "machine", e->who.machine);
-		json_text(b, "pod", e->who.pod);
-		json_text(b, "container", e->who.container);
-		json_text(b, "cgroup", e->who.cgroup);
+		json_text(b, "name", e->identity.name);
+		json_text(b, "uuid", e->identity.uuid);
+		json_text(b, "vmm", e->identity.vmm);
+		json_number(b, "pid", e->identity.pid, 0);
+		json_text(b, "machine", e->identity.machine);
+		json_text(b, "pod_uid", e->identity.pod_uid);
+		json_text(b, "container_id", e->identity.container_id);
+		json_text(b, "cgroup", e->identity.cgroup);
 		json_number(b, "vcpus", e->vcpus, 0);
 		buf_str(b, e->ended ? ",\"ended\":true" : ",\"ended\":false");
-		json_text(b, "hurts", hurt_words[row[i].hurt]);
+		json_text(b, "problem", problem_names[row[i].problem]);
 		json_number(b, "seconds", row[i].time, 9);
 		for (j = 0; row[i].time && j < MODES; j++) {
 			char name[32];
@@ -205,6 +221,7 @@ void page_json(struct buf *b, struct model *m, uint64_t now)
 		}
 		if (row[i].time)
 			json_number(b, "exits_per_second", row[i].exits, 0);
+		json_waits(b, e->waits);
 		buf_char(b, '}');
 	}
 	buf_str(b, "\n]}\n");
@@ -242,8 +259,8 @@ static void put_bar(struct buf *b, const struct row *row)
 	buf_str(b, "</svg>");
 }
 
-/* Of the last minutes: running, and wanting to, out of all vCPUs' time */
-static void put_line(struct buf *b, const struct entry *e)
+/* Draw the share of run and ready in the last five minutes. */
+static void put_line(struct buf *b, const struct vm_series *e)
 {
 	unsigned int last = e->nr_history < HISTORY ? e->nr_history : HISTORY, i;
 	unsigned int share[MODES];
@@ -275,7 +292,7 @@ static void put_cell(struct buf *b, const char *title, uint64_t n, unsigned int 
 		buf_char(b, '-');
 }
 
-/* A column that is mostly empty is not shown then. */
+/* Return true if the column of the mode unknown is needed. */
 static bool any_unknown(const struct row *row, unsigned int n)
 {
 	while (n--) {
@@ -290,19 +307,21 @@ static void put_row(struct buf *b, const struct row *row, unsigned int modes)
 	static const char *const titles[MODES] = {
 		"run %", "ready %", "throttled %", "halt %", "poll %", "other %", "unknown %",
 	};
-	const struct entry *e = row->e;
+	const struct vm_series *e = row->e;
 	char text[TEXT_SIZE];
 	unsigned int i;
 
 	buf_str(b, e->ended ? "<tr class=gone><th scope=row title=\"" : "<tr><th scope=row title=\"");
-	buf_html(b, e->who.vmm);
-	snprintf(text, sizeof(text), " %d ", e->who.pid);
+	buf_html(b, e->identity.vmm);
+	snprintf(text, sizeof(text), " %d ", e->identity.pid);
 	buf_str(b, text);
-	buf_html(b, e->who.uuid);
+	buf_html(b, e->identity.uuid);
 	buf_str(b, "\">");
 	buf_html(b, e->label);
-	buf_str(b, "</th><td class=hurts>");
-	buf_str(b, hurt_words[row->hurt]);
+	buf_str(b, "</th><td class=problem>");
+	buf_str(b, problem_names[row->problem]);
+	if (row->problem == PROBLEM_STARVED && e->waits)
+		waits_summary(b, e->waits);
 	put_cell(b, "vCPUs", e->vcpus, 0, true);
 	buf_str(b, "<td class=g>");
 	put_bar(b, row);
@@ -314,9 +333,9 @@ static void put_row(struct buf *b, const struct row *row, unsigned int modes)
 	buf_str(b, "\n");
 }
 
-void page_html(struct buf *b, struct model *m, uint64_t now)
+void page_html(struct buf *b, struct model *m, uint64_t now, const char *metrics_path)
 {
-	unsigned int i, n, hurt = 0, modes;
+	unsigned int i, n, problems = 0, modes;
 	struct row *row = rows(m, &n);
 	char host[65] = "";
 	FILE *f = fopen("/proc/sys/kernel/hostname", "re");
@@ -327,7 +346,7 @@ void page_html(struct buf *b, struct model *m, uint64_t now)
 		fclose(f);
 	}
 	for (i = 0; row && i < n; i++)
-		hurt += row[i].hurt > HURT_ENDED;
+		problems += row[i].problem > PROBLEM_ENDED;
 	modes = row && any_unknown(row, n) ? MODES : KVMSTATS_UNKNOWN;
 	buf_str(b, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>");
 	buf_html(b, host);
@@ -342,11 +361,11 @@ void page_html(struct buf *b, struct model *m, uint64_t now)
 	buf_str(b, m->vms == 1 ? " VM, " : " VMs, ");
 	buf_u64(b, m->vcpus);
 	buf_str(b, m->vcpus == 1 ? " vCPU; <b>" : " vCPUs; <b>");
-	if (hurt) {
-		buf_u64(b, hurt);
-		buf_str(b, " in trouble");
+	if (problems) {
+		buf_u64(b, problems);
+		buf_str(b, " with problems");
 	} else {
-		buf_str(b, "none in trouble");
+		buf_str(b, "none with problems");
 	}
 	buf_str(b, "</b>. Source ");
 	buf_html(b, m->source);
@@ -372,7 +391,7 @@ void page_html(struct buf *b, struct model *m, uint64_t now)
 	}
 	buf_str(b, "of the vCPUs' time in the last minute; the line: running or ready, "
 		"the last five minutes</p>\n"
-		"<table id=vms><thead><tr><th scope=col>VM<th scope=col>hurts<th scope=col>vCPUs"
+		"<table id=vms><thead><tr><th scope=col>VM<th scope=col>problem<th scope=col>vCPUs"
 		"<th scope=col>time<th scope=col>run %<th scope=col>ready %"
 		"<th scope=col>throttled %<th scope=col>halt %<th scope=col>poll %"
 		"<th scope=col>other %");
@@ -380,8 +399,10 @@ void page_html(struct buf *b, struct model *m, uint64_t now)
 	buf_str(b, "<th scope=col>exits/s<th scope=col>busy</thead>\n<tbody>\n");
 	for (i = 0; row && i < n; i++)
 		put_row(b, &row[i], modes);
-	buf_str(b, "</tbody></table>\n<p><a href=metrics>metrics</a> "
-		"<a href=api/v1/vms>as JSON</a> <a href=healthz>health</a></p></body></html>\n");
+	buf_str(b, "</tbody></table>\n<p><a href=\"");
+	/* Relative links work through a proxy that adds a prefix. */
+	buf_html(b, metrics_path + 1);
+	buf_str(b, "\">metrics</a> <a href=api/v1/vms>as JSON</a> <a href=healthz>health</a></p></body></html>\n");
 	if (!row)
 		b->failed = true;
 	free(row);
@@ -399,7 +420,8 @@ const char page_style[] =
 "tbody th { overflow-wrap: anywhere; min-width: 8em; max-width: 22em; }\n"
 ".n { text-align: right; font-variant-numeric: tabular-nums; }\n"
 "thead th:nth-child(3), thead th:nth-child(n+5):not(:last-child) { text-align: right; }\n"
-".hurts { color: #d62728; font-weight: bold; }\n"
+".problem { color: #d62728; font-weight: bold; }"
+" .problem small { display: block; font-weight: normal; }\n"
 ".gone { opacity: 0.6; }\n"
 ".bar, .line { display: block; width: 9em; height: 1.1em; }\n"
 ".line { background: #8881; } .line polyline { fill: none; stroke: var(--run);"

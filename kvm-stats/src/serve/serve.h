@@ -1,14 +1,169 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Texts that are served, besides the metrics */
+/*
+ * State of "kvm-stats serve".
+ *
+ * One thread samples (sampling.c), one verifies passwords (login.c), and the main thread
+ * serves (serve.c). Responses are built from the model, which holds the last sample, so
+ * a slow sample delays no response. A text is built for the first request after a sample
+ * and shared by all later ones (responses.c).
+ *
+ * libmicrohttpd bounds the memory of a connection. connections.c bounds its time, and
+ * eviction.c chooses connections to close when there are too many.
+ */
 #ifndef SERVE_SERVE_H
 #define SERVE_SERVE_H
 
-#include "buf.h"
-#include "model.h"
+#include <microhttpd.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <zlib.h>
 
-/* /api/v1/vms, and the page for people: VMs by what hurts */
-void page_json(struct buf *b, struct model *m, uint64_t now);
-void page_html(struct buf *b, struct model *m, uint64_t now);
-extern const char page_style[];
+#include "blame_sum.h"
+#include "exits_sum.h"
+#include "login.h"
+#include "settings.h"
+#include "web_config.h"
+#include "write.h"
+
+#define MAX_SCRAPERS	32	/* bits */
+#define ADDRESS_BUCKETS	256
+
+enum text {
+	TEXT_METRICS,		/* one for each format */
+	TEXT_JSON = FORMATS,
+	TEXT_HTML,
+	TEXT_HEALTH,
+	TEXTS,
+};
+
+/* A text and the responses that send it */
+struct page {
+	struct page *next;	/* in the list of free pages */
+	struct buf b;
+};
+
+struct cached_text {
+	struct MHD_Response *plain, *gzip;
+	const struct page *page;	/* of plain, valid while plain exists */
+	const char *type;
+	uint64_t sample, time;
+	unsigned int code;
+};
+
+enum state {
+	STATE_READING,		/* receives a request, or is idle after one */
+	STATE_WAITING,		/* suspended until the next sample */
+	STATE_LOGIN,		/* suspended until the password is verified */
+	STATE_ANSWERING,
+};
+
+struct connection {
+	struct connection *next, **back;	/* by the time of the last state change */
+	struct MHD_Connection *c;
+	int fd;
+	enum state state;
+	uint64_t address;	/* address_key() */
+	struct web_config *config;	/* used by the TLS session, or NULL */
+	struct login *login;
+	unsigned int login_generation;	/* config_generation at login_begin() */
+	bool local;		/* on a loopback address of this host */
+	bool used;		/* has completed a request */
+	bool admitted;
+	bool waited;
+	bool closed;
+	uint64_t since;
+	uint64_t acked;		/* bytes that the client had received at the last check */
+	int scraper;		/* of this request, or -1 */
+	uint64_t sample;	/* that the scraper is sent */
+};
+
+struct scraper {
+	uint64_t hash, last;
+};
+
+struct server {
+	struct serve_settings settings;
+	uint64_t interval;	/* nanoseconds between samples */
+	struct web_config *config;	/* NULL without --config */
+	unsigned int config_generation;
+	struct web_files files;
+	uint64_t config_checked;
+	uint64_t rate_tokens, rate_time;
+	struct MHD_Daemon *daemon[LISTEN_MAX];
+	unsigned int nr_daemons;
+	struct logins *logins;
+	int login_done;		/* eventfd: a login was verified */
+	struct cached_text text[TEXTS];
+	struct page *free_pages;
+	z_stream z;
+	struct connection *first, **end;
+	unsigned int connections;	/* that are not closed */
+	unsigned int of_bucket[ADDRESS_BUCKETS];
+	struct codes codes[MAX_CODES + 1];
+	struct scraper scrapers[MAX_SCRAPERS];
+	struct kvmstats *k;	/* only for the sampling thread */
+	struct blame_sum blame;	/* same, like the next three */
+	uint64_t next_blame;	/* when to try to measure again */
+	unsigned int source_changes;	/* when blame was opened */
+	char blame_why[256];	/* why it does not work, as printed; "" if it works */
+	struct exits_sum exits;	/* with --exits; the sampling thread reads into it */
+	uint64_t exits_time;	/* when model_set_exits() was called */
+	bool sampled;		/* at least once */
+	int sample_done;	/* eventfd: a sample was taken */
+
+	pthread_mutex_t lock;	/* protects the members below */
+	pthread_cond_t wake;
+	struct model *model;
+	char health[2048];	/* report of doctor while no source works */
+	bool sample_wanted;	/* before the interval has passed */
+	bool stop;
+};
+
+/* sampling.c */
+void *sample_until_stopped(void *server);
+/*
+ * Return true if a sample is due or nearly due, and take it now. So a scraper with
+ * regular intervals gets samples at regular intervals. Samples never become more
+ * frequent than configured.
+ */
+bool request_sample(struct server *s);
+
+/* responses.c */
+enum MHD_Result handle_request(void *server, struct MHD_Connection *connection,
+			       const char *url, const char *method, const char *version,
+			       const char *upload, size_t *upload_size, void **request);
+void free_responses(struct server *s);
+
+/* connections.c */
+void connection_changed(void *server, struct MHD_Connection *connection, void **context,
+			enum MHD_ConnectionNotificationCode what);
+void request_completed(void *server, struct MHD_Connection *connection, void **request,
+		       enum MHD_RequestTerminationCode how);
+struct connection *connection_of(struct MHD_Connection *connection);
+void set_state(struct connection *c, enum state state);
+void enqueue_connection(struct server *s, struct connection *c, enum state state);
+void move_to_end(struct server *s, struct connection *c);
+void suspend_connection(struct connection *c, enum state state);
+/* Resume connections whose sample, login or timeout has occurred, or all of them. */
+void resume_connections(struct server *s, bool sampled, bool stopping);
+void close_slow_connections(struct server *s, uint64_t now);
+/* Return the time in milliseconds until a connection has to be checked. */
+int connection_timeout(const struct server *s, uint64_t wait);
+
+/* eviction.c */
+/* A number that is unique for an IPv4 address or an IPv6 network of 64 bits */
+uint64_t address_key(const struct sockaddr *address);
+bool address_is_loopback(const struct sockaddr *address);
+unsigned int address_bucket(uint64_t key);
+struct connection *find_connection_to_evict(struct server *s);
+/* Return the number of the scraper that sends this request. */
+int find_scraper(struct server *s, const struct connection *c);
+uint32_t known_scrapers(const struct server *s);
+
+/* listening.c */
+void start_listening(struct server *s);
+void stop_listening(struct server *s);
+/* Read web.yml again if it was changed. */
+void reload_config(struct server *s, uint64_t now);
 
 #endif /* SERVE_SERVE_H */

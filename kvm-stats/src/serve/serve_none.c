@@ -5,10 +5,7 @@
 #include "app.h"
 #include "options.h"
 
-int command_serve(int argc, char **argv)
+int command_serve(const struct settings *settings)
 {
-	struct serve_settings settings;
-
-	serve_parse(argc, argv, true, &settings);
 	errx(STATUS_USAGE, "this kvm-stats was built without libmicrohttpd, GnuTLS, zlib or libyaml");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <stdio.h>
 
+#include "exits_sum.h"
 #include "write.h"
 
 const char *const format_types[FORMATS] = {
@@ -12,8 +13,7 @@ struct writer {
 	struct buf *b;
 	struct model *m;
 	bool openmetrics;
-	uint64_t now;
-	const struct entry *end;	/* the first that is left out, NULL: none is */
+	const struct vm_series *end;	/* the first VM that is excluded, or NULL */
 };
 
 static void put_head(struct writer *w, const struct metric *metric)
@@ -24,7 +24,7 @@ static void put_head(struct writer *w, const struct metric *metric)
 		[METRIC_HISTOGRAM] = { "histogram", "histogram" },
 		[METRIC_INFO] = { "gauge", "info" },
 	};
-	/* the name is that of the samples in the one format, of the family in the other */
+	/* The text format names the samples here, OpenMetrics the family. */
 	const char *end = w->openmetrics ? "" : metric->type == METRIC_COUNTER ? "_total" :
 			  metric->type == METRIC_INFO ? "_info" : "";
 
@@ -33,7 +33,7 @@ static void put_head(struct writer *w, const struct metric *metric)
 	buf_str(w->b, end);
 	buf_char(w->b, ' ');
 	buf_str(w->b, metric->help);
-	buf_str(w->b, ".\n# TYPE ");
+	buf_str(w->b, "\n# TYPE ");
 	buf_str(w->b, metric->name);
 	buf_str(w->b, end);
 	buf_char(w->b, ' ');
@@ -56,12 +56,12 @@ static void put_number(struct writer *w, uint64_t n, unsigned int digits)
 	buf_char(w->b, '\n');
 }
 
-static const struct entry *first_entry(const struct writer *w)
+static const struct vm_series *first_vm_series(const struct writer *w)
 {
 	return w->m->first == w->end ? NULL : w->m->first;
 }
 
-static const struct entry *next_entry(const struct writer *w, const struct entry *e)
+static const struct vm_series *next_vm_series(const struct writer *w, const struct vm_series *e)
 {
 	return e->next == w->end ? NULL : e->next;
 }
@@ -75,40 +75,37 @@ static void put_label(struct writer *w, const char *name, const char *value)
 	buf_char(w->b, '"');
 }
 
+#define PUT_LABEL(id)	put_label(w, #id, identity->id);
+
 static void put_info(struct writer *w, const struct metric *metric)
 {
-	const struct entry *e;
+	const struct kvmstats_identity *identity;
+	const struct vm_series *e;
 	char number[24];
 
-	if (!first_entry(w))
+	if (!first_vm_series(w))
 		return;
 	put_head(w, metric);
-	for (e = first_entry(w); e; e = next_entry(w, e)) {
+	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
+		identity = &e->identity;
 		buf_str(w->b, "kvm_vm_info");
 		buf_put(w->b, e->labels, e->labels_len);
-		put_label(w, "name", e->who.name);
-		put_label(w, "domain", e->who.domain);
-		put_label(w, "uuid", e->who.uuid);
-		put_label(w, "vmm", e->who.vmm);
-		snprintf(number, sizeof(number), "%d", e->who.pid);
+		snprintf(number, sizeof(number), "%d", identity->pid);
 		put_label(w, "pid", number);
-		put_label(w, "machine", e->who.machine);
-		put_label(w, "pod", e->who.pod);
-		put_label(w, "container", e->who.container);
-		put_label(w, "cgroup", e->who.cgroup);
-		snprintf(number, sizeof(number), "%llu", (unsigned long long)e->who.number);
-		put_label(w, "number", e->who.number ? number : "");
+		snprintf(number, sizeof(number), "%llu", (unsigned long long)identity->vm_id);
+		put_label(w, "vm_id", identity->vm_id ? number : "");
+		INFO_LABELS(PUT_LABEL)
 		buf_str(w->b, "} 1\n");
 	}
 }
 
 static void put_gauge(struct writer *w, const struct metric *metric,
-		      uint64_t (*get)(const struct entry *e), unsigned int digits)
+		      uint64_t (*get)(const struct vm_series *e), unsigned int digits)
 {
-	const struct entry *e;
+	const struct vm_series *e;
 	bool head = false;
 
-	for (e = first_entry(w); e; e = next_entry(w, e)) {
+	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
 		if (digits && !get(e))
 			continue;
 		if (!head)
@@ -121,18 +118,18 @@ static void put_gauge(struct writer *w, const struct metric *metric,
 	}
 }
 
-static uint64_t get_start(const struct entry *e)
+static uint64_t get_start(const struct vm_series *e)
 {
 	return e->start;
 }
 
-static uint64_t get_vcpus(const struct entry *e)
+static uint64_t get_vcpus(const struct vm_series *e)
 {
 	return e->ended ? 0 : e->vcpus;
 }
 
-/* {vm="NAME",vcpu="0" */
-static void put_who(struct writer *w, const struct entry *e, const struct vcpu_entry *v)
+/* Write {vm="NAME" or {vm="NAME",vcpu="0". */
+static void put_vm_labels(struct writer *w, const struct vm_series *e, const struct vcpu_series *v)
 {
 	buf_put(w->b, e->labels, e->labels_len);
 	if (v) {
@@ -150,7 +147,7 @@ static uint64_t since(const struct family *c, const uint64_t *value, const uint6
 }
 
 static void put_modes(struct writer *w, const struct family *c, const char *name,
-		      const struct entry *e, const struct vcpu_entry *v)
+		      const struct vm_series *e, const struct vcpu_series *v)
 {
 	const uint64_t *value = v ? v->value : e->value, *base = v ? v->base : e->base;
 	unsigned int i;
@@ -159,7 +156,7 @@ static void put_modes(struct writer *w, const struct family *c, const char *name
 		if (!(e->modes & 1U << i))
 			continue;
 		buf_str(w->b, name);
-		put_who(w, e, v);
+		put_vm_labels(w, e, v);
 		buf_str(w->b, ",mode=\"");
 		buf_str(w->b, kvmstats_mode_name(i));
 		buf_str(w->b, "\"} ");
@@ -167,8 +164,23 @@ static void put_modes(struct writer *w, const struct family *c, const char *name
 	}
 }
 
+static void put_roles(struct writer *w, const struct family *c, const char *name,
+		      const struct vm_series *e)
+{
+	unsigned int i;
+
+	for (i = 0; i < KVMSTATS_ROLES; i++) {
+		buf_str(w->b, name);
+		put_vm_labels(w, e, NULL);
+		buf_str(w->b, ",role=\"");
+		buf_str(w->b, kvmstats_role_name(i));
+		buf_str(w->b, "\"} ");
+		put_number(w, since(c, e->value, e->base, i), c->metric->digits);
+	}
+}
+
 static void put_pages(struct writer *w, const struct family *c, const char *name,
-		      const struct entry *e)
+		      const struct vm_series *e)
 {
 	unsigned int i;
 
@@ -176,7 +188,7 @@ static void put_pages(struct writer *w, const struct family *c, const char *name
 		if (c->words[i] == UINT16_MAX)
 			continue;
 		buf_str(w->b, name);
-		put_who(w, e, NULL);
+		put_vm_labels(w, e, NULL);
 		buf_str(w->b, ",page_size=\"");
 		buf_str(w->b, page_sizes[i].name);
 		buf_str(w->b, "\"} ");
@@ -185,7 +197,7 @@ static void put_pages(struct writer *w, const struct family *c, const char *name
 }
 
 static void put_histogram(struct writer *w, const struct family *c, const char *name,
-			  const struct entry *e)
+			  const struct vm_series *e)
 {
 	uint64_t count = 0;
 	unsigned int i;
@@ -194,39 +206,41 @@ static void put_histogram(struct writer *w, const struct family *c, const char *
 		count += since(c, e->value, e->base, i);
 		buf_str(w->b, name);
 		buf_str(w->b, "_bucket");
-		put_who(w, e, NULL);
+		put_vm_labels(w, e, NULL);
 		buf_str(w->b, ",le=\"");
 		buf_str(w->b, i < BOUNDS ? bound_names[i] : "+Inf");
 		buf_str(w->b, "\"} ");
 		put_number(w, count, 0);
 	}
-	/* OpenMetrics has either both of them or none */
-	if (!c->nr_words)
+	/* OpenMetrics requires both _count and _sum, or neither. */
+	if (!c->nr_stats_summed)
 		return;
 	buf_str(w->b, name);
 	buf_str(w->b, "_count");
-	put_who(w, e, NULL);
+	put_vm_labels(w, e, NULL);
 	buf_str(w->b, "} ");
 	put_number(w, count, 0);
 	buf_str(w->b, name);
 	buf_str(w->b, "_sum");
-	put_who(w, e, NULL);
+	put_vm_labels(w, e, NULL);
 	buf_str(w->b, "} ");
 	put_number(w, since(c, e->value, e->base, BOUNDS + 1), 9);
 }
 
 static void put_values(struct writer *w, const struct family *c, const char *name,
-		       const struct entry *e, const struct vcpu_entry *v)
+		       const struct vm_series *e, const struct vcpu_series *v)
 {
 	if (c->metric->from == FROM_MODES) {
 		put_modes(w, c, name, e, v);
+	} else if (c->metric->from == FROM_ROLES) {
+		put_roles(w, c, name, e);
 	} else if (c->metric->from == FROM_PAGES) {
 		put_pages(w, c, name, e);
 	} else if (c->histogram) {
 		put_histogram(w, c, name, e);
 	} else {
 		buf_str(w->b, name);
-		put_who(w, e, v);
+		put_vm_labels(w, e, v);
 		buf_str(w->b, "} ");
 		put_number(w, since(c, v ? v->value : e->value, v ? v->base : e->base, 0),
 			   c->metric->digits);
@@ -236,15 +250,15 @@ static void put_values(struct writer *w, const struct family *c, const char *nam
 static void put_family(struct writer *w, const struct family *c)
 {
 	bool total = c->metric->type == METRIC_COUNTER;
-	const struct entry *e;
+	const struct vm_series *e;
 	char name[160];
 	unsigned int i;
 
-	if (!c->shown || !first_entry(w))
+	if (!c->shown || !first_vm_series(w))
 		return;
 	put_head(w, c->metric);
 	snprintf(name, sizeof(name), "%s%s", c->metric->name, total ? "_total" : "");
-	for (e = first_entry(w); e; e = next_entry(w, e)) {
+	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
 		for (i = 0; c->per_vcpu && i < e->nr_vcpu; i++)
 			put_values(w, c, name, e, &e->vcpu[i]);
 		if (!c->per_vcpu)
@@ -252,10 +266,84 @@ static void put_family(struct writer *w, const struct family *c)
 	}
 }
 
-/* Series of a VM */
-static uint64_t count_series(const struct model *m, const struct entry *e)
+static void put_wait(struct writer *w, const struct metric *metric, const struct vm_series *e,
+		     const char *kind, const char *owner, uint64_t ns)
 {
-	uint64_t n = 2 + !!e->start;
+	buf_str(w->b, metric->name);
+	buf_str(w->b, "_total");
+	buf_put(w->b, e->labels, e->labels_len);
+	put_label(w, "kind", kind);
+	put_label(w, "owner", owner);
+	buf_str(w->b, "} ");
+	put_number(w, ns, metric->digits);
+}
+
+static void put_waits(struct writer *w, const struct metric *metric)
+{
+	const struct vm_series *e;
+	bool head = false;
+	unsigned int i;
+
+	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
+		if (!e->waits)
+			continue;
+		if (!head)
+			put_head(w, metric);
+		head = true;
+		for (i = 0; i < e->waits->count; i++)
+			put_wait(w, metric, e, e->waits->owner[i].kind,
+				 e->waits->owner[i].name, e->waits->owner[i].ns);
+		put_wait(w, metric, e, "other", "", e->waits->other_ns);
+	}
+}
+
+static void put_exit(struct writer *w, const struct metric *metric, const struct vm_series *e,
+		     const struct exits_total *total, const char *phase, uint64_t n)
+{
+	char name[EXIT_NAME_SIZE];
+
+	buf_str(w->b, metric->name);
+	buf_str(w->b, "_total");
+	buf_put(w->b, e->labels, e->labels_len);
+	put_label(w, "reason", exit_name(total->cell.isa, total->key.reason, name));
+	if (phase)
+		put_label(w, "phase", phase);
+	buf_str(w->b, "} ");
+	put_number(w, n, metric->digits);
+}
+
+static void put_exits(struct writer *w, const struct metric *metric)
+{
+	const struct vm_series *e;
+	bool head = false;
+	size_t i;
+
+	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
+		if (!e->exits || !e->exits->listed)
+			continue;
+		if (!head)
+			put_head(w, metric);
+		head = true;
+		for (i = 0; i < e->exits->count; i++) {
+			const struct exits_total *total = &e->exits->totals[i];
+
+			if (!total->listed)
+				continue;
+			if (!metric->digits) {
+				put_exit(w, metric, e, total, NULL, total->cell.count);
+				continue;
+			}
+			put_exit(w, metric, e, total, "kernel", total->cell.kernel);
+			put_exit(w, metric, e, total, "user", total->cell.user);
+		}
+	}
+}
+
+/* Count the series of a VM. */
+static uint64_t count_series(const struct model *m, const struct vm_series *e)
+{
+	uint64_t n = 2 + !!e->start + (e->waits ? e->waits->count + 1 : 0) +
+		     (e->exits ? 3 * e->exits->listed : 0);
 	const struct family *c;
 	unsigned int i, width;
 
@@ -263,19 +351,20 @@ static uint64_t count_series(const struct model *m, const struct entry *e)
 		c = &m->family[i];
 		if (!c->shown)
 			continue;
-		width = c->histogram ? BOUNDS + 1 + 2 * !!c->nr_words :
-			c->metric->from == FROM_PAGES ? c->nr_words :
+		width = c->histogram ? BOUNDS + 1 + 2 * !!c->nr_stats_summed :
+			c->metric->from == FROM_ROLES ? KVMSTATS_ROLES :
+			c->metric->from == FROM_PAGES ? c->nr_stats_summed :
 			c->metric->from == FROM_MODES ? __builtin_popcount(e->modes) : 1;
 		n += c->per_vcpu ? width * e->nr_vcpu : width;
 	}
 	return n;
 }
 
-/* The oldest VMs, whole, until there are too many series */
-static void cut(struct writer *w)
+/* Exclude the youngest VMs, beginning with the first that exceeds --max-series. */
+static void apply_series_limit(struct writer *w)
 {
 	uint64_t n = 0, more;
-	struct entry *e;
+	struct vm_series *e;
 
 	for (e = w->m->first; e; e = e->next) {
 		more = count_series(w->m, e);
@@ -287,67 +376,56 @@ static void cut(struct writer *w)
 	}
 }
 
-static void put_self(struct writer *w, const char *name, uint64_t n, unsigned int digits)
+static void put_program(struct writer *w, const struct metric *metric,
+			const struct codes *codes)
 {
-	const struct metric *metric = metric_find(name);
-
-	put_head(w, metric);
-	buf_str(w->b, name);
-	buf_str(w->b, metric->type == METRIC_COUNTER ? "_total " : " ");
-	put_number(w, n, digits);
-}
-
-static void put_program(struct writer *w, const struct codes *codes)
-{
-	const struct model *m = w->m;
+	struct program_value value = { 0 };
 	unsigned int i;
 
-	put_head(w, metric_find("kvm_stats_build"));
-	buf_str(w->b, "kvm_stats_build_info{version=\"" KVMSTATS_VERSION "\",source=\"");
-	buf_label(w->b, m->source);
-	buf_str(w->b, "\"} 1\n");
-	put_self(w, "kvm_stats_vms", m->vms, 0);
-	put_self(w, "kvm_stats_vcpus", m->vcpus, 0);
-	put_head(w, metric_find("kvm_stats_unreadable"));
-	for (i = 0; i < KVMSTATS_REASONS; i++) {
-		buf_str(w->b, "kvm_stats_unreadable{reason=\"");
-		buf_str(w->b, kvmstats_reason_name(i));
-		buf_str(w->b, "\"} ");
-		put_number(w, m->unread[i], 0);
-	}
-	if (m->samples) {
-		put_self(w, "kvm_stats_sample_age_seconds", w->now - m->time, 9);
-		put_self(w, "kvm_stats_sample_duration_seconds", m->duration, 9);
-	}
-	put_self(w, "kvm_stats_samples", m->samples, 0);
-	put_self(w, "kvm_stats_series_dropped", m->dropped, 0);
-	if (!codes || !codes->code)
-		return;
-	put_head(w, metric_find("kvm_stats_scrapes"));
-	for (; codes->code; codes++) {
-		buf_str(w->b, "kvm_stats_scrapes_total{code=\"");
-		buf_u64(w->b, codes->code);
-		buf_str(w->b, "\"} ");
-		put_number(w, codes->count, 0);
+	for (i = 0; metric->get(w->m, codes, i, &value); i++) {
+		if (!i)
+			put_head(w, metric);
+		buf_str(w->b, metric->name);
+		buf_str(w->b, metric->type == METRIC_COUNTER ? "_total" :
+			metric->type == METRIC_INFO ? "_info" : "");
+		if (value.label) {
+			buf_char(w->b, '{');
+			buf_str(w->b, metric->labels);
+			buf_str(w->b, "=\"");
+			buf_label(w->b, value.label);
+			buf_str(w->b, "\"}");
+		}
+		buf_char(w->b, ' ');
+		put_number(w, value.n, metric->digits);
 	}
 }
 
-void write_metrics(struct buf *b, struct model *m, enum format format, uint64_t now,
+void write_metrics(struct buf *b, struct model *m, enum format format,
 		   const struct codes *codes)
 {
-	struct writer w = {
-		.b = b, .m = m, .openmetrics = format == FORMAT_OPENMETRICS, .now = now,
-	};
+	struct writer w = { .b = b, .m = m, .openmetrics = format == FORMAT_OPENMETRICS };
 	unsigned int i;
 
 	buf_reset(b);
-	cut(&w);
-	put_info(&w, metric_find("kvm_vm"));
-	put_gauge(&w, metric_find("kvm_vm_start_time_seconds"), get_start, 3);
-	put_gauge(&w, metric_find("kvm_vm_vcpus"), get_vcpus, 0);
+	apply_series_limit(&w);
+	for (i = 0; i < nr_metrics; i++) {
+		if (metrics[i].from == FROM_INFO)
+			put_info(&w, &metrics[i]);
+		else if (metrics[i].from == FROM_START)
+			put_gauge(&w, &metrics[i], get_start, 3);
+		else if (metrics[i].from == FROM_VCPUS)
+			put_gauge(&w, &metrics[i], get_vcpus, 0);
+		else if (metrics[i].from == FROM_WAITS)
+			put_waits(&w, &metrics[i]);
+	}
 	for (i = 0; i < m->nr_families; i++)
 		put_family(&w, &m->family[i]);
-	put_program(&w, codes);
+	for (i = 0; i < nr_metrics; i++) {
+		if (metrics[i].from == FROM_EXITS)
+			put_exits(&w, &metrics[i]);
+		if (metrics[i].from == FROM_PROGRAM)
+			put_program(&w, &metrics[i], codes);
+	}
 	if (w.openmetrics)
 		buf_str(b, "# EOF\n");
 }

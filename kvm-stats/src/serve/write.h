@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The metrics as text, in one of the formats that scrapers know */
+/* Metrics as text in the formats that scrapers support */
 #ifndef SERVE_WRITE_H
 #define SERVE_WRITE_H
 
@@ -14,23 +14,14 @@ enum format {
 
 extern const char *const format_types[FORMATS];	/* Content-Type */
 
-#define MAX_CODES	16
-struct codes {			/* answers to requests */
-	unsigned int code;
-	uint64_t count;
-};
-
-/* codes ends with a code 0; NULL: it does not serve */
-void write_metrics(struct buf *b, struct model *m, enum format format, uint64_t now,
+/* codes ends with a code 0, or is NULL if the program does not serve. */
+void write_metrics(struct buf *b, struct model *m, enum format format,
 		   const struct codes *codes);
 
-/*
- * The best format for what a client says it accepts (RFC 9110, 12.5.1); NULL: it says
- * nothing.
- */
+/* Return the best format for an Accept header, or for NULL without one (RFC 9110, 12.5.1). */
 enum format accept_format(const char *accept);
 
-/* Does it accept gzip, and not prefer that nothing is done? */
+/* Return true if an Accept-Encoding header allows gzip and does not prefer identity. */
 bool accept_gzip(const char *accept_encoding);
 
 #endif /* SERVE_WRITE_H */

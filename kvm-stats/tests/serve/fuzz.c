@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hostile headers and names: what clients accept, and what is written of texts of others.
- * By libFuzzer; the first byte chooses.
+ * Fuzz the parsers of headers and the writers of untrusted strings with libFuzzer. The first
+ * byte chooses the function.
  */
 #include <stdlib.h>
 
 #include "serve/write.h"
 
-/* Whatever is in it: well-formed UTF-8, and in quotes it ends with the last one. */
+/* The output is valid UTF-8, and contains no unescaped quote. */
 static void check(const struct buf *b, bool label)
 {
 	size_t i, n;
@@ -20,7 +20,7 @@ static void check(const struct buf *b, bool label)
 			abort();
 		if (b->text[i] != '\\')
 			continue;
-		/* with what comes behind it */
+		/* together with the escaped character */
 		if (!strchr(label ? "\\\"n" : "\\\"u", b->text[i + 1]))
 			abort();
 		n = 2;
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		format = accept_format(text);
 		if (format != FORMAT_TEXT && format != FORMAT_OPENMETRICS)
 			abort();
-		/* nobody gets it who did not name it */
+		/* OpenMetrics must be requested by name. */
 		if (format == FORMAT_OPENMETRICS && !strcasestr(text, "openmetrics-text"))
 			abort();
 		break;

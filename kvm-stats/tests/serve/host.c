@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The source of the tests of "serve": a host that is made up, and lives. A folder is
- * in the environment, KVM_STATS_HOST: "vms" says what there is, and may be replaced
- * at any time; "proc" is a procfs with what is to be known of the processes. Lines:
+ * The source of statistics for the tests of "serve": a simulated host. The directory
+ * KVM_STATS_HOST contains "vms", which lists the VMs and can be replaced at any time, and
+ * "proc", a procfs with their processes. Lines of "vms":
  *
  *	vm NUMBER PID VCPUS [NAME=VALUE]...	run, ready, throttled, halt, poll:
  *						permille of the time of each vCPU;
- *						exits, emulated, failed, io: numbers
+ *						exits, emulated, failed, io: events
  *						per second and vCPU; age: seconds
- *						that it did so already
- *	unreadable TEXT				something that cannot be read
- *	sleep MILLISECONDS			each sample takes so long
+ *						for which the VM has done so
+ *	wait NUMBER PERMILLE vm NUMBER		part of the time for which the VM waits
+ *	wait NUMBER PERMILLE process COMM	for a CPU, while another VM or a process
+ *						runs
+ *	unreadable TEXT				a process that cannot be read
+ *	hold FILE				a sample lasts until FILE is removed;
+ *						FILE.waiting exists during it
  *	broken					samples fail
  *
- * So what a scraper has to see is known in advance. "none" instead of a folder: no
- * source works. Linked instead of lib/sources.c, lib/describe.c and src/words.c.
+ * So tests know in advance what a scraper has to see. If KVM_STATS_HOST is "none", no source
+ * works. Linked instead of lib/sources.c, lib/describe.c, lib/blame.c and
+ * src/stat_description.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +30,9 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "blame.h"
 #include "core.h"
+#include "host.h"
 
 #define HALT	5000000		/* how long each halt is, nanoseconds */
 
@@ -71,14 +78,14 @@ static const struct kvmstats_desc vcpu_desc[VCPU_STATS] = {
 			     .unit = KVMSTATS_SECONDS, .exponent = -9, .size = 32 },
 };
 
-/* What each vCPU of a VM did so far; they are all alike. */
+/* Totals of each vCPU of a VM; all vCPUs are alike. */
 struct totals {
 	uint64_t number, seen;
 	uint64_t run, ready, throttled, halt, poll;	/* permille of nanoseconds */
 	uint64_t exits, emulated, failed, io;	/* of events, times a second in ns */
 };
 
-struct host {
+struct simulated {
 	struct totals *vm;
 	unsigned int vms;
 };
@@ -89,6 +96,35 @@ static uint64_t now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+/*
+ * Replaces app_now(): nanoseconds in the file "clock" if it exists, so that tests can stop
+ * the clock of timeouts.
+ */
+uint64_t __wrap_app_now(void);
+uint64_t __wrap_app_now(void)
+{
+	const char *dir = getenv("KVM_STATS_HOST");
+	unsigned long long stopped = 0;
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/clock", dir ? dir : "none");
+	f = fopen(path, "re");
+	if (!f)
+		return now();
+	if (fscanf(f, "%llu", &stopped) != 1)
+		stopped = now();
+	fclose(f);
+	return stopped;
+}
+
+/* Replaces host_now(): the host of doc/top.png. */
+struct host __wrap_host_now(void);
+struct host __wrap_host_now(void)
+{
+	return (struct host){ .cpus = 16, .load = 1840 };
 }
 
 static struct kvmstats_table *make_table(const struct kvmstats_desc *desc, unsigned int n)
@@ -108,7 +144,7 @@ static struct kvmstats_table *make_table(const struct kvmstats_desc *desc, unsig
 static int host_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 {
 	const char *dir = getenv("KVM_STATS_HOST");
-	struct host *host = calloc(1, sizeof(*host));
+	struct simulated *host = calloc(1, sizeof(*host));
 	char path[4096];
 	int proc;
 
@@ -137,7 +173,7 @@ static uint64_t option(const char *line, const char *name)
 	return at ? strtoull(at + strlen(find), NULL, 10) : 0;
 }
 
-static struct totals *find(struct host *host, uint64_t number, uint64_t since)
+static struct totals *find(struct simulated *host, uint64_t number, uint64_t since)
 {
 	struct totals *more;
 	unsigned int i;
@@ -189,7 +225,7 @@ static void put_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id, pid_t 
 		.up_to_date = true, .state = THREAD_SLEEPS });
 }
 
-static void put_vm(struct kvmstats *k, struct host *host, const char *line)
+static void put_vm(struct kvmstats *k, struct simulated *host, const char *line)
 {
 	unsigned long long number;
 	unsigned int vcpus, i;
@@ -226,9 +262,20 @@ static void put_vm(struct kvmstats *k, struct host *host, const char *line)
 		put_vcpu(k, vm, i, pid * 100 + i, t, false);
 }
 
+static void hold(const char *file)
+{
+	char waiting[4096];
+
+	snprintf(waiting, sizeof(waiting), "%s.waiting", file);
+	close(creat(waiting, 0600));
+	while (!access(file, F_OK))
+		usleep(10000);
+	unlink(waiting);
+}
+
 static int host_sample(struct kvmstats *k, void *state)
 {
-	struct host *host = state;
+	struct simulated *host = state;
 	char path[4096], line[1024];
 	FILE *f;
 	int ret = 0;
@@ -243,8 +290,8 @@ static int host_sample(struct kvmstats *k, void *state)
 			put_vm(k, host, line);
 		else if (!strncmp(line, "unreadable ", 11))
 			core_unread(k, KVMSTATS_PERMISSION, "%s", line + 11);
-		else if (!strncmp(line, "sleep ", 6))
-			usleep(1000 * atoi(line + 6));
+		else if (!strncmp(line, "hold ", 5))
+			hold(line + 5);
 		else if (!strcmp(line, "broken"))
 			ret = core_problem(k, -EIO, "the host is broken");
 	}
@@ -254,15 +301,134 @@ static int host_sample(struct kvmstats *k, void *state)
 
 static void host_close(struct kvmstats *k, void *state)
 {
-	struct host *host = state;
+	struct simulated *host = state;
 
 	free(host->vm);
 	free(host);
 }
 
+/* Charges, instead of lib/blame.c */
+
+#define MAX_WAITS	1024
+
+struct blame {
+	struct blame_row rows[MAX_WAITS];
+	struct blame_thread threads[MAX_WAITS];
+	size_t count, thread_count;
+	uint64_t time;
+};
+
+int blame_open(struct blame **blame, struct kvmstats_probe *p)
+{
+	*blame = calloc(1, sizeof(**blame));
+	if (!*blame)
+		return -ENOMEM;
+	(*blame)->time = now();
+	return blame_sample(*blame);
+}
+
+void blame_close(struct blame *blame)
+{
+	free(blame);
+}
+
+static struct blame_vm find_blame_vm(const struct blame *blame, uint64_t number)
+{
+	size_t i;
+
+	for (i = 0; i < blame->thread_count; i++) {
+		if (blame->threads[i].vm.kvm == number)
+			return blame->threads[i].vm;
+	}
+	return (struct blame_vm){ .kvm = number };
+}
+
+static void charge(struct blame *blame, const char *line, uint64_t elapsed)
+{
+	unsigned long long waiting, permille, other;
+	struct blame_pair pair = { 0 };
+	int at = 0;
+	size_t i;
+
+	if (sscanf(line, "wait %llu %llu vm %llu", &waiting, &permille, &other) == 3) {
+		pair.owner.kind = BLAME_VCPU;
+		pair.owner.id = other;
+		pair.owner.tgid = find_blame_vm(blame, other).tgid;
+	} else if (sscanf(line, "wait %llu %llu process %n", &waiting, &permille, &at) == 2 && at) {
+		pair.owner.kind = BLAME_PROCESS;
+		strncpy(pair.owner.comm, line + at, sizeof(pair.owner.comm) - 1);
+	} else {
+		return;
+	}
+	pair.vm = find_blame_vm(blame, waiting);
+	for (i = 0; i < blame->count && memcmp(&blame->rows[i].pair, &pair, sizeof(pair)); i++)
+		;
+	if (i == MAX_WAITS)
+		return;
+	if (i == blame->count)
+		blame->rows[blame->count++] = (struct blame_row){ .pair = pair };
+	blame->rows[i].growth = elapsed * permille / 1000;
+	blame->rows[i].ns += blame->rows[i].growth;
+}
+
+int blame_sample(struct blame *blame)
+{
+	const uint64_t elapsed = now() - blame->time;
+	struct blame_thread *thread;
+	unsigned long long number;
+	char path[4096], line[1024];
+	size_t i;
+	FILE *f;
+	int pid;
+
+	blame->time += elapsed;
+	blame->thread_count = 0;
+	for (i = 0; i < blame->count; i++)
+		blame->rows[i].growth = 0;
+	snprintf(path, sizeof(path), "%s/vms", getenv("KVM_STATS_HOST"));
+	f = fopen(path, "re");
+	if (!f)
+		return -errno;
+	/* VMs come before waits. */
+	while (fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (blame->thread_count < MAX_WAITS &&
+		    sscanf(line, "vm %llu %d", &number, &pid) == 2) {
+			thread = &blame->threads[blame->thread_count++];
+			*thread = (struct blame_thread){ .vm.kvm = number, .vm.tgid = pid,
+							 .tid = pid * 100 };
+		}
+		charge(blame, line, elapsed);
+	}
+	fclose(f);
+	return 0;
+}
+
+const struct blame_row *blame_rows(const struct blame *blame, size_t *n)
+{
+	*n = blame->count;
+	return blame->rows;
+}
+
+const struct blame_thread *blame_threads(const struct blame *blame, size_t *n)
+{
+	*n = blame->thread_count;
+	return blame->threads;
+}
+
+struct blame_counts blame_counts(const struct blame *b)
+{
+	return (struct blame_counts){ 0 };
+}
+
+bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *cgroup)
+{
+	return false;
+}
+
 static const struct source_ops source_host = {
 	.name = "host",
-	.what = "a host that is made up, for the tests",
+	.what = "a simulated host, for the tests",
 	.open = host_open,
 	.sample = host_sample,
 	.close = host_close,
@@ -278,7 +444,7 @@ int kvmstats_describe(struct kvmstats_table **vm, struct kvmstats_table **vcpu,
 	return *vm && *vcpu ? 0 : -ENOMEM;
 }
 
-const char *app_words(enum kvmstats_scope scope, const char *name)
+const char *app_stat_description(enum kvmstats_scope scope, const char *name)
 {
 	return "";
 }

@@ -3,11 +3,10 @@
  * The source of tests/serve/fleet: a host that was recorded by "kvm-stats record" lives
  * on. In the environment are KVM_STATS_PLAY, the recording; KVM_STATS_FIRST, the sample
  * of it to begin with, so that hosts played from one file differ; and KVM_STATS_HOST, a
- * folder whose "proc" is a procfs with what is to be known of the processes.
+ * directory whose "proc" is a procfs with the processes.
  *
- * Each sample goes on by one of the recording, or from its last one to its first one.
- * What grew there grows here, by as much for each second, whatever time lies between two
- * samples. Linked instead of lib/sources.c, lib/describe.c and src/words.c.
+ * Each sample advances by one sample of the recording, and from the last one to the first.
+ * Counters grow by the same rates as in the recording, regardless of the interval. Linked instead of lib/sources.c, lib/describe.c and src/stat_description.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +20,7 @@
 #include "recording.h"
 
 struct played {
-	uint64_t key;			/* of a VM, and a vCPU of it */
+	uint64_t key;			/* VM and vCPU */
 	uint64_t *values;
 	uint64_t run, ready, throttled;
 };
@@ -29,7 +28,7 @@ struct played {
 struct playing {
 	struct recording *rec;
 	unsigned long at;
-	uint64_t time;			/* of the last sample; 0: there was none */
+	uint64_t time;			/* time of the last sample, or 0 */
 	struct played *played;
 	unsigned int count, cursor;
 };
@@ -63,7 +62,7 @@ static int play_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 	return 0;
 }
 
-/* They come in the same order, mostly. */
+/* Entries are mostly in the order of the last sample. */
 static struct played *find(struct playing *host, uint64_t key, size_t size)
 {
 	struct played *found;
@@ -87,7 +86,7 @@ static struct played *find(struct playing *host, uint64_t key, size_t size)
 	return found;
 }
 
-/* What grew in the recording during elapsed grows by that share of it. */
+/* Add the given share of the growth in the recording. */
 static void grow(const struct kvmstats_table *table, uint64_t *values, const uint64_t *is,
 		 const uint64_t *was, double share)
 {
@@ -113,10 +112,10 @@ static void put_vm(struct kvmstats *k, struct playing *host, const struct kvmsta
 {
 	const struct kvmstats_table *table[] = { kvmstats_table(k, KVMSTATS_VM),
 						 kvmstats_table(k, KVMSTATS_VCPU) };
-	const bool fresh = from->fresh || !from->elapsed || !host->time;
+	const bool fresh = from->first_sample || !from->elapsed || !host->time;
 	const double share = fresh ? 0 : (double)passed / from->elapsed;
-	const uint64_t key = (uint64_t)from->who.pid << 32 | from->nth << 16;
-	struct core_vm *vm = core_vm(k, key, from->who.pid);
+	const uint64_t key = (uint64_t)from->identity.pid << 32 | from->nth << 16;
+	struct core_vm *vm = core_vm(k, key, from->identity.pid);
 	struct played *p;
 	unsigned int i;
 
@@ -133,7 +132,7 @@ static void put_vm(struct kvmstats *k, struct playing *host, const struct kvmsta
 		struct core_vcpu *vcpu;
 
 		p = find(host, key | (v->id + 1), table[1]->data_size);
-		grow(table[1], p->values, v->values, fresh || v->fresh ? NULL : v->before, share);
+		grow(table[1], p->values, v->values, fresh || v->first_sample ? NULL : v->before, share);
 		p->run += (mode[KVMSTATS_RUN] + mode[KVMSTATS_POLL]) * share;
 		p->ready += (mode[KVMSTATS_READY] + mode[KVMSTATS_THROTTLED]) * share;
 		p->throttled += mode[KVMSTATS_THROTTLED] * share;
@@ -189,7 +188,7 @@ int kvmstats_describe(struct kvmstats_table **vm, struct kvmstats_table **vcpu,
 	return -ENOSYS;
 }
 
-const char *app_words(enum kvmstats_scope scope, const char *name)
+const char *app_stat_description(enum kvmstats_scope scope, const char *name)
 {
 	return "";
 }

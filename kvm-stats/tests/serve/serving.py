@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the tests of "serve" have in common: a host that is made up, the program that
-serves it, and a Prometheus that scrapes it. All of it on 127.0.0.1 and ports that are
-free, and nothing waits for a time but for what is to come."""
+"""Common parts of the tests of "serve": a simulated host, the program that serves it, and a
+Prometheus that scrapes it, all on 127.0.0.1 and free ports. Tests wait for events, never for a
+time."""
 
 import http.client
 import json
@@ -25,16 +25,15 @@ BUILD = Path(os.environ["KVM_STATS_BUILD"]).resolve()
 HOST = BUILD / "tests/serve/host"
 REPLAY = BUILD / "tests/replay"
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
-# seconds; for what comes within one on a machine with nothing else to do, unless that is
-# one that is emulated
-DEADLINE = 60 * int(os.environ.get("SLOWER", "1"))
+# Seconds; events take less than one on an idle machine that is not emulated.
+DEADLINE = 60 * float(os.environ.get("SLOWER", "1"))
 
-# no proxy is asked for what is on this machine
+# never through a proxy
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def wait_for(condition, what="it"):
-    """What condition() gives, as soon as that is true."""
+    """Return the result of condition() as soon as it is true."""
     end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
         found = condition()
@@ -45,7 +44,7 @@ def wait_for(condition, what="it"):
 
 
 def series(text):
-    """(name, labels) -> value, of OpenMetrics, by the strict parser."""
+    """Return {(name, labels): value} of OpenMetrics, by the strict parser."""
     found = {}
     for family in openmetrics.text_string_to_metric_families(text):
         for sample in family.samples:
@@ -57,13 +56,13 @@ def series(text):
 
 
 def pick(found, name, **labels):
-    """The values of the series of this name that have these labels."""
+    """Return the series with this name and these labels as {labels: value}."""
     return {key[1]: value for key, value in found.items()
             if key[0] == name and labels.items() <= dict(key[1]).items()}
 
 
 def one(found, name, **labels):
-    """The value of the only such series."""
+    """Return the value of the only such series."""
     values = list(pick(found, name, **labels).values())
     if len(values) != 1:
         raise AssertionError(f"{len(values)} series {name} {labels}")
@@ -71,12 +70,12 @@ def one(found, name, **labels):
 
 
 def vms(found):
-    """The names of all VMs."""
+    """Return the names of all VMs."""
     return sorted(dict(labels)["vm"] for labels in pick(found, "kvm_vm_info"))
 
 
 class Host:
-    """A folder for host.c: VMs that come, go, and are what a test says."""
+    """A directory for host.c, with VMs that a test creates, changes and destroys."""
 
     def __init__(self, path):
         self.path = Path(path)
@@ -86,7 +85,7 @@ class Host:
         self.write()
 
     def vm(self, number, name, vcpus=2, pid=None, start=None, **rates):
-        """A VM, or what it does from now on."""
+        """Create a VM, or change its rates."""
         pid = pid or 1000 + number
         folder = self.path / "proc" / str(pid)
         if not folder.exists():
@@ -96,7 +95,7 @@ class Host:
         return self
 
     def busy(self, vms, vcpus=4, name="instance", pids=1000):
-        """So many VMs, of which none has the values of another one."""
+        """Create this many VMs with different rates."""
         for n in range(1, vms + 1):
             self.vm(n, f"{name}-{n:05}", vcpus=vcpus, pid=pids + n, run=100 + n * 3 % 500,
                     ready=n % 50, halt=300, poll=n % 30, throttled=n % 7, exits=1000 + n * 37,
@@ -104,13 +103,30 @@ class Host:
         self.write()
         return self
 
-    def slow(self, ms):
-        """Each sample from now on takes so long; 0: no longer than before."""
-        self.extra = [f"sleep {ms}\n"] if ms else []
+    def hold(self):
+        """Let the next sample last until release(), and return after its start."""
+        held = self.path / "held"
+        held.touch()
+        self.extra = [f"hold {held}\n"]
         self.write()
+        wait_for((self.path / "held.waiting").exists, "the sample that does not end")
+
+    def release(self):
+        """End the sample that hold() keeps from ending."""
+        self.extra = []
+        self.write()
+        (self.path / "held").unlink()
+
+    def stop_clock(self, later=0):
+        """Stop the clock of timeouts, or advance the stopped clock by some seconds."""
+        clock = self.path / "clock"
+        time_ns = int(clock.read_text()) if clock.exists() else time.monotonic_ns()
+        new = self.path / "clock.new"
+        new.write_text(str(time_ns + int(later * 1e9)))
+        new.rename(clock)
 
     def process(self, pid, name, start):
-        """What /proc knows of it; start: hundredths of a second after boot."""
+        """Create the process in /proc; start is in hundredths of a second after boot."""
         folder = self.path / "proc" / str(pid)
         folder.mkdir()
         name = name if isinstance(name, bytes) else name.encode()
@@ -125,33 +141,34 @@ class Host:
             f"{pid} (qemu-system-x86) S 1" + " 0" * 17 + f" {start}" + " 0" * 30 + "\n")
 
     def end(self, number):
-        """The VM is gone, and so is its process."""
+        """Destroy the VM and end its process."""
         pid = self.lines.pop(number).split()[2]
         if not any(line.split()[2] == pid for line in self.lines.values()):
             shutil.rmtree(self.path / "proc" / pid)
         return self
 
     def write(self):
-        """From now on."""
+        """Apply all changes."""
         new = self.path / "vms.new"
-        new.write_text("".join(self.lines.values()) + "".join(self.extra))
+        new.write_text("".join(self.lines.values()) + "".join(self.extra), errors="surrogateescape")
         new.rename(self.path / "vms")
 
 
 class Serve:
-    """The program; it has ended well when the test has."""
+    """The program, which must end without an error when the test ends."""
 
     def __init__(self, *options, env=None, program=HOST, listen="127.0.0.1:0"):
         self.errors = tempfile.TemporaryFile("w+")
+        listen = ["--listen", listen] if listen else []
         self.process = subprocess.Popen(
-            [program, "serve", "--listen", listen, *options],
+            [program, "serve", *listen, *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.errors,
             env={**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1", **env})
         self.url = wait_for(self._url, "the address")
         self.port = int(self.url.rsplit(":", 1)[1].strip("/"))
 
     def said(self):
-        """What it said on standard error."""
+        """Return its standard error."""
         self.errors.seek(0)
         return self.errors.read()
 
@@ -161,9 +178,10 @@ class Serve:
             raise AssertionError(f"it ended: {self.said()}")
         return found and found.group().strip()
 
-    def get(self, path="metrics", accept=OPENMETRICS, method="GET", **headers):
-        """Status, headers, body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
+    def get(self, path="metrics", accept=OPENMETRICS, method="GET", source=None, **headers):
+        """Return status, headers and body, as a client with the address source."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE,
+                                                source_address=source and (source, 0))
         headers = {key.replace("_", "-"): value for key, value in headers.items()}
         if accept is not None:
             headers["Accept"] = accept
@@ -174,7 +192,7 @@ class Serve:
         return answer.status, answer.headers, body
 
     def series(self):
-        """All series there are; the first sample may take its time."""
+        """Return all series, after the first sample."""
         status, headers, body = wait_for(
             lambda: (lambda got: got if got[0] != 503 else None)(self.get()), "a sample")
         assert status == 200, (status, body)
@@ -182,23 +200,23 @@ class Serve:
         return series(body.decode())
 
     def samples(self):
-        """How many samples there were."""
+        """Return the number of samples."""
         return one(self.series(), "kvm_stats_samples_total")
 
     def next_sample(self):
-        """One that began after this call, and what it has."""
+        """Return the series of a sample that began after this call."""
         begin = self.samples()
         return wait_for(lambda: (lambda s: s if one(s, "kvm_stats_samples_total") >= begin + 2
                                  else None)(self.series()), "a sample")
 
     def api(self, path="api/v1/vms"):
-        """What programs get."""
+        """Return the JSON of a path."""
         status, _, body = self.get(path, accept=None)
         assert status == 200, (status, body)
         return json.loads(body)
 
     def stop(self):
-        """It ends when it is told to."""
+        """Stop it, and check that it ends without an error."""
         if self.errors.closed:
             return
         if self.process.poll() is None:
@@ -211,14 +229,14 @@ class Serve:
 
 
 def free_port():
-    """A port that nobody listens on; another may take it, then a test says so."""
+    """Return a free port. Prometheus fails with an error if another program takes it."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
 
 
 class Prometheus:
-    """Debian's, or the one in $PROMETHEUS, which scrapes four times a second."""
+    """Debian's Prometheus, or $PROMETHEUS, which scrapes four times a second."""
 
     def __init__(self, folder, targets, rules=(), interval="250ms", more="", itself=False, cpus=1,
                  flags=()):
@@ -253,14 +271,13 @@ class Prometheus:
             return None
 
     def api(self, what, **arguments):
-        """An answer of its API."""
+        """Return the data of an API request."""
         url = f"http://127.0.0.1:{self.port}/api/v1/{what}?" + urllib.parse.urlencode(arguments)
         with OPENER.open(url, timeout=DEADLINE) as answer:
             return json.load(answer)["data"]
 
     def complaints(self):
-        """What it had to say of what it scraped; that a machine was too busy to answer
-        within an interval is none."""
+        """Return errors of scrapes, except for those that took too long on a busy machine."""
         with OPENER.open(f"http://127.0.0.1:{self.port}/metrics", timeout=DEADLINE) as answer:
             text = answer.read().decode()
         counted = re.findall(r"^(prometheus_target_scrapes_(?:sample_\w+|exceeded_\w+)_total) (\S+)$",
@@ -273,41 +290,41 @@ class Prometheus:
         return found
 
     def query(self, query, **arguments):
-        """labels -> value, now."""
+        """Return {labels: value} at this time."""
         return {frozenset(found["metric"].items()): float(found["value"][1])
                 for found in self.api("query", query=query, **arguments)["result"]}
 
     def value(self, query):
-        """The only value; None: there is none yet."""
+        """Return the only value, or None."""
         found = list(self.query(query).values())
         assert len(found) < 2, (query, found)
         return found[0] if found else None
 
     def points(self, selector, seconds=600):
-        """All that was scraped: labels -> [(time, value)]."""
+        """Return everything scraped as {labels: [(time, value)]}."""
         return {frozenset(found["metric"].items()): [(t, float(v)) for t, v in found["values"]]
                 for found in self.api("query", query=f"{selector}[{seconds}s]")["result"]}
 
     def stop(self):
-        """It is in the way no longer."""
+        """Kill it."""
         self.process.kill()
         self.process.wait()
         self.log.close()
 
 
 class Case(unittest.TestCase):
-    """A test with a folder of its own, where what it starts is stopped."""
+    """A test with a temporary directory, which stops the programs that it started."""
 
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.folder, True)
 
     def host(self, name="host"):
-        """A new one, without VMs."""
+        """Return a new host without VMs."""
         return Host(self.folder / name)
 
     def serve(self, host, *options, **more):
-        """Serve what there is on this host; every tenth of a second."""
+        """Serve this host, with ten samples per second."""
         host.write()
         if "-d" not in options:
             options += ("-d", "0.1")
@@ -316,14 +333,14 @@ class Case(unittest.TestCase):
         return serving
 
     def prometheus(self, *servings, **more):
-        """One that scrapes them."""
+        """Return a Prometheus that scrapes them."""
         scraping = Prometheus(self.folder / "prometheus",
                               [f"127.0.0.1:{s.port}" for s in servings], **more)
         self.addCleanup(scraping.stop)
         return scraping
 
     def run_program(self, *arguments, host=None, data=None):
-        """Status and what was said, of a command that ends."""
+        """Return status, standard output and standard error of a command."""
         env = {**os.environ, "KVM_STATS_HOST": str(host.path) if host else "none",
                "KVM_STATS_REPLAY": str(DATA / data) if data else ""}
         done = subprocess.run([REPLAY if data else HOST, *arguments], env=env, text=True,

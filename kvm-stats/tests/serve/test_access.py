@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Who may see it: TLS, certificates of clients, users."""
+"""TLS, client certificates, users, and names of the host."""
 
 import base64
 import http.client
+import select
 import socket
 import ssl
 import subprocess
 import threading
-import time
 
-from serving import DEADLINE, OPENMETRICS, Case, one, series
+from serving import DEADLINE, OPENMETRICS, Case, one, series, wait_for
 
 SECRET = "$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a"	# bcrypt of "secret"
 
 
-class Access(Case):
-    """With files in the form of Prometheus' exporter toolkit."""
+class WebConfig(Case):
+    """A host, and files in the format of Prometheus' exporter toolkit."""
 
     def setUp(self):
         super().setUp()
@@ -23,13 +23,13 @@ class Access(Case):
         self.made.vm(1, "web", run=500)
 
     def config(self, text):
-        """A file with this in it."""
+        """Write the configuration file."""
         path = self.folder / "web.yml"
         path.write_text(text)
         return path
 
     def certificate(self, name, ca=None):
-        """NAME.pem and NAME.key, signed by itself or by CA."""
+        """Create NAME.pem and NAME.key, self-signed or signed by CA."""
         signed = ["-CA", f"{ca}.pem", "-CAkey", f"{ca}.key"] if ca else []
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
@@ -38,13 +38,13 @@ class Access(Case):
              "-keyout", f"{name}.key", "-out", f"{name}.pem"],
             cwd=self.folder, check=True, capture_output=True)
 
-    def login(self, serving, user, password):
-        """Status, as this user."""
+    def login(self, serving, user, password, source=None):
+        """Return the status for this user, at a client with the address source."""
         token = base64.b64encode(f"{user}:{password}".encode()).decode()
-        return serving.get(Authorization=f"Basic {token}")[0]
+        return serving.get(Authorization=f"Basic {token}", source=source)[0]
 
     def tls(self, serving, certificate=None):
-        """Status and text over TLS."""
+        """Return status and text of a request over TLS."""
         context = ssl.create_default_context(cafile=self.folder / "server.pem")
         if certificate:
             context.load_cert_chain(self.folder / f"{certificate}.pem",
@@ -58,51 +58,80 @@ class Access(Case):
         finally:
             connection.close()
 
+class Access(WebConfig):
+    """TLS, client certificates, users, and the rate limit."""
+
     def test_users(self):
-        """A password that fits, and others."""
+        """Only the right password is accepted, before and after a login."""
         config = self.config(f"basic_auth_users:\n  prometheus: {SECRET}\n")
         serving = self.serve(self.made, "--config", str(config))
-        self.assertEqual(self.login(serving, "prometheus", "secret"), 200)
         for path in ("metrics", "", "api/v1/vms", "healthz", "style.css", "nothing"):
             status, headers, body = serving.get(path)
-            self.assertEqual((status, body), (401, b"unauthorized\n"))
+            self.assertEqual((status, body), (401, b"401: user and password required\n"))
             self.assertEqual(headers["WWW-Authenticate"], 'Basic realm="kvm-stats"')
-        for user, password in (("prometheus", "Secret"), ("prometheus", ""), ("", "secret"),
-                               ("root", "secret"), ("prometheus", "secret" * 100)):
-            self.assertIn(self.login(serving, user, password), (401, 429))
+        wrong = [("prometheus", "Secret"), ("prometheus", ""), ("", "secret"),
+                 ("root", "secret"), ("prometheus", "secret" * 100),
+                 ("prometheus", "secretX"), ("prometheus", "secre"), ("Prometheus", "secret")]
+        for _ in range(2):
+            for user, password in wrong:
+                self.assertEqual(self.login(serving, user, password), 401, (user, password))
+            self.assertEqual(self.login(serving, "prometheus", "secret"), 200)
         self.assertEqual(serving.get(Authorization="Basic !!")[0], 401)
-        self.assertEqual(self.login(serving, "prometheus", "secret"), 200)
 
-    def test_guessing_keeps_nobody_waiting(self):
-        """Who is known is served while others try one password after the other."""
-        config = self.config(f"basic_auth_users:\n  prometheus: {SECRET}\n")
-        serving = self.serve(self.made, "--config", str(config))
-        self.assertEqual(self.login(serving, "prometheus", "secret"), 200)
+    def guess(self, serving, clients=4):
+        """Guess passwords in threads until the test ends."""
         stop = threading.Event()
-        answers = []
+        self.guessed = []
 
         def guess():
             while not stop.is_set():
-                answers.append(self.login(serving, "prometheus", "guess"))
+                self.guessed.append(self.login(serving, "user-0", "guess"))
 
-        guessing = [threading.Thread(target=guess) for _ in range(4)]
+        guessing = [threading.Thread(target=guess) for _ in range(clients)]
         for thread in guessing:
             thread.start()
-        try:
-            for _ in range(10):
-                begin = time.monotonic()
-                self.assertEqual(self.login(serving, "prometheus", "secret"), 200)
-                self.assertLess(time.monotonic() - begin, 2)
-        finally:
-            stop.set()
-            for thread in guessing:
-                thread.join()
-        # most of them are not even looked at
-        self.assertEqual(set(answers), {401, 429})
-        self.assertGreater(answers.count(429), answers.count(401))
+            self.addCleanup(thread.join)
+        self.addCleanup(stop.set)
+        wait_for(lambda: len(self.guessed) > clients, "guesses")
+
+    def test_guessing_locks_out_nobody_else(self):
+        """The first login of each user succeeds while others guess passwords."""
+        users = "".join(f"  user-{i}: {SECRET}\n" for i in range(40))
+        config = self.config(f"basic_auth_users:\n{users}")
+        serving = self.serve(self.made, "--config", str(config))
+        self.guess(serving, 20)
+        # From another address, also for the user whose password is guessed.
+        self.assertEqual([self.login(serving, f"user-{i}", "secret", source="127.0.0.2")
+                          for i in range(20)], [200] * 20)
+        self.assertEqual(set(self.guessed), {401, 429})
+
+    def test_guessing_does_not_lock_out_users_of_the_address(self):
+        """Other users log in from the address that four guessing clients have."""
+        users = "".join(f"  user-{i}: {SECRET}\n" for i in range(40))
+        config = self.config(f"basic_auth_users:\n{users}")
+        serving = self.serve(self.made, "--config", str(config))
+        self.guess(serving)
+        self.assertEqual([self.login(serving, f"user-{i}", "secret")
+                          for i in range(40)], [200] * 40)
+        self.assertEqual(set(self.guessed), {401})
+
+    def test_login_delays_nobody_else(self):
+        """A known user is served while the password of another one is verified."""
+        slow = SECRET.replace("$05$", "$14$")
+        config = self.config(f"basic_auth_users:\n  known: {SECRET}\n  slow: {slow}\n")
+        serving = self.serve(self.made, "--config", str(config))
+        self.assertEqual(self.login(serving, "known", "secret"), 200)
+        token = base64.b64encode(b"slow:guess").decode()
+        with socket.create_connection(("127.0.0.1", serving.port)) as client:
+            client.sendall(f"GET / HTTP/1.1\r\nHost: localhost\r\n"
+                           f"Authorization: Basic {token}\r\n\r\n".encode())
+            for _ in range(3):
+                self.assertEqual(self.login(serving, "known", "secret"), 200)
+            self.assertEqual(select.select([client], [], [], 0)[0], [])
+            self.assertIn(b" 401 ", client.recv(100))
 
     def test_tls(self):
-        """What is served is the same; who does not speak TLS gets nothing."""
+        """TLS clients are served, clients without TLS are not."""
         self.certificate("server")
         config = self.config("tls_server_config:\n  cert_file: server.pem\n"
                              "  key_file: server.key\n  min_version: TLS13\n")
@@ -113,55 +142,103 @@ class Access(Case):
         self.assertEqual(one(series(text), "kvm_stats_vms"), 1)
         with self.assertRaises((http.client.HTTPException, OSError)):
             serving.get()
-        # one that says nothing does not keep the others from it
+        # A connection without a handshake does not block others.
         with socket.create_connection(("127.0.0.1", serving.port)):
             self.assertEqual(self.tls(serving)[0], 200)
 
-    def test_certificates_of_clients(self):
-        """One that our CA has signed, and no other."""
-        for name, ca in (("server", None), ("ours", None), ("theirs", None),
-                         ("friend", "ours"), ("stranger", "theirs")):
-            if ca:
-                # an old openssl cannot sign in one step
-                subprocess.run(["openssl", "req", "-newkey", "ec", "-pkeyopt",
-                                "ec_paramgen_curve:prime256v1", "-nodes", "-subj",
-                                f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr"],
-                               cwd=self.folder, check=True, capture_output=True)
-                subprocess.run(["openssl", "x509", "-req", "-in", f"{name}.csr", "-CA",
-                                f"{ca}.pem", "-CAkey", f"{ca}.key", "-CAcreateserial",
-                                "-days", "2", "-out", f"{name}.pem"],
-                               cwd=self.folder, check=True, capture_output=True)
-            else:
-                self.certificate(name)
-        config = self.config("tls_server_config:\n  cert_file: server.pem\n"
-                             "  key_file: server.key\n  client_ca_file: ours.pem\n"
-                             "  client_auth_type: RequireAndVerifyClientCert\n")
-        serving = self.serve(self.made, "--config", str(config))
-        self.assertEqual(self.tls(serving, "friend")[0], 200)
-        for certificate in (None, "stranger"):
+    def client(self, name, ca, extensions):
+        """Create NAME.pem and NAME.key, signed by CA."""
+        (self.folder / "extensions").write_text(extensions)
+        # An old openssl cannot sign in one step.
+        subprocess.run(["openssl", "req", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:prime256v1", "-nodes", "-subj",
+                        f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr"],
+                       cwd=self.folder, check=True, capture_output=True)
+        subprocess.run(["openssl", "x509", "-req", "-in", f"{name}.csr", "-CA",
+                        f"{ca}.pem", "-CAkey", f"{ca}.key", "-CAcreateserial",
+                        "-days", "2", "-out", f"{name}.pem", "-extfile", "extensions"],
+                       cwd=self.folder, check=True, capture_output=True)
+
+    def statuses(self, serving):
+        """Return the status for each certificate; 0 if the handshake fails."""
+        found = {}
+        for name in (None, "friend", "both", "server-only", "stranger"):
             try:
-                self.assertEqual(self.tls(serving, certificate)[0], 403)
+                found[name] = self.tls(serving, name)[0]
             except (ssl.SSLError, ConnectionError):
-                pass	# it may have been told during the handshake
+                found[name] = 0
+        return found
+
+    def test_certificates_of_clients(self):
+        """Each client_auth_type accepts what Prometheus' exporter toolkit accepts."""
+        for name in ("server", "ours", "theirs"):
+            self.certificate(name)
+        self.client("friend", "ours", "subjectAltName=DNS:friend.example,URI:spiffe://friend\n")
+        self.client("both", "ours", "extendedKeyUsage=serverAuth,clientAuth\n")
+        self.client("server-only", "ours", "extendedKeyUsage=serverAuth\n")
+        self.client("stranger", "theirs", "subjectAltName=DNS:friend.example\n")
+        for policy, more, accepted in (
+                ("RequireAndVerifyClientCert", "", {"friend", "both"}),
+                ("VerifyClientCertIfGiven", "", {None, "friend", "both"}),
+                ("RequireAnyClientCert", "", {"friend", "both", "server-only", "stranger"}),
+                ("RequestClientCert", "", {None, "friend", "both", "server-only", "stranger"}),
+                ("NoClientCert", "", {None, "friend", "both", "server-only", "stranger"}),
+                ("RequireAndVerifyClientCert", "client_allowed_sans: [other, spiffe://friend]",
+                 {"friend"}),
+                ("RequireAndVerifyClientCert", "client_allowed_sans: [friend]", set()),
+        ):
+            with self.subTest(policy, more=more):
+                ca = "" if policy in ("NoClientCert", "RequireAnyClientCert",
+                                      "RequestClientCert") else "  client_ca_file: ours.pem\n"
+                config = self.config("tls_server_config:\n  cert_file: server.pem\n"
+                                     f"  key_file: server.key\n{ca}"
+                                     f"  client_auth_type: {policy}\n  {more}\n")
+                found = self.statuses(self.serve(self.made, "--config", str(config)))
+                self.assertEqual({name for name, status in found.items() if status == 200},
+                                 accepted, found)
+                self.assertLessEqual(set(found.values()), {0, 200, 403})
 
     def test_wrong_files(self):
-        """One line, with the place in the file, and status 2."""
+        """An invalid file is reported in one line, with its place, and status 2."""
         self.certificate("server")
         self.certificate("other")
         tls = "tls_server_config:\n  cert_file: server.pem\n  key_file: "
         for text, wanted in (
-                ("basic_auth_users:\n  me: password\n", ":2: the hash of user 'me' is none"),
-                ("basic_auth_users:\n  me: $2y$05$short\n", ":2: the hash of user 'me' is none"),
-                (f"basic_auth_users:\n  me: {SECRET}x\n", ":2: the hash of user 'me' is none"),
-                ("basic_auth_users: [a]\n", ":1: names with values are wanted here"),
-                (tls + "other.key\n", "the certificate in .*server.pem and the key in .*other.key: "),
+                ("basic_auth_users:\n  me: password\n", ":2: user 'me': not a bcrypt hash"),
+                ("basic_auth_users:\n  me: $2y$05$short\n", ":2: user 'me': not a bcrypt hash"),
+                (f"basic_auth_users:\n  me: {SECRET}x\n", ":2: user 'me': not a bcrypt hash"),
+                (f"basic_auth_users:\n  me: {SECRET.replace('$05$', '$19$')}\n",
+                 ":2: user 'me': not a bcrypt hash with a cost of 18 or less"),
+                ("tls_server_config:\n  cert_file: server.pem\n  key_file: ''\n",
+                 "both are required"),
+                ("basic_auth_users: [a]\n", ":1: basic_auth_users: not a mapping"),
+                (tls + "other.key\n", "certificate '.*server.pem', key '.*other.key': "),
                 (tls + "missing.key\n", "missing.key: No such file or directory"),
-                (tls + "server.key\n  client_auth_type: Maybe\n", ":4: client_auth_type is"),
+                (tls + "server.key\n  cert: x\n", "cert and cert_file: only one is allowed"),
+                (tls + "server.key\n  client_auth_type: Maybe\n",
+                 ":4: client_auth_type 'Maybe': unknown policy"),
                 (tls + "server.key\n  client_ca_file: server.key\n"
-                 "  client_auth_type: RequireAndVerifyClientCert\n", "server.key: "),
-                (tls + "server.key\n  min_version: SSL30\n", ":4: min_version is TLS12 or TLS13"),
-                ("tls_server_config:\n  cert_file: server.pem\n", "need each other"),
-                ("rate_limit: 5\n", ":1: 'rate_limit' is not known here"),
+                 "  client_auth_type: RequireAndVerifyClientCert\n", "client CA '.*server.key': "),
+                (tls + "server.key\n  client_ca_file: server.pem\n",
+                 "client_ca_file requires client_auth_type"),
+                (tls + "server.key\n  client_auth_type: RequireAndVerifyClientCert\n",
+                 "client_auth_type requires client_ca_file"),
+                (tls + "server.key\n  min_version: SSL30\n", ":4: min_version 'SSL30': must be"),
+                (tls + "server.key\n  max_version: TLS12\n  min_version: TLS13\n",
+                 "min_version 'TLS13': newer than max_version"),
+                (tls + "server.key\n  cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]\n",
+                 ":4: cipher_suites 'TLS_RSA_WITH_RC4_128_SHA': unknown cipher suite"),
+                (tls + "server.key\n  curve_preferences: [P256]\n", ":4: .*unknown curve"),
+                (tls + "server.key\n  prefer_server_cipher_suites: maybe\n", ":4: .*true or false"),
+                ("tls_server_config:\n  cert_file: server.pem\n", "both are required"),
+                ("tls_server_config:\n  cert_files: server.pem\n", ":2: 'cert_files': unknown key"),
+                ("http_server_config:\n  headers:\n    Server: x\n", ":3: 'Server': unknown key"),
+                ("http_server_config:\n  headers:\n    X-Frame-Options: yes\n",
+                 ":3: X-Frame-Options 'yes': invalid value"),
+                ("rate_limit:\n  interval: fast\n", ":2: interval 'fast': not a duration"),
+                ("rate_limit:\n  burst: -1\n", ":2: burst '-1': not a number"),
+                ("rate_limits:\n  burst: 1\n", ":1: 'rate_limits': unknown key"),
+                ("rate_limit:\nrate_limit:\n", ":2: 'rate_limit': given twice"),
                 ("basic_auth_users:\n  - {\n", ":[23]: "),
         ):
             with self.subTest(text):
@@ -173,3 +250,154 @@ class Access(Case):
                 self.assertEqual(err.count("\n"), 1)
         status, _, err = self.run_program("serve", "--config", "/nowhere/web.yml", host=self.made)
         self.assertEqual((status, err.count("\n")), (2, 1))
+
+    def test_all_keys_of_the_toolkit(self):
+        """A file with every key of Prometheus' exporter toolkit is accepted and has effect."""
+        self.certificate("server")
+        pem = {name: "".join(f"    {line}\n" for line in
+                             (self.folder / f"server.{name}").read_text().splitlines())
+               for name in ("pem", "key")}
+        config = self.config(f"""tls_server_config:
+  cert: |
+{pem["pem"]}  key: |
+{pem["key"]}  client_ca: |
+{pem["pem"]}  client_auth_type: VerifyClientCertIfGiven
+  min_version: TLS12
+  max_version: TLS12
+  cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_AES_256_GCM_SHA384]
+  prefer_server_cipher_suites: false
+  curve_preferences: [CurveP384, CurveP256]
+http_server_config:
+  http2: true
+  headers:
+    Content-Security-Policy: default-src 'none'
+    X-Frame-Options: deny
+    X-Content-Type-Options: nosniff
+    X-XSS-Protection: 1
+    Strict-Transport-Security: max-age=31536000; includeSubDomains
+basic_auth_users: {{}}
+rate_limit:
+  interval: 1ns
+  burst: 100
+""")
+        serving = self.serve(self.made, "--config", str(config))
+        context = ssl.create_default_context(cafile=self.folder / "server.pem")
+        connection = http.client.HTTPSConnection("127.0.0.1", serving.port, context=context,
+                                                 timeout=DEADLINE)
+        self.addCleanup(connection.close)
+        connection.request("GET", "/healthz")
+        answer = connection.getresponse()
+        self.assertEqual(connection.sock.version(), "TLSv1.2")
+        self.assertEqual(connection.sock.cipher()[0], "ECDHE-ECDSA-AES256-GCM-SHA384")
+        headers = dict(answer.getheaders())
+        self.assertEqual(headers["Content-Security-Policy"], "default-src 'none'")
+        self.assertEqual(headers["X-Frame-Options"], "deny")
+        self.assertEqual(headers["Strict-Transport-Security"], "max-age=31536000; includeSubDomains")
+
+    def test_rate_limit(self):
+        """A burst of requests is served, and one more after each interval."""
+        self.made.stop_clock()
+        config = self.config("rate_limit:\n  interval: 1m30s\n  burst: 3\n")
+        serving = self.serve(self.made, "--config", str(config))
+        statuses = [serving.get("healthz")[0] for _ in range(5)]
+        self.assertEqual(statuses.count(429), 2, statuses)
+        self.made.stop_clock(later=91)
+        statuses = [serving.get("healthz")[0] for _ in range(5)]
+        self.assertEqual(statuses.count(429), 4, statuses)
+
+
+class Reload(WebConfig):
+    """A file that changes while the program serves."""
+
+    def reported(self, serving, line):
+        """Wait until the program has reported line."""
+        wait_for(lambda: line in serving.said(), line)
+
+    def test_users_change(self):
+        """New users can log in; an invalid file is reported once, and the old one kept."""
+        self.made.vm(2, "db", run=500)
+        users = f"basic_auth_users:\n  prometheus: {SECRET}\n"
+        config = self.config(users)
+        serving = self.serve(self.made, "--config", str(config))
+        self.assertEqual(self.login(serving, "prometheus", "secret"), 200)
+        self.config(users + "  broken: hash\n")
+        self.reported(serving, "web.yml:3: user 'broken': not a bcrypt hash with a cost of 18 or "
+                               "less; keeping the previous configuration\n")
+        self.assertEqual(self.login(serving, "prometheus", "secret"), 200)
+        config.unlink()
+        self.reported(serving, "web.yml: No such file or directory; keeping the previous")
+        self.assertEqual(self.login(serving, "prometheus", "secret"), 200)
+        self.assertEqual(serving.get()[0], 401)
+        self.config(f"basic_auth_users:\n  other: {SECRET}\n")
+        self.reported(serving, "kvm-stats: reloaded ")
+        self.assertEqual(self.login(serving, "prometheus", "secret"), 401)
+        self.assertEqual(self.login(serving, "other", "secret"), 200)
+        self.assertEqual(len(serving.said().splitlines()), 4)
+
+    def test_certificate_changes(self):
+        """New connections get the new certificate, open ones stay."""
+        self.certificate("server")
+        config = self.config("tls_server_config:\n  cert_file: server.pem\n"
+                             "  key_file: server.key\n")
+        serving = self.serve(self.made, "--config", str(config))
+        context = ssl.create_default_context(cafile=self.folder / "server.pem")
+        old = http.client.HTTPSConnection("127.0.0.1", serving.port, context=context,
+                                          timeout=DEADLINE)
+        self.addCleanup(old.close)
+
+        def status():
+            old.request("GET", "/healthz")
+            answer = old.getresponse()
+            answer.read()
+            return answer.status
+
+        self.assertEqual(status(), 200)
+        # Key and certificate do not fit until both are replaced.
+        self.certificate("new")
+        (self.folder / "new.pem").rename(self.folder / "server.pem")
+        self.reported(serving, "keeping the previous configuration")
+        self.assertEqual(status(), 200)
+        (self.folder / "new.key").rename(self.folder / "server.key")
+        self.reported(serving, "kvm-stats: reloaded ")
+        self.assertEqual(self.tls(serving)[0], 200)
+        self.assertEqual(status(), 200)
+        self.config("")
+        self.reported(serving, "enabling or disabling TLS requires a restart; keeping")
+        self.assertEqual(self.tls(serving)[0], 200)
+
+
+class Hosts(Case):
+    """On loopback addresses, only names of this host are answered."""
+
+    def status(self, serving, host):
+        """Return the status for a request with this Host header."""
+        return serving.get("healthz", Host=host)[0]
+
+    def test_names_of_this_host(self):
+        """A page that rebinds its name to a loopback address reads nothing."""
+        made = self.host()
+        made.vm(1, "web", run=500)
+        serving = self.serve(made, "--host", "metrics.example", "--host", "other.example")
+        serving.series()
+        own = socket.gethostname()
+        for host in ("localhost", "LOCALHOST:1234", "localhost.", "127.0.0.1", "127.1.2.3:80",
+                     "[::1]", "[::1]:10847", own, own.upper() + ":80", "metrics.example",
+                     "other.example:10847"):
+            self.assertEqual(self.status(serving, host), 200, host)
+        for host in ("evil.example", "localhost.evil.example", "evil.example:10847", "192.0.2.1",
+                     "[2001:db8::1]", "127.0.0.1.evil.example", "", ":80", "localhost:80:80",
+                     "localhost:evil", "[::1]evil", "x" * 300, "metrics.example.evil"):
+            self.assertEqual(self.status(serving, host), 421, host)
+        _, _, body = serving.get("metrics", Host="evil.example")
+        self.assertEqual(body, b"421: not a name of this host; --host allows more names\n")
+        found = serving.next_sample()
+        self.assertEqual(one(found, "kvm_stats_scrapes_total", code="421"), 14)
+
+    def test_names_without_header(self):
+        """A client of HTTP/1.0 without Host is served, because browsers send Host."""
+        serving = self.serve(self.host())
+        serving.series()
+        with socket.create_connection(("127.0.0.1", serving.port)) as client:
+            client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            self.assertIn(b" 200 ", client.recv(100))

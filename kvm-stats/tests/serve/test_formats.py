@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is written: names, formats, numbers."""
+"""Names, formats and values of the metrics, and the command line."""
 
 import csv
 import gzip
 import re
 import subprocess
+import urllib.error
 
 from prometheus_client import parser as text_format
 
-from serving import (BUILD, HERE, Case, one, openmetrics, pick, series, vms, wait_for)
+from serving import (BUILD, DEADLINE, HERE, OPENER, Case, one, openmetrics, pick, series, vms, wait_for)
 
 ARCHITECTURES = ("arm64", "i386", "mips", "ppc32", "ppc64", "s390x", "x86_64", "x86_64-6.18")
 BOUNDS = [(4**i * 1024 - 1) * 1e-9 for i in range(11)] + [float("inf")]
 
-# What these versions send, and what they are to get
+# Accept headers of these versions, and the expected formats
 PROMETHEUS_2_42 = ("application/openmetrics-text;version=1.0.0,"
                    "application/openmetrics-text;version=0.0.1;q=0.75,"
                    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
@@ -54,7 +55,7 @@ ACCEPT = {
 
 
 class Formats(Case):
-    """Both formats, of a host that lives."""
+    """Text and OpenMetrics for a host with two VMs."""
 
     def setUp(self):
         super().setUp()
@@ -63,23 +64,22 @@ class Formats(Case):
         self.made.vm(2, "db", vcpus=4, run=900, exits=100, failed=100)
 
     def test_strict_parser_takes_openmetrics(self):
-        """The strict parser of the Python client: prefixes, units, order, the end."""
+        """The strict parser of the Python client accepts the output."""
         found = self.serve(self.made).next_sample()
         self.assertEqual(vms(found), ["db", "web-1"])
         self.assertEqual(one(found, "kvm_vm_vcpus", vm="db"), 4)
 
     def test_promtool_takes_the_text_format(self):
-        """promtool check metrics finds nothing to say."""
+        """promtool check metrics reports nothing."""
         serving = self.serve(self.made)
         serving.next_sample()
         _, _, body = serving.get(accept=None)
         done = subprocess.run(["promtool", "check", "metrics"], input=body,
                               capture_output=True, check=False)
-        # It wants "info" and the names of modes otherwise than everybody: none is known
         self.assertEqual((done.returncode, done.stderr, done.stdout), (0, b"", b""))
 
     def test_both_formats_say_the_same(self):
-        """The same series with the same values, whatever they are called in the head."""
+        """The two formats have the same series and values."""
         serving = self.serve(self.made, "-d", "1")
         serving.next_sample()
 
@@ -94,13 +94,13 @@ class Formats(Case):
             return one(opened, samples) == one(text, samples) and (opened, text)
 
         opened, text = wait_for(both, "both of one sample")
-        moving = ("kvm_stats_sample_age_seconds", "kvm_stats_scrapes_total")
-        self.assertEqual({key: value for key, value in opened.items() if key[0] not in moving},
-                         {key: value for key, value in text.items() if key[0] not in moving})
+        moving = ("kvm_stats_scrapes_total", "process_")
+        self.assertEqual(*({key: value for key, value in found.items()
+                            if not key[0].startswith(moving)} for found in (opened, text)))
         self.assertGreater(len(opened), 30)
 
     def test_accept(self):
-        """The format by what the client accepts; Prometheus' own headers are among them."""
+        """The Accept header chooses the format, also the headers that Prometheus sends."""
         serving = self.serve(self.made)
         for accept, wanted in ACCEPT.items():
             with self.subTest(accept):
@@ -108,7 +108,7 @@ class Formats(Case):
                 self.assertEqual(headers["Content-Type"], wanted + "; charset=utf-8")
 
     def test_accept_encoding(self):
-        """gzip for those who want it, and it is the same text."""
+        """The text is compressed for clients that prefer gzip."""
         serving = self.serve(self.made, "-d", "60", "--max-age", "200")
         _, _, plain = serving.get()
         for encoding, packed in (("gzip", True), ("gzip;q=0", False), ("deflate", False),
@@ -121,7 +121,7 @@ class Formats(Case):
                 self.assertEqual(series(body.decode()).keys(), series(plain.decode()).keys())
 
     def test_methods_and_paths(self):
-        """HEAD has no body, POST is refused, what is not there is not there."""
+        """HEAD has no body, POST is refused, and unknown paths have status 404."""
         serving = self.serve(self.made)
         status, headers, body = serving.get(method="HEAD")
         self.assertEqual((status, body), (200, b""))
@@ -150,8 +150,8 @@ class Formats(Case):
                                delta=2 * 0.005)
 
     def test_histogram_of_a_recording(self):
-        """Each bucket of the kernel is in the bound that is its own."""
-        _, out, _ = self.run_program("export", "-f", "openmetrics", data="x86_64-6.18")
+        """Each bucket of the kernel counts for the right bound."""
+        _, out, _ = self.run_program("export", "-o", "openmetrics", data="x86_64-6.18")
         found = series(out)
         _, shown, _ = self.run_program("show", "-z", "-o", "csv", "web-1", "halt_wait_hist",
                                        data="x86_64-6.18")
@@ -168,7 +168,7 @@ class Formats(Case):
             self.assertEqual(value, wanted, bound)
 
     def test_numbers_are_exact(self):
-        """No digit of a large number is lost, and times have all nine."""
+        """Large values are exact, and times have nine decimal places."""
         _, out, _ = self.run_program("export", data="x86_64-6.18")
         _, shown, _ = self.run_program("show", "-z", "-o", "csv", "batch-7", "insn_emulation",
                                        "halt_wait_ns", data="x86_64-6.18")
@@ -179,12 +179,12 @@ class Formats(Case):
         self.assertNotRegex(out, r"\} [0-9.]*e")
 
     def test_no_family_twice_on_any_architecture(self):
-        """Nor a series; and exits are there under one name where the kernel counts them."""
+        """No family and no series occurs twice, with any options."""
         for data in ARCHITECTURES:
             for options in ((), ("--detail", "vcpu"), ("--stats", "*"),
                             ("--stats", "*", "--detail", "vcpu")):
                 with self.subTest(data, options=options):
-                    status, out, err = self.run_program("export", "-f", "openmetrics", *options,
+                    status, out, err = self.run_program("export", "-o", "openmetrics", *options,
                                                         data=data)
                     self.assertEqual((status, err), (0, ""))
                     heads = re.findall(r"^# TYPE (\S+) ", out, re.MULTILINE)
@@ -192,8 +192,8 @@ class Formats(Case):
                     self.assertTrue(vms(series(out)))
 
     def test_generic_statistics(self):
-        """--stats: names by the descriptors; those that are in the table are not repeated."""
-        _, out, _ = self.run_program("export", "-f", "openmetrics", "--stats", "*",
+        """--stats names metrics by descriptors, and repeats none of the table."""
+        _, out, _ = self.run_program("export", "-o", "openmetrics", "--stats", "*",
                                      data="x86_64-6.18")
         found = series(out)
         self.assertEqual(one(found, "kvm_vm_mmu_cache_miss_total", vm="web-1"), 4)
@@ -203,16 +203,17 @@ class Formats(Case):
         self.assertFalse(pick(found, "kvm_vm_nx_lpage_splits"))
 
     def test_every_metric_is_in_the_table(self):
-        """What is served is what the table says, with its type, labels and help."""
+        """Metrics have the type, labels and help of the table."""
         _, listed, _ = self.run_program("export", "--list")
         table = {}
         for line in listed.splitlines():
             name, kind, labels, text = line.split("\t")
-            table[name] = (kind, {label for label in labels.split(", ") if label}, text + ".")
-        serving = self.serve(self.made)
+            table[name] = (kind, {label for label in labels.split(", ") if label}, text)
+        serving = self.serve(self.made, "--blame", "1")
         serving.get("nothing")
         self.made.extra = ["unreadable the reason\n"]
         self.made.write()
+        wait_for(lambda: pick(serving.series(), "kvm_vm_wait_seconds_total"), "owners")
         serving.next_sample()
         _, _, body = serving.get()
         seen = set()
@@ -224,9 +225,12 @@ class Formats(Case):
             for sample in family.samples:
                 has = set(sample.labels) | ({"le"} & labels)
                 self.assertEqual(has, labels, name)
-        # not on this host: it has no nested guests
+        # not on this host: it has no nested guests, its processes do not run, and the program
+        # runs without --exits
         self.assertEqual(set(table) - seen,
-                         {"kvm_vm_nested_run_total", "kvm_vm_tlb_flush_total",
+                         {"kvm_vm_other_threads_seconds_total", "kvm_vms_unobserved_total",
+                          "kvm_vm_exits_by_reason_total", "kvm_vm_exit_seconds_total",
+                          "kvm_vm_nested_run_total", "kvm_vm_tlb_flush_total",
                           "kvm_vm_signal_exits_total", "kvm_vm_mmio_exits_total",
                           "kvm_vm_io_exits_total", "kvm_vm_pf_taken_total",
                           "kvm_vm_hypercalls_total", "kvm_vm_preemption_reported_total",
@@ -234,14 +238,19 @@ class Formats(Case):
                           "kvm_vm_vcpus_blocking"} & (set(table) - seen))
 
     def test_manual_is_made_from_the_table(self):
-        """The page of section 5 is what the program says today."""
+        """The manual of the metrics is up to date."""
         page = HERE.parent.parent / "man/kvm-stats-metrics.5"
         made = subprocess.run([page.parent / "make-metrics", BUILD / "kvm-stats"], text=True,
                               capture_output=True, check=True).stdout
         self.assertEqual(page.read_text(), made)
+        _, listed, _ = self.run_program("export", "--list")
+        for line in listed.splitlines():
+            name, kind, labels, text = line.split("\t")
+            labels = f"; labels {labels}" if labels else ""
+            self.assertIn(f".TP\n.B {name}\n{kind}{labels}.\n.br\n{text}.\n", made)
 
     def test_what_never_happens_is_left_out(self):
-        """A family that is 0 on the host; once it is shown it stays, for all VMs."""
+        """A family is omitted while it is 0 on the host, and then stays for all VMs."""
         serving = self.serve(self.made)
         found = serving.next_sample()
         self.assertFalse(pick(found, "kvm_vm_io_exits_total"))
@@ -253,8 +262,34 @@ class Formats(Case):
         found = serving.next_sample()
         self.assertEqual(len(pick(found, "kvm_vm_io_exits_total")), 2)
 
+    def test_manual_documents_the_json(self):
+        """/api/v1/vms has the keys of the manual, in this order."""
+        self.made.extra = ["unreadable the reason\n"]
+        serving = self.serve(self.made, "--blame", "1")
+        found = wait_for(lambda: (lambda found: found if all(
+            vm["seconds"] and "waits" in vm for vm in found["vms"]) else None)(serving.api()), "a window")
+        manual = (HERE.parent.parent / "man/kvm-stats-serve.1").read_text()
+        manual = re.search(r"^\.SH JSON\n(.*?)^\.SH ", manual, re.M | re.S).group(1)
+        documented = [key for line in re.findall(r"^\.TP\n\.BR? (.*)$", manual, re.M)
+                      for key in line.replace('", "', "").split()]
+        vms_at = documented.index("vms") + 1
+        self.assertEqual(list(found), documented[:vms_at])
+        for vm in found["vms"]:
+            self.assertEqual(list(vm), documented[vms_at:])
+        self.assertEqual(list(found["unreadable"][0]), ["number", "reason", "why"])
+
+    def test_counters_of_alerts_start_at_0(self):
+        """The first scrape of a VM has all counters that alerts use."""
+        found = self.serve(self.made).series()
+        rules = (HERE.parent.parent / "rules/kvm-stats.rules.yml").read_text()
+        alerts = rules[rules.index("kvm-stats-alerts"):]
+        used = set(re.findall(r"\bkvm_vm_\w+_total\b(?=[\[{])", alerts))
+        self.assertEqual(used, {"kvm_vm_insn_emulation_fail_total"})
+        for name in used | {"kvm_vm_exits_total"}:
+            self.assertEqual(pick(found, name, vm="web-1"), {frozenset({("vm", "web-1")}): 0})
+
     def test_vcpus(self):
-        """--detail vcpu: each of them, and they add up to their VM's."""
+        """With --detail vcpu, the values of the vCPUs add up to those of the VM."""
         serving = self.serve(self.made, "--detail", "vcpu")
         serving.next_sample()
         found = serving.next_sample()
@@ -269,7 +304,7 @@ class Formats(Case):
                     one(found, "kvm_vm_vcpu_seconds_total", vm=vm, mode=mode), places=6)
 
     def test_hostile_names(self):
-        """What a guest's owner calls it is a label, whatever it is."""
+        """Any VM name becomes a valid label."""
         names = {"two words": "two words", 'a"b\\c': 'a"b\\c',
                  "x" * 125 + "é": "x" * 125 + "é",
                  "}\" 1 kvm_vm_vcpus{vm=\"": None, "\u202egpj.exe": None, "größe 🐧": None}
@@ -295,64 +330,94 @@ class Formats(Case):
 
 
 class Commands(Case):
-    """Command lines: what is wrong is one line and status 2."""
+    """Command lines; errors are one line and status 2."""
 
     WRONG = {
-        ("export", "-f", "xml"): "'xml' is no format",
-        ("export", "--max-series", "0"): "'0' is no number of series",
-        ("export", "--max-series", "-5"): "'-5' is no number of series",
-        ("export", "--stats", "a["): r"the pattern 'a\[' has a \[ without \]",
-        ("export", "--stats", "nothing_like_it"): "no statistic .* matches 'nothing_like_it'",
-        ("export", "--detail", "vm"): "'vm' is no detail",
+        ("export", "-o", "xml"): "--output 'xml': must be one of text openmetrics",
+        ("export", "--max-series", "0"): "--max-series '0': must be 1",
+        ("export", "--max-series", "-5"): "--max-series '-5': must be 1",
+        ("export", "--stats", "a["): r"--stats 'a\[': invalid pattern: it has a \[ without \]",
+        ("export", "--stats", "nothing_like_it"): "--stats 'nothing_like_it': matches no statistic",
+        ("export", "--detail", "vm"): "--detail 'vm': must be vcpu",
         ("export", "now"): "export takes no arguments: 'now'",
-        ("export", "--listen", "127.0.0.1:1"): "unrecognized option '--listen'",
-        ("serve", "--frobnicate"): "unrecognized option '--frobnicate'",
-        ("serve", "-d", "0"): "invalid delay '0'",
-        ("serve", "-d", "60", "--max-age", "60"): "--max-age has to be at least twice",
-        ("serve", "--listen", "nonsense"): "'nonsense' is no ADDRESS:PORT",
-        ("serve", "--listen", "127.0.0.1:99999"): "is no ADDRESS:PORT",
-        ("serve", "--listen", "300.0.0.1:80"): "is no ADDRESS:PORT",
-        ("serve", "--listen", "localhost:80"): "is no ADDRESS:PORT",
-        ("serve", "--listen", "::1:80"): "is no ADDRESS:PORT",
-        ("serve", "--listen", "192.0.2.1:9847"): "cannot listen on 192.0.2.1:9847: ",
-        ("serve", "--max-series", "0"): "'0' is no number of series",
-        ("serve", "--stats", "nothing_like_it"): "no statistic .* matches 'nothing_like_it'",
+        ("export", "--listen", "127.0.0.1:1"): "--listen: not an option of export",
+        ("serve", "--frobnicate"): "--frobnicate: unknown option",
+        ("serve", "-d", "0"): "--delay '0': must be 0.1",
+        ("serve", "--max-age", "x"): "--max-age 'x': must be 0.1",
+        ("serve", "-d", "60", "--max-age", "60"): "--max-age: must be at least twice --delay",
+        ("serve", "--exits", "11"): "--exits '11': must be 1 to 10",
+        ("serve", "--listen", "nonsense"): "--listen 'nonsense': not ADDRESS:PORT",
+        ("serve", "--listen", "127.0.0.1:99999"): "not ADDRESS:PORT",
+        ("serve", "--listen", "300.0.0.1:80"): "not ADDRESS:PORT",
+        ("serve", "--listen", "localhost:80"): "not ADDRESS:PORT",
+        ("serve", "--listen", "::1:80"): "not ADDRESS:PORT",
+        ("serve", "--listen", "192.0.2.1:10847"): "cannot listen on 192.0.2.1:10847: ",
+        ("serve", "--listen", ":"): "not ADDRESS:PORT",
+        ("serve", *(9 * ["--web.listen-address", ":0"])): "more than 8 addresses",
+        ("serve", "--host", "a:b"): "--host 'a:b': not a host name",
+        ("serve", "--host", ""): "--host '': not a host name",
+        ("serve", *(17 * ["--host", "a"])): "--host 'a': more than 16 names",
+        ("serve", "--web.telemetry-path", "metrics"): "--web.telemetry-path 'metrics': not a path",
+        ("serve", "--web.telemetry-path", "/healthz"): "'/healthz': serves another page",
+        ("serve", "--web.config.file", "/none"): "/none: No such file or directory",
+        ("serve", "--max-series", "0"): "--max-series '0': must be 1",
+        ("serve", "--stats", "nothing_like_it"): "--stats 'nothing_like_it': matches no statistic",
     }
 
     def test_wrong_usage(self):
-        """One line, and status 2."""
+        """Wrong usage is reported in one line, with status 2."""
         host = self.host()
         for arguments, wanted in self.WRONG.items():
             with self.subTest(arguments):
                 status, out, err = self.run_program(*arguments, host=host)
                 self.assertEqual((status, out), (2, ""), err)
-                self.assertRegex(err, f"^host: .*{wanted}|^/.*/host: .*{wanted}")
+                self.assertRegex(err, f"^kvm-stats: .*{wanted}")
                 self.assertEqual(err.count("\n"), 1)
 
     def test_port_in_use(self):
-        """Another program has it."""
+        """A port in use is reported."""
         serving = self.serve(self.host())
         status, _, err = self.run_program("serve", "--listen", f"127.0.0.1:{serving.port}",
                                           host=self.host("other"))
         self.assertEqual(status, 2)
-        self.assertEqual(err, f"host: cannot listen on 127.0.0.1:{serving.port}: "
+        self.assertEqual(err, f"kvm-stats: cannot listen on 127.0.0.1:{serving.port}: "
                               "Address already in use\n")
 
     def test_loopback_only(self):
-        """Nobody else is served if nobody asked for it; with others, that is said."""
-        self.assertNotIn("whoever reaches", self.serve(self.host()).said())
-        self.assertIn("whoever reaches this address sees",
-                      self.serve(self.host("b"), listen="0.0.0.0:0").said())
-        self.assertNotIn("whoever", self.serve(self.host("c"), listen="[::1]:0").said())
+        """Serving other hosts without access control causes a warning."""
+        warning = "anyone who can reach it sees names and load of all VMs"
+        for name, listen, warns in (("a", "127.0.0.1:0", False), ("b", "0.0.0.0:0", True),
+                                    ("c", "[::1]:0", False), ("d", ":0", True)):
+            said = self.serve(self.host(name), listen=listen).said()
+            self.assertEqual(warning in said, warns, (listen, said))
+
+    def test_several_addresses(self):
+        """Each address serves the same, under the path that was asked for."""
+        host = self.host()
+        host.vm(1, "web", run=500)
+        serving = self.serve(host, "--web.listen-address", "[::1]:0",
+                             "--web.listen-address", "127.0.0.2:0",
+                             "--web.telemetry-path", "/kvm/metrics", listen=None)
+        lines = wait_for(lambda: len(serving.said().splitlines()) == 2 and
+                         serving.said().splitlines(), "both addresses")
+        for line in lines:
+            url = line.split()[-1]
+            self.assertRegex(url, r"http://(\[::1\]|127\.0\.0\.2):\d+/$")
+            with OPENER.open(url + "kvm/metrics", timeout=DEADLINE) as answer:
+                self.assertIn(b"kvm_stats_up 1\n", answer.read())
+            with OPENER.open(url, timeout=DEADLINE) as answer:
+                self.assertIn(b'href="kvm/metrics"', answer.read())
+            with self.assertRaises(urllib.error.HTTPError):
+                OPENER.open(url + "metrics", timeout=DEADLINE)
 
     def test_export_without_vms(self):
-        """No VM is an answer."""
-        status, out, err = self.run_program("export", "-f", "openmetrics", data="empty")
+        """A host without VMs is exported."""
+        status, out, err = self.run_program("export", "-o", "openmetrics", data="empty")
         self.assertEqual((status, err), (0, ""))
         self.assertEqual(one(series(out), "kvm_stats_vms"), 0)
 
     def test_export_is_for_the_textfile_collector(self):
-        """It takes neither OpenMetrics nor what promtool refuses."""
+        """The default output of export is valid for the textfile collector."""
         _, out, _ = self.run_program("export", data="x86_64-6.18")
         done = subprocess.run(["promtool", "check", "metrics"], input=out, text=True,
                               capture_output=True, check=False)
@@ -361,13 +426,13 @@ class Commands(Case):
         self.assertNotIn("# UNIT", out)
 
     def test_without_a_source(self):
-        """It serves, says why, and finds the source later."""
+        """Without a source, /healthz reports the reason until a source works."""
         host = self.host()
         host.vm(1, "late")
         (host.path / "proc").rename(host.path / "away")
         serving = self.serve(host)
         found = serving.series()
-        self.assertEqual(one(found, "kvm_stats_build_info", source="none"), 1)
+        self.assertEqual(one(found, "kvm_stats_source_info", source="none"), 1)
         status, _, body = serving.get("healthz")
         self.assertEqual(status, 503)
         self.assertIn(b"there is no host: make one", body)

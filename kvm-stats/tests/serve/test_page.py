@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The page for people, as a browser sees it."""
+"""The HTML page, also in a browser."""
 
 import html.parser
 import http.server
@@ -17,7 +17,7 @@ MODES = ("run", "ready", "throttled", "halt", "poll", "other")
 
 
 class Table(html.parser.HTMLParser):
-    """The rows of the table, and all addresses that the page asks for."""
+    """Parser for the rows of the table and the addresses in the page."""
 
     def __init__(self, text):
         super().__init__()
@@ -44,10 +44,10 @@ class Table(html.parser.HTMLParser):
 
 
 class Page(Case):
-    """A host with a starved VM, one whose VMM hangs, one that exits all the time."""
+    """A host with VMs that have different problems."""
 
     def start(self, *options, host=None):
-        """Long enough for the last minute to have something in it."""
+        """Serve such a host until all VMs have rates and one has ended."""
         host = host or self.host()
         host.vm(1, "fine", run=300, halt=650, exits=2000)
         host.vm(2, "starved", run=200, ready=600, halt=200, exits=2000)
@@ -63,7 +63,7 @@ class Page(Case):
         return serving
 
     def browse(self, url, *options):
-        """What the browser makes of it."""
+        """Return the output of the browser for a URL."""
         done = subprocess.run(
             [BROWSER, "--no-sandbox", "--disable-gpu", "--no-proxy-server", "--disable-dev-shm-usage",
              f"--user-data-dir={self.folder}/browser", "--timeout=30000", *options, url],
@@ -72,9 +72,9 @@ class Page(Case):
         return done.stdout, done.stderr
 
     def test_order(self):
-        """What hurts comes first, and is called by its name; what has ended is there."""
+        """VMs are sorted by problem; ended VMs are last."""
         serving = self.start()
-        rows = {vm["vm"]: vm["hurts"] for vm in serving.api()["vms"]}
+        rows = {vm["vm"]: vm["problem"] for vm in serving.api()["vms"]}
         self.assertEqual(list(rows)[:4], ["hung", "starved", "quota", "storm"])
         self.assertEqual(rows, {"hung": "stuck or paused", "starved": "starved",
                                 "storm": "exit storm", "gone": "ended", "quota": "throttled", "fine": "",
@@ -82,10 +82,32 @@ class Page(Case):
         _, _, body = serving.get("", accept="text/html")
         table = [row for row in Table(body.decode()).rows if len(row) > 2]
         self.assertEqual([row[0] for row in table[1:]], list(rows))
-        self.assertIn(b"4 in trouble", body)
+        self.assertIn(b"4 with problems", body)
+
+    def test_thresholds(self):
+        """Each problem begins at its threshold, which alerts have as well."""
+        host = self.host()
+        values = {"ready": ("starved", {"ready": 110, "run": 500}, {"ready": 90, "run": 500}),
+                  "throttled": ("throttled", {"throttled": 110}, {"throttled": 90, "run": 500}),
+                  "other": ("stuck or paused", {"run": 3}, {"run": 7}),
+                  "poll": ("halt polling", {"poll": 210, "run": 180, "halt": 610},
+                           {"poll": 190, "run": 180, "halt": 630}),
+                  "less": ("halt polling", {"poll": 310, "run": 290, "halt": 400},
+                           {"poll": 310, "run": 330, "halt": 360}),
+                  "exits": ("exit storm", {"run": 900, "exits": 70000},
+                            {"run": 900, "exits": 35000})}
+        expected = {}
+        for name, (problem, above, below) in values.items():
+            number = 2 * len(expected)
+            host.vm(number + 1, f"{name}-above", **above)
+            host.vm(number + 2, f"{name}-below", **below)
+            expected |= {f"{name}-above": problem, f"{name}-below": ""}
+        serving = self.serve(host)
+        wait_for(lambda: all(vm["seconds"] > 4 for vm in serving.api()["vms"]), "a window")
+        self.assertEqual({vm["vm"]: vm["problem"] for vm in serving.api()["vms"]}, expected)
 
     def test_nothing_from_elsewhere(self):
-        """It asks for nothing but its own, has no script, and its policy says so."""
+        """The page has no script and loads nothing from other servers."""
         serving = self.serve(self.host())
         _, headers, body = serving.get("", accept="text/html")
         self.assertEqual(headers["Content-Security-Policy"], "default-src 'self'")
@@ -101,10 +123,10 @@ class Page(Case):
 
     @unittest.skipUnless(BROWSER, "there is no chromium-headless-shell")
     def test_browser_shows_what_the_api_says(self):
-        """The table out of the DOM, and /api/v1/vms of the same sample, row by row."""
+        """The browser shows the values of /api/v1/vms."""
         host = self.host()
         serving = self.start("--max-age", "600", host=host)
-        # a browser may take longer than any sample lasts: this one is the last
+        # A browser can be slower than samples, so this sample is the last one.
         host.extra = ["broken\n"]
         host.write()
 
@@ -121,7 +143,7 @@ class Page(Case):
         self.assertEqual(len(rows) - 1, len(told["vms"]))
         for row, vm in zip(rows[1:], told["vms"]):
             self.assertEqual(row[0], vm["vm"])
-            self.assertEqual(row[1], vm["hurts"])
+            self.assertEqual(row[1], vm["problem"])
             self.assertEqual(int(row[2]), vm["vcpus"])
             self.assertEqual([float(cell) for cell in row[4:10]],
                              [vm[mode + "_percent"] for mode in MODES])
@@ -129,14 +151,14 @@ class Page(Case):
 
     @unittest.skipUnless(BROWSER, "there is no chromium-headless-shell")
     def test_narrow_screen(self):
-        """At 320 pixels nothing has to be scrolled sideways, and at 1280 neither."""
+        """The page fits into a width of 320 and of 1280 pixels."""
         serving = self.start()
 
         class Frame(http.server.BaseHTTPRequestHandler):
-            """The page, and around it one that measures it: of one origin."""
+            """Serves the page, and a page that measures it, from one origin."""
 
             def do_GET(self):
-                """Either of them."""
+                """Send one of the pages."""
                 if self.path.startswith("/frame"):
                     kind, body = "text/html", FRAME
                 else:
@@ -149,7 +171,7 @@ class Page(Case):
                 self.wfile.write(body)
 
             def log_message(self, *_):
-                """Nobody reads it."""
+                """Log nothing."""
 
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Frame)
         thread = threading.Thread(target=server.serve_forever)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""VMs that run, the program as it is, and a real Prometheus that scrapes it: what is in
-Prometheus is what the VMs did."""
+"""Real VMs, the unmodified program and a real Prometheus: the metrics in Prometheus match what
+the VMs did."""
 
 import csv
 import fcntl
-import itertools
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -15,17 +15,18 @@ from pathlib import Path
 from serving import BUILD, HERE, Case, Serve, one, pick, series, vms, wait_for
 
 KVM_CREATE_VM = 0xae01
-# There may be others.
-WEB, DB, BUSY, PAUSED = (f"{name}-{os.getpid()}" for name in ("web", "db", "busy", "paused"))
+# unique, because other VMs may run
+WEB, DB, BUSY, PAUSED, FAILING = (f"{name}-{os.getpid()}" for name in (
+    "web", "db", "busy", "paused", "failing"))
 UUID = "6b1f0c3e-5a55-4d2c-9d2e-00000000000{}"
 # To how many ports the guest of tests/vmm writes each time that it is woken
 OUTS = 10
-SECONDS = 5	# of scrapes that are looked at
+SECONDS = 5	# of scrapes that are checked
 ALL = 600	# at least as long as a test takes
 
 
 def why_not():
-    """Why no VM can run here."""
+    """Return why no VM can run on this host, or an empty string."""
     if not (BUILD / "tests/vmm").exists():
         return "tests/vmm is not built"
     try:
@@ -39,14 +40,14 @@ def why_not():
 
 
 def ran(pid):
-    """Seconds that the vCPUs of this process had a CPU, as the kernel has counted."""
+    """Return the CPU time of a VMM's vCPUs in seconds, as counted by the kernel."""
     return sum(int(schedstat.read_text(encoding="ascii").split()[0])
                for schedstat in Path(f"/proc/{pid}/task").glob("*/schedstat")
                if (schedstat.parent / "comm").read_text().startswith("CPU ")) / 1e9
 
 
 def version():
-    """Of Prometheus: 2.42 is (2, 42)."""
+    """Return the version of Prometheus, for example (2, 42)."""
     said = subprocess.run([os.environ.get("PROMETHEUS", "prometheus"), "--version"], text=True,
                           capture_output=True, check=True)
     return tuple(map(int, re.search(r"version (\d+)\.(\d+)", said.stdout + said.stderr).groups()))
@@ -54,7 +55,7 @@ def version():
 
 @unittest.skipIf(why_not(), f"no VM can run here: {why_not()}")
 class Real(Case):
-    """Real all the way."""
+    """VMs of tests/vmm, and others that start and end all the time."""
 
     def setUp(self):
         super().setUp()
@@ -66,11 +67,11 @@ class Real(Case):
         self.wait_for_vms()
 
     def wait_for_vms(self):
-        """Until all are served."""
+        """Wait until all VMs are served."""
         wait_for(lambda: set(self.vcpus) <= set(vms(self.serving.series())), "the VMs")
 
     def start_others(self):
-        """One after the other, all of one name: what is of them is none of a test's."""
+        """Run short VMs with equal names in the background; tests ignore them."""
         others = subprocess.Popen(
             ["sh", "-c", 'while :; do sleep 1 | "$0" -k 1 1; done', BUILD / "tests/vmm"],
             stdout=subprocess.DEVNULL, start_new_session=True)
@@ -78,8 +79,8 @@ class Real(Case):
         self.addCleanup(os.killpg, others.pid, signal.SIGKILL)
 
     def start(self, name, vcpus, option):
-        """A VM, until the test ends."""
-        # for kvm-stats, which goes by the program's name, it is one that it knows
+        """Start a VM that runs until the test ends."""
+        # kvm-stats recognizes VMMs by the name of the program.
         program = self.folder / name / "qemu-system-x86_64"
         program.parent.mkdir()
         program.symlink_to(BUILD / "tests/vmm")
@@ -89,20 +90,21 @@ class Real(Case):
         self.addCleanup(vmm.stdout.close)
         self.addCleanup(vmm.wait)
         self.addCleanup(vmm.stdin.close)
-        # it may be stopped
+        # The process may be stopped.
         self.addCleanup(vmm.send_signal, signal.SIGCONT)
         self.assertEqual(vmm.stdout.readline(), b"ready\n")
         self.pids[name], self.vcpus[name] = vmm.pid, vcpus
+        return vmm
 
     def serve_real(self):
-        """What this machine does."""
+        """Serve the VMs of this host."""
         serving = Serve("-d", "0.1", env={}, program=BUILD / "kvm-stats")
         self.addCleanup(serving.stop)
         return serving
 
     def span(self, scraping):
-        """The first and the last scrape that are looked at, as times and what the kernel
-        says of the CPU time of web around them: four figures that do not fall."""
+        """Return the times of the first and last scrape to check, and the CPU time of web
+        before and after each of them."""
         def scrapes():
             return [at for points in scraping.points("kvm_stats_samples_total", ALL).values()
                     for at, _ in points]
@@ -119,22 +121,21 @@ class Real(Case):
         return begin, end, around_begin + around_end
 
     def test_in_prometheus(self):
-        """Joins, counters, rates, quantiles: against what the VMs have to do, and what the
-        kernel says of them without us."""
-        # both kinds of histograms, of the same scrapes
+        """Joins, counters, rates and quantiles match the VMs' work and the kernel's clocks."""
+        # classic and native histograms of the same scrapes
         native = {"flags": ["--enable-feature=native-histograms"],
                   "more": "    convert_classic_histograms_to_nhcb: true\n"
                           "    always_scrape_classic_histograms: true\n"}
         scraping = self.prometheus(self.serving, **native if version() >= (3, 0) else {})
-        # It takes a whole CPU, so it comes when all else is there.
+        # It uses a whole CPU, so it starts last.
         self.start(BUSY, 1, "-kb")
         self.wait_for_vms()
         begin, end, kernel = self.span(scraping)
-        # what is just at its beginning is in for some versions only
+        # Versions differ in whether a window includes its start.
         window = f"{round((end - begin) * 1000) + 1}ms"
 
         def grew(name, **labels):
-            """vm -> how much, from the first scrape to the last; and no value fell."""
+            """Return {vm: increase} between the scrapes, and check that no value decreased."""
             chosen = ",".join(f'{key}="{value}"' for key, value in labels.items())
             found = {}
             for key, points in scraping.points(f"{name}{{{chosen}}}", ALL).items():
@@ -147,7 +148,7 @@ class Real(Case):
             return found
 
         def ask(query):
-            """vm -> value, at the last scrape."""
+            """Return {vm: value} at the last scrape."""
             return {dict(key).get("vm"): value
                     for key, value in scraping.query(query, time=end).items()}
 
@@ -164,28 +165,32 @@ class Real(Case):
         with self.subTest("counters"):
             for vm in WEB, DB:
                 self.assertGreater(halts[vm], 20, vm)
-                # each time that a guest is woken it writes to ten ports, and halts
+                # A woken guest writes to ten ports and halts.
                 woken = halts[vm] - 2 * self.vcpus[vm]
                 self.assertGreaterEqual(exits[vm], (OUTS + 1) * woken, vm)
             self.assertEqual(halts[BUSY], 0)
         ports = grew("kvm_vm_io_exits_total")
-        # kvm_pvm counts none of them
+        # kvm_pvm does not count port I/O.
         if any(ports.values()):
             with self.subTest("each halt comes after ten ports"):
                 for vm, vcpus in self.vcpus.items():
-                    # each vCPU may be anywhere between two halts, in either scrape
+                    # At both scrapes, each vCPU may be between two halts.
                     self.assertLessEqual(abs(ports[vm] - OUTS * halts[vm]), OUTS * vcpus, vm)
         with self.subTest("each vCPU is woken"):
             self.assertEqual({vm: self.woken(vm) for vm in self.vcpus}, {**self.vcpus, BUSY: 0})
         modes = grew("kvm_vm_vcpu_seconds_total")
         with self.subTest("times add up"):
-            # of the same samples, so all VMs have the same time
             times = [modes[vm] / vcpus for vm, vcpus in self.vcpus.items()]
-            self.assertLessEqual(max(times) - min(times), 0.005 * max(times), times)
-            late = max(value for points in scraping.points(
-                '{__name__=~"kvm_stats_sample_age_seconds|scrape_duration_seconds"}', ALL).values()
-                       for _, value in points)
-            self.assertLessEqual(abs(times[0] - (end - begin)), 2 * late + 0.005 * times[0])
+
+            def between(name):
+                points, = scraping.points(f"kvm_stats_{name}_seconds", ALL).values()
+                return [value for at, value in points if begin <= at <= end]
+
+            # The VMs of a sample are read one after the other, within its duration.
+            durations, timestamps = between("sample_duration"), between("last_sample_timestamp")
+            skew = durations[0] + durations[-1] + 0.005 * max(times)
+            self.assertLessEqual(max(times) - min(times), skew, times)
+            self.assertAlmostEqual(times[0], timestamps[-1] - timestamps[0], delta=skew)
         with self.subTest("time that the kernel has counted"):
             run = grew("kvm_vm_vcpu_seconds_total", mode="run")[WEB] + grew(
                 "kvm_vm_vcpu_seconds_total", mode="poll").get(WEB, 0)
@@ -211,21 +216,21 @@ class Real(Case):
 
     @staticmethod
     def woken(vm):
-        """How many of its vCPUs have halted more than once."""
+        """Return how many vCPUs of a VM have halted more than once."""
         done = subprocess.run([BUILD / "kvm-stats", "show", vm, "halt_exits", "-v", "-o", "csv"],
                               text=True, capture_output=True, check=False)
         return sum(row["scope"][4:].isdigit() and int(row["value"]) > 1
                    for row in csv.DictReader(done.stdout.splitlines()))
 
     def says(self):
-        """The source, and how many series there are."""
+        """Return the source and the number of series."""
         found = self.serving.series()
-        build, = pick(found, "kvm_stats_build_info")
-        return (f"source {dict(build)['source']}, {os.uname().release}, "
+        source, = pick(found, "kvm_stats_source_info")
+        return (f"source {dict(source)['source']}, {os.uname().release}, "
                 f"{len(vms(found))} VMs, {len(found)} series")
 
     def quantiles(self, ask, grew, window):
-        """Of the time that a halt lasts: between the bounds where they have to be."""
+        """Check that quantiles of halts are between the right bounds."""
         metric = "kvm_vm_halt_wait_duration_seconds"
         mine = f'vm=~"{"|".join(self.vcpus)}"'
         if not ask(f"{metric}_count"):
@@ -236,7 +241,7 @@ class Real(Case):
         bounds = sorted(counts)
         for quantile in 0.5, 0.99:
             rank = quantile * counts[bounds[-1]]
-            # it may be just between two
+            # The rank may be on a bound.
             low = max((bound for bound in bounds if counts[bound] < rank * (1 - 1e-6)), default=0)
             high = next(bound for bound in bounds if counts[bound] >= rank * (1 - 1e-6))
             if counts[high] < rank * (1 + 1e-6):
@@ -245,23 +250,47 @@ class Real(Case):
                           f"sum by (le) (rate({metric}_bucket{{{mine}}}[{window}])))")[None]
             self.assertTrue(low <= classic <= high, (quantile, low, classic, high))
             if version() >= (3, 0):
-                # Of all that there was: rate() guesses a bit at either end of its window,
-                # bucket by bucket of one kind and in one go of the other.
+                # of totals, because rate() extrapolates classic and native histograms
+                # differently
                 classic = ask(f"histogram_quantile({quantile}, "
                               f"sum by (le) ({metric}_bucket{{{mine}}}))")
                 native = ask(f"histogram_quantile({quantile}, sum({metric}{{{mine}}}))")
                 self.assertAlmostEqual(native[None] / classic[None], 1, delta=1e-9)
 
-    def test_stuck(self):
-        """A VMM hangs, and a VM is paused before any vCPU was entered: their counters stand
-        still, the alert and the page say so, of these two alone, until it goes on."""
+    def rules(self):
+        """Return the rules, with seconds instead of minutes."""
         rules = self.folder / "rules.yml"
-        # what takes minutes takes seconds
         rules.write_text(re.sub(r"(\d)m\b", r"\1s", (
             HERE.parent.parent / "rules/kvm-stats.rules.yml").read_text()))
+        return rules
+
+    def test_emulation_failure(self):
+        """The alert fires when a VM fails that was scraped before without failures."""
+        if platform.machine() != "x86_64":
+            self.skipTest("the guest is for x86")
+        scraping = self.prometheus(self.serving, rules=[self.rules()])
+        vmm = self.start(FAILING, 3, "-k")
+        failures = f'kvm_vm_insn_emulation_fail_total{{vm="{FAILING}"}}'
+
+        def points():
+            return [value for points in scraping.points(failures).values() for _, value in points]
+
+        wait_for(lambda: len(points()) > 2, "scrapes of the healthy VM")
+        self.assertEqual(set(points()), {0})
+        vmm.stdin.write(b"fail\n")
+        vmm.stdin.flush()
+        fired = wait_for(lambda: scraping.points(
+            'ALERTS{alertname="KvmEmulationFailed",alertstate="firing"}'), "the alert")
+        self.assertEqual({dict(key)["vm"] for key in fired}, {FAILING})
+        # Each vCPU fails once.
+        wait_for(lambda: points()[-1] == 3, "three failures")
+
+    def test_stuck(self):
+        """The alert and the page report a hung VMM and a paused VM, and no other, until the
+        VMM continues."""
         self.start(PAUSED, 3, "-kp")
         mine = set(self.vcpus)
-        scraping = self.prometheus(self.serving, rules=[rules])
+        scraping = self.prometheus(self.serving, rules=[self.rules()])
 
         def stuck():
             return {dict(key)["vm"] for key in scraping.query(
@@ -274,12 +303,12 @@ class Real(Case):
         os.kill(self.pids[DB], signal.SIGSTOP)
         wait_for(lambda: stuck() == {DB, PAUSED}, "the alert of the one that hangs")
         before = {vm: exits(vm) for vm in (WEB, DB)}
-        # one that begins now: the page is of the last minute
+        # a new server, because the page covers the last minute
         serving = self.serve_real()
         rows = wait_for(lambda: (lambda rows: rows if len(rows) == len(mine) and all(
             vm["seconds"] > SECONDS for vm in rows) else None)(
                 [vm for vm in serving.api()["vms"] if vm["vm"] in mine]), "a window")
-        self.assertEqual({vm["vm"] for vm in rows if vm["hurts"] == "stuck or paused"},
+        self.assertEqual({vm["vm"] for vm in rows if vm["problem"] == "stuck or paused"},
                          {DB, PAUSED}, rows)
         self.assertEqual({vm["vm"] for vm in rows[:2]}, {DB, PAUSED}, rows)
         for vm in rows[:2]:
@@ -297,14 +326,25 @@ class Real(Case):
             self.assertEqual(values, sorted(values), key)
         self.assertEqual(scraping.complaints(), [])
 
+    def test_other_threads(self):
+        """The thread that wakes the vCPUs of a VM is accounted as emulator, and nothing else."""
+        def times():
+            return {dict(key)["role"]: value for key, value in pick(
+                self.serving.series(), "kvm_vm_other_threads_seconds_total", vm=WEB).items()}
+
+        found = wait_for(lambda: (lambda found: found if found.get("emulator") else None)(times()),
+                         "the time")
+        self.assertEqual((found["io"], found["vhost"]), (0, 0))
+        wait_for(lambda: times()["emulator"] > found["emulator"], "more time")
+
     def test_strict_parsers(self):
-        """promtool and Python's client have nothing to say of either format."""
+        """promtool and the strict parser of the Python client accept both formats."""
         status, _, text = self.serving.get(accept="text/plain;version=0.0.4")
         self.assertEqual(status, 200)
         done = subprocess.run(["promtool", "check", "metrics"], input=text, check=False,
                               capture_output=True)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
-        exported = subprocess.run([BUILD / "kvm-stats", "export", "-f", "openmetrics"],
+        exported = subprocess.run([BUILD / "kvm-stats", "export", "-o", "openmetrics"],
                                   text=True, capture_output=True, check=False)
         self.assertIn(exported.returncode, (0, 3), exported.stderr)
         found = series(exported.stdout)

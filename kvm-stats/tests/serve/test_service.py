@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""As a service of systemd: its socket, its watchdog, and what the unit may do."""
+"""As a service of systemd: socket, watchdog, and permissions of the unit."""
 
+import contextlib
+import http.client
 import os
 import re
 import shutil
 import socket
 import subprocess
-import time
 import unittest
 
-from serving import HERE, HOST, Case, one, series, vms, wait_for
+from serving import HERE, HOST, Case, one, series, vms
 
 UNITS = HERE.parent.parent / "systemd"
 
 
 class Service(Case):
-    """The protocol of sd_notify and sd_listen_fds, spoken by a test."""
+    """The protocols sd_notify and sd_listen_fds."""
 
     def setUp(self):
         super().setUp()
@@ -25,7 +26,7 @@ class Service(Case):
         self.notices.settimeout(60)
 
     def start(self, host, *options, env=None, sockets=0):
-        """serve, with sockets as systemd hands them over: from descriptor 3 on."""
+        """Start serve with sockets as passed by systemd: from descriptor 3 on."""
         host.write()
         listening = socket.socket()
         self.addCleanup(listening.close)
@@ -46,12 +47,11 @@ class Service(Case):
         return process, listening.getsockname()[1]
 
     def test_socket_and_readiness(self):
-        """It serves on the socket that it is given, says so, and says when it stops."""
+        """serve uses the passed socket, and notifies systemd when it starts and stops."""
         host = self.host()
         host.vm(1, "web", run=500)
         process, port = self.start(host, "-d", "0.1", sockets=1)
         self.assertEqual(self.notices.recv(100), b"READY=1")
-        import http.client
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", "/metrics", headers={
             "Accept": "application/openmetrics-text;version=1.0.0"})
@@ -64,48 +64,61 @@ class Service(Case):
         self.assertEqual(process.wait(60), 0)
 
     def test_two_sockets(self):
-        """More than one is a mistake."""
+        """Several passed sockets are an error."""
         process, _ = self.start(self.host(), sockets=2)
         self.assertEqual(process.wait(60), 2)
         self.assertIn("more than one socket", process.stderr.read())
 
     def test_watchdog(self):
-        """Signs of life, as long as samples come."""
+        """serve notifies the watchdog only while samples succeed."""
         host = self.host()
         host.vm(1, "web", run=500)
-        self.start(host, "-d", "0.1", "--max-age", "0.5", "--listen", "127.0.0.1:0",
-                   env={"WATCHDOG_USEC": "200000"})
+        host.stop_clock()
+        _, port = self.start(host, "-d", "0.1", "--max-age", "30", sockets=1,
+                             env={"WATCHDOG_USEC": "20000000"})
         self.assertEqual(self.notices.recv(100), b"READY=1")
         for _ in range(5):
+            host.stop_clock(later=11)
             self.assertEqual(self.notices.recv(100), b"WATCHDOG=1")
-        host.slow(100000)
+        host.hold()
+        self.addCleanup(host.release)
+        # The notification of the last sample may still be due.
+        host.stop_clock(later=61)
+        self.request(port)
+        self.notices.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            self.notices.recv(100)
+        for _ in range(3):
+            host.stop_clock(later=11)
+            self.request(port)
+            self.assertRaises(BlockingIOError, self.notices.recv, 100)
 
-        def silent():
-            self.notices.settimeout(3)
-            try:
-                return not self.notices.recv(100)
-            except TimeoutError:
-                return True
-
-        wait_for(silent, "the end of the signs")
+    @staticmethod
+    def request(port):
+        """Send a request, after which the server has checked its watchdog."""
+        for _ in range(2):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+            connection.close()
 
     def test_starts_before_there_is_a_source(self):
-        """The unit does not fail because kvm.ko is not loaded yet."""
+        """serve starts before kvm.ko is loaded."""
         host = self.host()
         host.write()
         shutil.rmtree(host.path / "proc")
-        process, _ = self.start(host, "-d", "0.1", "--listen", "127.0.0.1:0")
+        process, port = self.start(host, "-d", "0.1", sockets=1)
         self.assertEqual(self.notices.recv(100), b"READY=1")
-        time.sleep(0.5)
+        self.request(port)
         self.assertIsNone(process.poll())
 
 
 @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze")
 class Unit(unittest.TestCase):
-    """What it could do if it were taken over."""
+    """The settings of the unit."""
 
     def test_exposure(self):
-        """systemd-analyze security gives 2.0 at most."""
+        """The exposure level of systemd-analyze is at most 2.0."""
         said = subprocess.run(
             ["systemd-analyze", "security", "--offline=yes", "--no-pager",
              UNITS / "kvm-stats.service"], text=True, capture_output=True, check=True).stdout
@@ -113,7 +126,7 @@ class Unit(unittest.TestCase):
         self.assertLessEqual(float(level), 2.0)
 
     def test_no_unknown_setting(self):
-        """systemd knows all that is in the units."""
+        """systemd recognizes all settings of the units."""
         for unit in ("kvm-stats.service", "kvm-stats.socket"):
             done = subprocess.run(["systemd-analyze", "verify", "--man=no", UNITS / unit],
                                   text=True, capture_output=True, check=False)

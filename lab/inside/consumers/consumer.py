@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the checks of the consumers share: results, statistics, the guest."""
+"""Code shared by the checks of statistics consumers: results, statistics, the guest."""
 
 import ctypes
 import fcntl
@@ -14,8 +14,8 @@ from pathlib import Path
 
 KERNEL = "/lab/bin/bzImage"
 INITRD = "/lab/bin/guest.cpio"
-# A kernel built as a guest of KVM leaves that check out by itself: on a host
-# that is emulated and busy, too few ticks come while it waits for them.
+# Skip the timer check, as kernels built for KVM guests do: on a busy emulated host, the guest
+# gets too few ticks during the check.
 CMDLINE = "console=ttyS0 no_timer_check"
 SERIAL = Path("/tmp/serial")
 CPUS = 2
@@ -32,13 +32,13 @@ Desc = namedtuple("Desc", "name type unit base exponent size offset bucket_size 
 
 
 class Results:
-    """TAP: a line for each result, and what is wrong where something is."""
+    """Test results in TAP format, with the problems as comments."""
 
     def __init__(self):
         self.count = self.failed = 0
 
     def add(self, what, problems):
-        """One result; it is good when there are no problems."""
+        """Print a result: "ok" if the list of problems is empty."""
         self.count += 1
         self.failed += bool(problems)
         print(f"{'not ok' if problems else 'ok'} {self.count} {what}")
@@ -46,29 +46,29 @@ class Results:
             print("#", problem)
         sys.stdout.flush()
 
-    def equal(self, what, got, wanted):
-        """One result: two things are the same."""
+    def check_equal(self, what, got, wanted):
+        """Print the result of comparing two values."""
         self.add(what, [] if got == wanted
-                 else [f"got {got!r}", f"not {wanted!r}"])
+                 else [f"got {got!r}", f"expected {wanted!r}"])
 
     def end(self):
-        """The plan; returns the exit status."""
+        """Print the plan and return the exit status."""
         print(f"1..{self.count}")
         return 1 if self.failed else 0
 
 
-def links(pid):
-    """What the descriptors of a process are, by number."""
+def read_links(pid):
+    """Return the targets of a process's file descriptors by number."""
     folder = Path(f"/proc/{pid}/fd")
     return {int(fd.name): os.readlink(fd) for fd in folder.iterdir()}
 
 
 class Stats:
-    """The statistics of a VM or vCPU of another process."""
+    """The statistics file of a VM or vCPU of another process."""
 
     def __init__(self, pid, link):
-        """link is what /proc shows of the VM's or vCPU's descriptor."""
-        theirs = next(fd for fd, other in links(pid).items() if other == link)
+        """Open the statistics; link: the target of the VM's or vCPU's fd in /proc."""
+        theirs = next(fd for fd, other in read_links(pid).items() if other == link)
         pidfd = os.pidfd_open(pid)
         mine = ctypes.CDLL(None, use_errno=True).syscall(
             SYS_PIDFD_GETFD, pidfd, theirs, 0)
@@ -91,7 +91,7 @@ class Stats:
                 BASES[flags >> 8 & 15], exponent, values, offset, bucket_size, raw)
 
     def read(self):
-        """All values now: a list for each name."""
+        """Return the current values, a list for each name."""
         size = max(desc.offset + 8 * desc.size for desc in self.descs.values())
         data = os.pread(self.fd, size, self.start)
         return {desc.name: list(struct.unpack_from(f"={desc.size}Q", data,
@@ -100,14 +100,13 @@ class Stats:
 
 
 def compare(descs, before, shown, after, exact):
-    """
-    What is wrong with the shown values, which were taken between two reads.
+    """Return the problems of values shown by a consumer between two reads of the statistics.
 
-    What only grows lies between the two. exact is for a guest that is stopped:
-    nothing moves.
+    Cumulative and peak values must lie between the two reads. exact: the guest is stopped,
+    and all three values must be equal.
     """
     problems = [f"{name} is missing" for name in descs.keys() - shown.keys()]
-    problems += [f"{name} is too much" for name in shown.keys() - descs.keys()]
+    problems += [f"{name} is unexpected" for name in shown.keys() - descs.keys()]
     for name in descs.keys() & shown.keys():
         values = list(zip(before[name], shown[name], after[name]))
         if exact:
@@ -123,19 +122,19 @@ def compare(descs, before, shown, after, exact):
 
 
 def mount(kind, where, options="", flags=0):
-    """As mount(2): the command is not there."""
+    """Mount a file system with mount(2); the test machine has no mount command."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(b"none", where.encode(), kind.encode(), flags, options.encode()):
         raise OSError(ctypes.get_errno(), f"mounting {where}")
 
 
 class OwnTime:
-    """Seconds in which this machine had a CPU, for time limits in it.
+    """Measures the seconds in which the test machine had a CPU, for time limits.
 
-    It is emulated: while others have the CPUs its clock goes on, and whatever runs
-    just then seems to take longer. So now and then small pieces of work are done. The
-    quickest one ever was not disturbed; what all of them take beyond that is the part
-    of the time that others have.
+    The clock of the emulated machine advances while other processes of the build host have
+    the CPUs. Therefore, measure small pieces of work at intervals. The shortest one ever was
+    not interrupted; the ratio of its duration to the average is the machine's share of the
+    CPUs.
     """
 
     PIECES = 20
@@ -146,18 +145,18 @@ class OwnTime:
         self.last = time.monotonic()
 
     @staticmethod
-    def _piece():
-        """The time of this thread for about a millisecond's work."""
+    def _time_piece():
+        """Return this thread's CPU time for about a millisecond of work."""
         start = time.thread_time()
         for _ in range(5000):
             pass
         return time.thread_time() - start
 
-    def now(self):
-        """So far; cheap to ask often."""
+    def read(self):
+        """Return the seconds so far; cheap enough for polling."""
         passed = time.monotonic() - self.last
         if passed >= 1:
-            pieces = [self._piece() for _ in range(self.PIECES)]
+            pieces = [self._time_piece() for _ in range(self.PIECES)]
             self.quickest = min(self.quickest, *pieces)
             self.seconds += passed * self.quickest * self.PIECES / sum(pieces)
             self.last = time.monotonic()
@@ -165,16 +164,16 @@ class OwnTime:
 
 
 def wait_for(what, condition, limit=120):
-    """Wait until it is so; it has to be in time, that of this machine."""
+    """Wait for a condition; raise TimeoutError after `limit` seconds of OwnTime."""
     own = OwnTime()
     while not condition():
-        if own.now() > limit:
+        if own.read() > limit:
             raise TimeoutError(f"{what}: not within {limit} s")
         time.sleep(0.1)
 
 
 def run(command, limit=120):
-    """Run a command that has to end in time; its status and output, as text."""
+    """Run a command with a time limit; return its status and its output as text."""
     with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr, \
             subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout,
                              stderr=stderr) as process:
@@ -189,22 +188,21 @@ def run(command, limit=120):
 
 
 def wait_for_guest():
-    """Until the guest says that it runs, on all its CPUs."""
+    """Wait until the guest reports that it runs on all its CPUs."""
     def text():
         return SERIAL.read_text(errors="replace") if SERIAL.exists() else ""
     try:
         wait_for("guest", lambda: f"guest runs on {CPUS} CPUs" in text())
     except TimeoutError as error:
-        raise TimeoutError(f"{error}; it said: ...{text()[-400:]}") from None
+        raise TimeoutError(f"{error}; its output: ...{text()[-400:]}") from None
 
 
 def poll_longer():
-    """Let VMs to come poll long enough for the guest's sleep to end in it, at once.
+    """Make new VMs poll in halts for up to a second, which is longer than the guest's sleeps.
 
-    By default they begin with 10 us and double it with each halt, until one halt takes
-    longer than the limit: then they begin anew. Where the machine's clock goes on while
-    others have its CPUs, there is always one, and they would get nowhere near 50 ms. A
-    second is more than such a sleep takes then.
+    By default, a vCPU starts with 10 us and doubles the time with each halt until a halt
+    exceeds the limit, which resets it. On a busy build host, the test machine always has such
+    long halts, so that the time would never reach 50 ms.
     """
     for name in "halt_poll_ns", "halt_poll_ns_grow_start":
         Path("/sys/module/kvm/parameters", name).write_text("1000000000")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Have a running VMM do to its vCPUs what it does not do by itself.
+"""Make system calls in a running VMM.
 
-KVM lets nobody but the VMM's own process do it: so a thread of it is stopped, as a
-debugger does, makes the system call, and goes on with what it was at.
+KVM accepts ioctls on vCPUs only from the VMM's own process. So stop one of its threads with
+ptrace(), make it execute the system call, and resume it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ SYS_IOCTL = 16
 SYSCALL = b"\x0f\x05"
 PTRACE_SINGLESTEP, PTRACE_GETREGS, PTRACE_SETREGS = 9, 12, 13
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
-# Below the stack's end, where nothing is.
+# Distance below the stack pointer where the stack is unused.
 SCRATCH = 16384
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -37,15 +37,14 @@ class Registers(ctypes.Structure):
 
 
 def ptrace(request, pid, data=None):
-    """The system call; it has to succeed."""
+    """Call ptrace(); raise OSError if it fails."""
     if LIBC.ptrace(request, pid, None, data):
         raise OSError(ctypes.get_errno(), f"ptrace request {request}")
 
 
 @contextlib.contextmanager
-def stopped(pid):
-    """The registers of the first thread of a process, stopped behind the instruction
-    that makes a system call."""
+def stop_in_system_call(pid):
+    """Stop the first thread of a process after a SYSCALL instruction; yield its registers."""
     while True:
         ptrace(PTRACE_ATTACH, pid)
         os.waitpid(pid, 0)
@@ -59,16 +58,16 @@ def stopped(pid):
                 yield registers
                 return
         finally:
-            # With these the kernel begins the interrupted call again.
+            # With the original registers, the kernel restarts the interrupted system call.
             ptrace(PTRACE_SETREGS, pid, ctypes.addressof(registers))
             ptrace(PTRACE_DETACH, pid)
         time.sleep(0.01)
 
 
-def ioctl(pid, link, request, data):
-    """Have a process make one on its descriptor that is this link in /proc."""
-    fd = next(fd for fd, other in consumer.links(pid).items() if other == link)
-    with stopped(pid) as registers:
+def call_ioctl(pid, link, request, data):
+    """Call ioctl() in a process, on the descriptor with this link target in /proc."""
+    fd = next(fd for fd, other in consumer.read_links(pid).items() if other == link)
+    with stop_in_system_call(pid) as registers:
         at = (registers.rsp - SCRATCH) & ~15
         with Path(f"/proc/{pid}/mem").open("r+b", buffering=0) as memory:
             memory.seek(at)
@@ -76,7 +75,7 @@ def ioctl(pid, link, request, data):
         call = Registers.from_buffer_copy(registers)
         call.rip -= len(SYSCALL)
         call.rax, call.rdi, call.rsi, call.rdx = SYS_IOCTL, fd, request, at
-        # It is none that could begin again.
+        # Prevent the kernel from restarting this call.
         call.orig_rax = 2**64 - 1
         ptrace(PTRACE_SETREGS, pid, ctypes.addressof(call))
         ptrace(PTRACE_SINGLESTEP, pid)
@@ -86,22 +85,24 @@ def ioctl(pid, link, request, data):
         raise OSError(2**64 - call.rax, f"ioctl {request:#x} of {link}")
 
 
-def vcpus(pid):
-    """Links to the vCPUs of a VMM; to be used while it has stopped them."""
-    return sorted({link for link in consumer.links(pid).values()
+def find_vcpus(pid):
+    """Return the link targets of a VMM's vCPU descriptors; the VMM must have stopped them."""
+    return sorted({link for link in consumer.read_links(pid).values()
                    if link.startswith("anon_inode:kvm-vcpu:")})
 
 
 def enforce_cpuid(pid, enforce):
-    """Let its guest have what its CPUID says, no more; or all that KVM has."""
-    for link in vcpus(pid):
-        ioctl(pid, link, KVM_ENABLE_CAP, struct.pack(
+    """Limit the guest of a VMM to the PV features in its CPUID, or remove the limit."""
+    for link in find_vcpus(pid):
+        call_ioctl(pid, link, KVM_ENABLE_CAP, struct.pack(
             "=2I4Q64x", KVM_CAP_ENFORCE_PV_FEATURE_CPUID, 0, enforce, 0, 0, 0))
 
 
 def replace_in_memory(pid, size, was, becomes):
-    """Write something else wherever a guest has it in its memory, which is of that size;
-    returns how often that is."""
+    """Replace all occurrences of a byte string in a guest's memory; return their number.
+
+    size: the size of the guest's memory, which identifies its mapping.
+    """
     span = next((int(start, 16), int(end, 16)) for start, end in (
         line.split()[0].split("-")
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines())
@@ -109,7 +110,7 @@ def replace_in_memory(pid, size, was, becomes):
     found, step = 0, 1 << 24
     with Path(f"/proc/{pid}/mem").open("r+b", buffering=0) as memory:
         for start in range(*span, step):
-            # What begins in one piece may end in the next.
+            # Read beyond the end of a piece: an occurrence may cross it.
             memory.seek(start)
             piece = memory.read(min(step + len(was) - 1, span[1] - start))
             at = piece.find(was)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""libvirt's daemon in the lab's guest, and its client."""
+"""libvirt's daemon in the test machine, and its client."""
 
 import contextlib
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import consumer
 
-# There is nobody but root, and no virtlogd.
+# The test machine has no user except root, and no virtlogd.
 FILES = {
     "/etc/passwd": "root:x:0:0::/:\nlibvirt-qemu:x:64055:64055::/:\n",
     "/etc/group": "root:x:0:\nkvm:x:104:\nlibvirt-qemu:x:64055:\n",
@@ -25,21 +25,21 @@ SOCKET = Path("/run/libvirt/libvirt-sock")
 
 
 def virsh(*command, limit=120):
-    """What virsh prints, in so many seconds."""
+    """Run virsh with a time limit in seconds; return its output."""
     done = consumer.run(["virsh", "-q", *command], limit)
     if done.returncode:
         raise RuntimeError(f"virsh {command[0]}: {done.stderr.strip()}")
     return done.stdout
 
 
-def pid(domain):
-    """Of its QEMU."""
+def read_pid(domain):
+    """Return the PID of a domain's QEMU."""
     return int(Path(f"/run/libvirt/qemu/{domain}.pid").read_text())
 
 
 @contextlib.contextmanager
-def running():
-    """The daemon's process, once it answers; it is killed in the end."""
+def run_daemon():
+    """Start the daemon, yield its process once it replies, and kill it at the end."""
     for name, text in FILES.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)

@@ -1,12 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""In the lab's machine: what becomes of perf in a Linux guest that counts and samples on
-the host, when the host changes, or the guest crashes?
+"""Test perf in a Linux guest, counting and sampling on the host, while the host changes.
 
-The tests of PLAN run in the guest; while one of them does, statistics are cleared in
-debugfs, the guest is migrated to where one of them is not known, the VMM takes the feature
-away, an NMI has the guest panic. Before all that it panics while nothing is open, which is
-the control.
+This runs in the test machine, the tests of PLAN run in the guest. Meanwhile, statistics are
+cleared in debugfs, the guest is migrated to a host that lacks one of them, the VMM removes
+the feature, and an NMI makes the guest panic. A panic without open events is the control.
 """
 
 import re
@@ -18,98 +16,99 @@ import consumer
 import in_vmm
 import pv_perf
 import pv_perf_migration
-from pv_perf import counts, host
+from pv_perf import parse_counts, read_host_stat
 
-# Long enough for something to happen in the middle.
+# Long enough for a change while the program runs.
 CPUIDS = 100000
 MEMORY = 512 << 20
 INTERVALS = ["-I", "200"]
-# The time between two looks of the guest at its events, and some.
-LOOKS = 1
+# Longer than the interval at which the guest reads its events, in seconds.
+READ_INTERVAL = 1
 SAMPLING = ["perf", "record", "-q", "-a", "-o", "/tmp/data", "-c", "1000000", "-e",
             "kvm_pv/cpu-clock/", "--"]
 
-# What runs in the guest, in this order.
+# The tests in the guest, in this order.
 PLAN = {
     "load": ["guest-kexec", "-p", "/lab/kernel", "/lab/initrd"],
     "nothing-open": ["perf-work", CPUIDS],
-    "cleared": pv_perf.stat(program=("perf-work", CPUIDS)),
-    "unknown": pv_perf.stat(*INTERVALS, events="kvm_pv/exits/,kvm_pv/hypercalls/",
-                            program=("perf-work", CPUIDS)),
-    "taken": pv_perf.stat("-a", *INTERVALS, program=(*SAMPLING, "perf-work", CPUIDS)),
-    "given": pv_perf.stat(program=("perf-work", CPUIDS)),
-    "crash": pv_perf.stat("-a", program=(*SAMPLING, *pv_perf.ENDLESS)),
+    "cleared": pv_perf.make_stat_command(program=("perf-work", CPUIDS)),
+    "unknown": pv_perf.make_stat_command(*INTERVALS, events="kvm_pv/exits/,kvm_pv/hypercalls/",
+                                         program=("perf-work", CPUIDS)),
+    "taken": pv_perf.make_stat_command("-a", *INTERVALS, program=(*SAMPLING, "perf-work", CPUIDS)),
+    "given": pv_perf.make_stat_command(program=("perf-work", CPUIDS)),
+    "crash": pv_perf.make_stat_command("-a", program=(*SAMPLING, *pv_perf.ENDLESS)),
 }
-# What the kernel runs that is started then.
+# The tests of the kernel that is started after the panic.
 AFTER = {"crashed": ["perf-work", 100], "until-the-end": pv_perf.ENDLESS}
 
 
 class Guest(pv_perf_migration.Guest):
-    """A guest whose VMM does what it is told."""
+    """A guest whose VMM can be controlled."""
 
     def __init__(self):
         super().__init__("-append", f"{pv_perf.CMDLINE} crashkernel=128M")
 
-    def text(self, name):
-        """What a test has said so far."""
+    def get_output(self, name):
+        """Return the output of a test so far."""
         return self.channel.output.get(name, b"").decode(errors="replace")
 
-    def runs(self, name, enough=lambda text: True):
-        """Wait until a test does, and has said enough; returns whether it did."""
-        self.until(name, lambda channel: name in channel.status or (
-            channel.running == name and enough(self.text(name))))
-        return self.channel.running == name
+    def wait_for_test(self, name, enough=lambda text: True):
+        """Wait until a test runs and its output is enough; return the problems."""
+        self.wait_for_result(name, lambda channel: name in channel.status or (
+            channel.running == name and enough(self.get_output(name))))
+        return [] if self.channel.running == name else [f"{name} had already ended"]
 
-    def samples(self):
-        """Wait until it does, as perf has to start first; what is wrong with that."""
-        before = host("nmi_injections")
-        return [] if self.wait("samples", lambda: host("nmi_injections") > before + 10) else [
-            "it does not sample"]
+    def wait_for_samples(self):
+        """Wait until perf has started to sample; return the problems."""
+        before = read_host_stat("nmi_injections")
+        return [] if self.wait(
+            "samples", lambda: read_host_stat("nmi_injections") > before + 10) else ["no samples"]
 
-    def passes(self, seconds):
-        """Let some time pass, that of this machine. Nothing is heard: another kernel may
-        begin to speak."""
+    def wait_seconds(self, seconds):
+        """Wait for some time of the test machine.
+
+        Don't read the result channel: another kernel may start to write to it.
+        """
         own = consumer.OwnTime()
-        while own.now() < seconds:
+        while own.read() < seconds:
             time.sleep(0.1)
 
-    def have(self, done, *arguments):
-        """Have something done to its VMM while no vCPU runs."""
+    def run_stopped(self, function, *arguments):
+        """Call a function with the PID of the VMM while all vCPUs are stopped."""
         self.monitor("stop")
         try:
-            return done(self.qemu.pid, *arguments)
+            return function(self.qemu.pid, *arguments)
         finally:
             self.monitor("cont")
 
-    def ends(self, name):
-        """Wait until a test does; what is wrong with how it ended."""
-        self.until(name, pv_perf.ended(name))
+    def finish_test(self, name):
+        """Wait for the end of a test; return the problems if it failed."""
+        self.wait_for_result(name, pv_perf.has_ended(name))
         status = self.channel.status.get(name)
-        text = self.text(name)
+        text = self.get_output(name)
         for line in text.splitlines()[:40]:
             print(f"#   {line}")
         return [] if status == 0 else [self.gave_up or f"exit status {status}",
                                        *text.splitlines()]
 
-    def vcpu(self):
-        """The statistics of the first one."""
-        return consumer.Stats(self.qemu.pid, in_vmm.vcpus(self.qemu.pid)[0])
+    def open_vcpu_stats(self):
+        """Return the statistics of the first vCPU."""
+        return consumer.Stats(self.qemu.pid, in_vmm.find_vcpus(self.qemu.pid)[0])
 
 
-def column(text, event):
-    """What perf stat -I has of an event: a value for each interval, None if there is none."""
-    return counts("".join(line + "\n" for line in text.splitlines()
+def parse_intervals(text, event):
+    """Return the values of an event in the output of perf stat -I, None for "not counted"."""
+    return parse_counts("".join(line + "\n" for line in text.splitlines()
                           if f",kvm_pv/{event}/," in line))
 
 
-def three(event):
-    """The condition that something was counted in three intervals."""
-    return lambda text: sum(bool(value) for value in column(text, event)) >= 3
+def has_three_counts(event):
+    """Return the condition that an event was counted in three intervals."""
+    return lambda text: sum(bool(value) for value in parse_intervals(text, event)) >= 3
 
 
-def stops(found):
-    """What is wrong with the values of intervals that end in the middle: first there are
-    some, then none, and none is more than there can be."""
+def check_stops(found):
+    """Check that an event was counted in the first intervals, but not in the last ones."""
     first = found.index(None) if None in found else len(found)
     values = [value for value in found if value is not None]
     good = (sum(map(bool, values)) >= 3 and len(found) - first >= 3
@@ -118,114 +117,114 @@ def stops(found):
 
 
 def check_cleared(results, guest):
-    """The counts that an administrator clears go on from where they were."""
-    problems = [] if guest.runs("cleared") else ["it had ended before"]
+    """Check that counts continue if the host's administrator clears the statistics."""
+    problems = guest.wait_for_test("cleared")
     times = 0
     for _ in range(4):
-        guest.passes(LOOKS)
-        while guest.heard():
+        guest.wait_seconds(READ_INTERVAL)
+        while guest.read_results():
             pass
         if guest.channel.running == "cleared":
             (pv_perf.DEBUGFS / "exits").write_text("0")
             times += 1
-    problems += guest.ends("cleared")
-    found = counts(guest.text("cleared"))
-    # What was counted since the guest looked last is lost, each time.
+    problems += guest.finish_test("cleared")
+    found = parse_counts(guest.get_output("cleared"))
+    # Each time, the counts since the guest's last read are lost.
     if times < 2 or len(found) != 1 or not CPUIDS / 4 <= (found[0] or 0) < 2 * CPUIDS:
         problems.append(f"cleared {times} times: {found}, of {CPUIDS}")
-    results.add("the host's administrator clears what is counted", problems)
+    results.add("counting continues if the host's administrator clears the statistics", problems)
 
 
 def check_unknown(results, guest):
-    """What a host does not know that the guest is migrated to is not counted there."""
-    problems = [] if guest.runs("unknown", three("hypercalls")) else ["it had ended before"]
-    known = guest.vcpu().descs["hypercalls"].raw
+    """Check that an event stops counting if the destination host lacks the statistic."""
+    problems = guest.wait_for_test("unknown", has_three_counts("hypercalls"))
+    known = guest.open_vcpu_stats().descs["hypercalls"].raw
     guest.monitor("stop")
-    # As on a host with another table: a name that the guest asks for is not in it.
+    # Simulate a host with other statistics: change the name that the guest looks up.
     if not in_vmm.replace_in_memory(guest.qemu.pid, MEMORY, known,
                                     known.replace(b"hypercalls", b"hypocalls\0")):
-        problems.append("the guest does not have the descriptor")
+        problems.append("descriptor not found in guest memory")
     problems += guest.migrate()
     guest.monitor("cont")
-    problems += guest.ends("unknown")
-    text = guest.text("unknown")
-    problems += stops(column(text, "hypercalls"))
-    # The other one goes on.
-    found = column(text, "exits")
+    problems += guest.finish_test("unknown")
+    text = guest.get_output("unknown")
+    problems += check_stops(parse_intervals(text, "hypercalls"))
+    # The other event is still counted.
+    found = parse_intervals(text, "exits")
     if None in found or sum(found) < CPUIDS:
         problems.append(f"exits: {found}")
-    results.add("the guest is migrated to where a statistic is not known", problems)
+    results.add("event stops counting on a host without the statistic", problems)
 
 
 def check_taken(results, guest):
-    """A VMM that takes the feature away ends counting and sampling, no more."""
-    problems = [] if guest.runs("taken", three("exits")) else ["it had ended before"]
-    problems += guest.samples()
+    """Check that counting and sampling stop if the VMM removes the feature, and nothing else."""
+    problems = guest.wait_for_test("taken", has_three_counts("exits"))
+    problems += guest.wait_for_samples()
 
-    def take(pid):
-        """What is open then, and NMIs so far."""
+    def remove_feature(pid):
+        """Remove the feature; return the number of open events and of NMIs so far."""
         in_vmm.enforce_cpuid(pid, True)
-        return guest.vcpu().read()["pv_perf_events"][0], host("nmi_injections")
+        return guest.open_vcpu_stats().read()["pv_perf_events"][0], read_host_stat("nmi_injections")
 
-    left, nmis = guest.have(take)
-    problems += guest.ends("taken")
-    # One may be on its way to each CPU.
-    late = host("nmi_injections") - nmis
+    left, nmis = guest.run_stopped(remove_feature)
+    problems += guest.finish_test("taken")
+    # One NMI per CPU may be pending.
+    late = read_host_stat("nmi_injections") - nmis
     if left or late > consumer.CPUS:
-        problems.append(f"after that {left} events are open, {late} NMIs came")
-    results.add("the VMM takes the feature away",
-                problems + stops(column(guest.text("taken"), "exits")))
-    guest.have(in_vmm.enforce_cpuid, False)
-    results.add("it gives the feature back",
-                guest.ends("given") + pv_perf.at_least(guest.text("given")))
+        problems.append(f"{left} events still open, {late} NMIs afterwards")
+    results.add("events stop counting if the VMM removes the feature",
+                problems + check_stops(parse_intervals(guest.get_output("taken"), "exits")))
+    guest.run_stopped(in_vmm.enforce_cpuid, False)
+    results.add("events count again if the VMM restores the feature",
+                guest.finish_test("given") + pv_perf.check_at_least(guest.get_output("given")))
 
 
-def crash(guest):
-    """Have it panic, and another kernel start; what is wrong with that one."""
-    # Perf's handler takes one for a late one of its own now and then: it goes on sampling.
+def crash_guest(guest):
+    """Make the guest panic and start another kernel; return the problems of that kernel."""
+    # Perf's handler sometimes mistakes the NMI for one of its late NMIs: try again.
     for _ in range(5):
         guest.monitor("inject-nmi")
-        guest.passes(1)
-        nmis = host("nmi_injections")
-        guest.passes(1)
-        if host("nmi_injections") == nmis:
+        guest.wait_seconds(1)
+        nmis = read_host_stat("nmi_injections")
+        guest.wait_seconds(1)
+        if read_host_stat("nmi_injections") == nmis:
             break
     else:
-        return ["NMIs do not end with the kernel that crashed"]
-    nmis = guest.lives_on(AFTER)
+        return ["NMIs continue after the crash"]
+    nmis = guest.run_next_kernel(AFTER)
     problems = [] if nmis else [guest.gave_up]
     if nmis and nmis[1] != nmis[0]:
         problems.append(f"{nmis[1] - nmis[0]} NMIs in the new kernel")
     console = pv_perf.CONSOLE.read_text(errors="replace")
     new = console[console.rfind("Linux version"):]
-    problems += pv_perf.complaints(new)
+    problems += pv_perf.find_complaints(new)
     if not (nmis and re.search("kvm_pv: .* statistics", new)):
         problems += console.splitlines()[-8:]
     return problems
 
 
 def check_control(results, guest):
-    """A kernel lives that is started by one that crashes while nothing is open."""
-    problems = [] if guest.runs("nothing-open") else ["it had ended before"]
-    results.add("another kernel starts when one crashes while nothing is open",
-                problems + crash(guest))
-    # What the crash had to say is no complaint of what follows.
+    """Check kexec on panic without open events, as a control."""
+    problems = guest.wait_for_test("nothing-open")
+    results.add("kexec on panic succeeds while no event is open",
+                problems + crash_guest(guest))
+    # Discard the messages of the crash: later checks must not report them.
     pv_perf.CONSOLE.write_bytes(b"")
     guest.reset(PLAN)
 
 
 def check_crash(results, guest):
-    """So does one that is started by one that crashes while perf counts and samples."""
-    problems = [] if guest.runs("crash") else ["it had ended before"]
-    problems += guest.samples()
-    problems += pv_perf.complaints(pv_perf.CONSOLE.read_text(errors="replace"))
-    results.add("another kernel starts when one crashes while perf counts and samples",
-                problems + crash(guest))
+    """Check kexec on panic while perf counts and samples."""
+    problems = guest.wait_for_test("crash")
+    problems += guest.wait_for_samples()
+    problems += pv_perf.find_complaints(pv_perf.CONSOLE.read_text(errors="replace"))
+    results.add("kexec on panic succeeds while perf counts and samples",
+                problems + crash_guest(guest))
     guest.close()
 
 
 def main():
-    """One guest goes through all of it."""
+    """Run all checks with one guest; return the exit status."""
     results = consumer.Results()
     pv_perf.PARAMETER.write_text("2")
     version = subprocess.run([pv_perf.QEMU[0], "--version"], check=True,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""QEMU's own protocol (QMP), and the statistics in its answers."""
+"""QEMU's monitor protocol (QMP) and the statistics in its replies."""
 
 import json
 import socket
@@ -10,15 +10,15 @@ class Monitor:
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
-        # Who waits for ever is ended by the limit of the machine.
+        # Don't set a timeout: the time limit of the test machine applies.
         self.socket.connect(path)
         self.file = self.socket.makefile("rw")
         version = json.loads(self.file.readline())["QMP"]["version"]["qemu"]
         self.version = version["major"], version["minor"]
         self("qmp_capabilities")
 
-    def answer(self, command, arguments):
-        """The whole answer to a command."""
+    def query(self, command, arguments):
+        """Return the complete reply to a command."""
         json.dump({"execute": command, "arguments": arguments}, self.file)
         self.file.flush()
         while "event" in (answer := json.loads(self.file.readline())):
@@ -26,21 +26,21 @@ class Monitor:
         return answer
 
     def __call__(self, command, **arguments):
-        return self.answer(command, arguments)["return"]
+        return self.query(command, arguments)["return"]
 
-    def human(self, command, cpu):
-        """What a person sees, lines."""
+    def run_human(self, command, cpu):
+        """Return the lines printed by a command of the human monitor."""
         return self("human-monitor-command", **{
             "command-line": command, "cpu-index": cpu}).splitlines()
 
 
-def plain(value):
-    """QEMU's value as the fd has it: a histogram's list is reversed there."""
+def normalize_value(value):
+    """Convert QEMU's value to the form of the fd; QEMU reverses the list of a histogram."""
     return value[::-1] if isinstance(value, list) else [int(value)]
 
 
-def values(result):
-    """The values of one VM or vCPU of an answer, by name."""
-    found = {stat["name"]: plain(stat["value"]) for stat in result["stats"]}
+def parse_values(result):
+    """Return the values of one VM or vCPU in a reply, by name."""
+    found = {stat["name"]: normalize_value(stat["value"]) for stat in result["stats"]}
     assert len(found) == len(result["stats"]) and result["provider"] == "kvm"
     return found

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * For tests only: lets KVM create VMs and vCPUs on an emulated s390x CPU.
+ * For tests only: make KVM create VMs and vCPUs on an emulated s390x CPU.
  *
- * The emulator has neither the SIE instruction, which runs a vCPU, nor PLO,
- * which KVM asks for its functions when it is loaded. Say that SIE is there,
- * and answer a PLO of the kernel as a CPU does that lacks the function asked
- * for. Nothing here makes a vCPU run: the first KVM_RUN of one is fatal.
+ * The emulator supports neither the SIE instruction, which runs a vCPU, nor PLO, whose
+ * functions KVM queries when it is loaded. Report SIE as available, and emulate the
+ * kernel's PLO as on a CPU without the queried function. vCPUs cannot run: KVM_RUN
+ * crashes the kernel.
  */
 #include <linux/kdebug.h>
 #include <linux/module.h>
@@ -16,9 +16,9 @@
 #define PLO_OPCODE	0xee
 
 /*
- * Newer kernels begin 2 GB above the first module, and have its per-CPU variables above
- * themselves. QEMU 7.2 takes what LARL finds more than 2 GB away to be 4 GB lower. With this
- * between them KVM, which is loaded next, is near enough.
+ * Newer kernels start 2 GB above the first module and place its per-CPU variables above the
+ * kernel. QEMU 7.2 computes LARL addresses at a distance of more than 2 GB wrong, 4 GB too
+ * low. This array moves KVM, which is loaded next, close enough.
  */
 static char distance[SZ_16M] __used;
 
@@ -32,7 +32,7 @@ static int answer_plo(struct notifier_block *self, unsigned long val, void *data
 	    *(u8 *)(regs->psw.addr - ilc) != PLO_OPCODE)
 		return NOTIFY_DONE;
 
-	/* The PSW points past the instruction already: set condition code 3. */
+	/* The PSW already points past the instruction: set condition code 3. */
 	regs->psw.mask |= PSW_MASK_CC;
 	return NOTIFY_STOP;
 }
@@ -50,7 +50,7 @@ static int __init nosie_init(void)
 	return register_die_notifier(&plo_notifier);
 }
 
-/* There is no way back, KVM relies on it from here on: no module_exit(). */
+/* No module_exit(): KVM relies on this module. */
 module_init(nosie_init);
-MODULE_DESCRIPTION("KVM without SIE, for tests that create vCPUs only");
+MODULE_DESCRIPTION("KVM without SIE, for tests that only create vCPUs");
 MODULE_LICENSE("GPL");

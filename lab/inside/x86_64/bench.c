@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Measure what the statistics cost in the running kernel, with or without the
- * series. Needs QEMU's -icount: there the time stamp counter counts
- * instructions.
+ * Measure the cost of statistics in the running kernel, with or without the series.
+ * Requires QEMU's -icount, which makes the time stamp counter count instructions.
  *
- * Prints one figure a line, NAME VALUE: instructions, or what the name says.
+ * Print a figure per line, NAME VALUE: instructions unless the name contains another unit.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -26,15 +25,21 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-#include <linux/stddef.h>	/* before io_uring.h, which takes it for granted */
+#include <linux/stddef.h>	/* for io_uring.h, which doesn't include it */
 #include <linux/io_uring.h>
 
 #include "kvm_stats.h"
 
-/* Several timer ticks long, so that every mean has the same share of them */
+#ifdef KVM_CAP_STATS_SCOPES
+#define CAP_STATS	KVM_CAP_STATS_SCOPES
+#else
+#define CAP_STATS	KVM_CAP_STATS_BINARY_FD
+#endif
+
+/* Several timer ticks long, so that every mean includes the same share of ticks */
 #define INSTRUCTIONS	20000000
 #define MAX_ROUNDS	100000
-/* So many that objects that were allocated before do not matter */
+/* Large enough that previously allocated objects do not matter */
 #define OPEN_FILES	100000
 #define MAX_DEBUGFS	256
 #define MAX_VCPUS	128
@@ -76,7 +81,7 @@ static void destroy(struct vm *vm, int vcpus)
 	close(vm->fd);
 }
 
-/* What is measured, one call each. */
+/* The measured functions. Each one executes a single call. */
 
 static void getppid_once(void)
 {
@@ -121,7 +126,7 @@ static void poll_once(void)
 	no_less(poll(&polled, 1, 0), 1, "poll");
 }
 
-/* Files that are read one after another, the same part of each */
+/* Files read one after another, the same part of each */
 static struct {
 	int fds[MAX_FILES];
 	int count;
@@ -135,7 +140,7 @@ static void read_once(void)
 		reading.len, "pread");
 }
 
-/* libc's pread() takes 47 instructions more once a process has had two threads. */
+/* libc's pread() takes 47 more instructions once a process has had two threads. */
 static void bare_read_once(void)
 {
 	no_less(syscall(SYS_pread64, reading.fds[0], buf, reading.len, reading.offset),
@@ -253,7 +258,7 @@ static uint64_t instructions(void)
 	return __rdtsc();
 }
 
-/* Of this thread alone: the time stamp counter goes on while it sleeps. */
+/* Return this thread's instructions: the time stamp counter also counts while it sleeps. */
 static uint64_t own_instructions(void)
 {
 	struct timespec now;
@@ -263,8 +268,8 @@ static uint64_t own_instructions(void)
 }
 
 /*
- * The median is what the call itself takes. The mean includes what interrupts it:
- * timer ticks, and RCU, which frees closed files later.
+ * The median is the cost of the call itself. The mean includes interruptions: timer ticks,
+ * and RCU, which frees closed files later.
  */
 static inline __attribute__((always_inline))
 void measure_by(uint64_t (*clock)(void), const char *name,
@@ -315,7 +320,7 @@ static void measure_open(const char *name, int fd, unsigned long request)
 	measure(name, open_once);
 }
 
-/* Whether the kernel has KVM_STATS_GETFD, or KVM_GET_STATS_FD alone */
+/* Return true if the kernel supports KVM_STATS_GETFD, not only KVM_GET_STATS_FD */
 static bool have_getfd;
 
 static void open_stats(struct kvm_stats *stats, int fd)
@@ -326,7 +331,7 @@ static void open_stats(struct kvm_stats *stats, int fd)
 		kvm_stats_open_stats_fd(stats, fd);
 }
 
-/* The files of a VM and of a vCPU, by both ABIs */
+/* Measure the files of a VM and of a vCPU with both ABIs */
 static void measure_files(void)
 {
 	struct kvm_stats stats;
@@ -355,7 +360,7 @@ static void measure_files(void)
 		}
 }
 
-/* All values of a vCPU by other system calls than pread() */
+/* Measure reading all values of a vCPU with system calls other than pread() */
 static void measure_calls(void)
 {
 	struct kvm_stats stats;
@@ -365,7 +370,7 @@ static void measure_calls(void)
 	measure("preadv", preadv_once);
 	open_ring();
 	measure("io_uring", io_uring_once);
-	/* Without it the kernel polls 128 times before it takes a worker thread. */
+	/* Without IOSQE_ASYNC, the kernel polls 128 times before it uses a worker thread. */
 	ring.flags = IOSQE_ASYNC;
 	measure("io_uring_async", io_uring_once);
 	close(ring.fd);
@@ -394,7 +399,7 @@ static void *wait_forever(void *arg)
 	return NULL;
 }
 
-/* In a process with two threads each call has to take a reference to the file. */
+/* With two threads, each call takes a reference to the file. */
 static void measure_threads(void)
 {
 	struct kvm_stats stats;
@@ -411,7 +416,7 @@ static void measure_threads(void)
 	kvm_stats_close(&stats);
 }
 
-/* One file per vCPU, read one after another. */
+/* Measure one file per vCPU, read one after another. */
 static void measure_several(int count)
 {
 	struct kvm_stats stats[MAX_FILES];
@@ -434,7 +439,7 @@ static void measure_several(int count)
 	destroy(&vm, count);
 }
 
-/* All vCPUs in one file. */
+/* Measure one file with all vCPUs. */
 static void measure_vcpus(int count)
 {
 	struct kvm_stats stats;
@@ -442,7 +447,7 @@ static void measure_vcpus(int count)
 	char name[32];
 
 	create(&vm, count);
-	kvm_stats_open_getfd(&stats, vm.fd, KVM_STATS_VCPUS);
+	kvm_stats_open_getfd(&stats, vm.fd, KVM_STATS_SCOPE_VCPUS);
 	snprintf(name, sizeof(name), "vcpus_%d", count);
 	measure_read(name, stats.fd, count * kvm_stats_data_size(&stats),
 		     stats.data_offset);
@@ -480,7 +485,7 @@ static void nothing_new_once(void)
 		err(1, "KVM_STATS_NEXT after the last VM");
 }
 
-/* What an agent does when it starts on a full host, and when it knows all VMs */
+/* Measure an agent's enumeration of all VMs at its start, and a later call without new VMs */
 static void measure_next(void)
 {
 	static struct vm vms[HOST_VMS];
@@ -517,7 +522,7 @@ static void find_debugfs(void)
 	printf("debugfs_files %d\n", debugfs_files);
 }
 
-/* Can an open file of debugfs be read a second time? Empty files tell nothing. */
+/* Print if an open debugfs file can be read a second time; skip empty files. */
 static void print_debugfs_again(void)
 {
 	int i = 0, fd = no_less(open(debugfs_path[0], O_RDONLY), 0, debugfs_path[0]);
@@ -533,7 +538,7 @@ static void print_debugfs_again(void)
 	close(fd);
 }
 
-/* A file of memory, as large as a vCPU's values */
+/* Measure a memfd as large as a vCPU's values */
 static void measure_memfd(void)
 {
 	int fd = no_less(memfd_create("bench", 0), 0, "memfd_create");
@@ -548,7 +553,7 @@ static void measure_memfd(void)
 	close(fd);
 }
 
-/* Bytes in the objects of all slab caches */
+/* Return the bytes in the objects of all slab caches */
 static long slab_bytes(void)
 {
 	FILE *file = fopen("/proc/slabinfo", "r");
@@ -566,7 +571,7 @@ static long slab_bytes(void)
 	return sum;
 }
 
-/* A struct file with what its slab cache aligns it to */
+/* Print the size of a struct file with the alignment of its slab cache */
 static void print_file_object(void)
 {
 	static const char path[] = "/sys/kernel/slab/filp/slab_size";
@@ -585,7 +590,7 @@ static void measure_memory(const char *name, unsigned long request)
 	long before;
 	int i;
 
-	/* Files closed before are freed after an RCU grace period. */
+	/* Closed files are freed after an RCU grace period. */
 	sleep(1);
 	slab_bytes();
 	before = slab_bytes();
@@ -602,7 +607,7 @@ static void print_memory(void)
 	struct rlimit limit = { OPEN_FILES + 1000, OPEN_FILES + 1000 };
 
 	print_file_object();
-	/* Grow the table of fds to its full size now: it is no part of a file. */
+	/* Grow the fd table to its full size first: it does not belong to a file. */
 	if (setrlimit(RLIMIT_NOFILE, &limit))
 		err(1, "RLIMIT_NOFILE");
 	no_less(dup2(STDOUT_FILENO, limit.rlim_cur - 1), 0, "dup2");
@@ -633,7 +638,7 @@ int main(void)
 	find_debugfs();
 	measure("debugfs", debugfs_once);
 	print_debugfs_again();
-	have_getfd = ioctl(kvm_fd, KVM_CHECK_EXTENSION, KVM_CAP_STATS_BINARY_FD) > 0;
+	have_getfd = ioctl(kvm_fd, KVM_CHECK_EXTENSION, CAP_STATS) > 0;
 	if (!have_getfd &&
 	    ioctl(kvm_fd, KVM_CHECK_EXTENSION, KVM_CAP_BINARY_STATS_FD) <= 0)
 		return 0;
@@ -653,7 +658,7 @@ int main(void)
 	print_memory();
 	if (have_getfd)
 		measure_next();
-	/* From here on the process has more than one thread: io_uring brings some. */
+	/* From here on, the process has several threads: io_uring creates some. */
 	measure_calls();
 	measure_threads();
 	return 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Take CPU 1 of a guest away and give it back, several times:
- * guest-hotplug TIMES
+ * Set CPU 1 of a guest offline and online repeatedly: guest-hotplug TIMES
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PID 1 of the guest that the consumers run: gives every CPU what KVM counts,
- * exits and halts, for ever. It sleeps more than it works, so that of two vCPUs
- * on one CPU both halt at times: KVM does not poll while the other one runs.
+ * PID 1 of the consumers' guest: cause exits and halts on every CPU indefinitely. Sleep more
+ * than work, so that two vCPUs on one CPU are sometimes both halted: KVM does not poll
+ * while the other vCPU runs.
  */
 #define _GNU_SOURCE
 #include <cpuid.h>
@@ -16,10 +16,10 @@ static void work(void)
 	unsigned int a, b, c, d, i;
 
 	for (;;) {
-		/* This always leaves the guest, ... */
+		/* Cause exits ... */
 		for (i = 0; i < 10; i++)
 			__cpuid(0, a, b, c, d);
-		/* ... and here the CPU has nothing to do. */
+		/* ... and a halt. */
 		usleep(50000);
 	}
 }

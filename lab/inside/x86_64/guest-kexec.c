@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Start another kernel, as a guest does it while perf runs:
- * guest-kexec [-p] KERNEL INITRD
+ * Start another kernel in a guest, with the command line of the current one, while perf
+ * runs: guest-kexec [-p] KERNEL INITRD
  *
- * With -p it is loaded for when this one panics; the caller makes it panic.
+ * With -p, only load the kernel for a panic, which the caller causes.
  *
- * The command line is this kernel's. The task is on the last CPU, so that the kernel
- * moves it to the first one, which it does after the reboot notifiers have run.
+ * Run on the last CPU, so that the kernel moves the task to the first one, which it does
+ * after the reboot notifiers have run.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,7 +33,7 @@ static int opened(const char *path)
 
 int main(int argc, char **argv)
 {
-	/* Only the CPU that panicked starts it, and it cannot start the others. */
+	/* The CPU that panicked starts the kernel and cannot start the other CPUs. */
 	static const char after_panic[] = " crashkernel=0 nr_cpus=1";
 	const time_t busy = 2;
 	char cmdline[1024];
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 	CPU_ZERO(&last);
 	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &last);
 	TEST_ASSERT(!sched_setaffinity(0, sizeof(last), &last), "sched_setaffinity");
-	/* Give perf something to see. */
+	/* Give perf some work to count and sample. */
 	for (end = time(NULL) + busy; time(NULL) < end; )
 		continue;
 	syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,

@@ -2,8 +2,8 @@
 /*
  * Test the statistics file descriptor of VMs and vCPUs: opening and the file
  *
- * What Documentation/virt/kvm/stats.rst promises of the format and of the file
- * is tried on each kind: of a VM, of a vCPU and of all vCPUs of a VM, through
+ * Test the guarantees of Documentation/virt/kvm/stats.rst for the format and the
+ * file on each kind: of a VM, of a vCPU and of all vCPUs of a VM, through
  * KVM_STATS_GETFD ("getfd") and KVM_GET_STATS_FD ("stats_fd").
  *
  * As root it sets the limit of open files of the whole system to 0 for some
@@ -103,18 +103,18 @@ static void test_header(const struct stats_file *file, const char *id)
 	ok(stats->name_size == STATS_NAME_SIZE, "%s: name_size is %u",
 	   file->label, stats->name_size);
 	ok(stats->count > 0, "%s: has %u statistics", file->label, stats->count);
-	/* A later kernel may have more behind the header. */
+	/* Later kernels may append fields to the header. */
 	ok(stats->desc_offset >= file->abi->header_size,
-	   "%s: the descriptors begin behind the header, at %u", file->label,
+	   "%s: descriptors start after the header, at %u", file->label,
 	   stats->desc_offset);
 	ok(stats->data_offset >= stats->desc_offset + stats->count * stats->desc_size,
-	   "%s: the values begin behind the descriptors, at %u", file->label,
+	   "%s: values start after the descriptors, at %u", file->label,
 	   stats->data_offset);
 	ok(!(stats->data_offset % sizeof(uint64_t)),
 	   "%s: the values are aligned", file->label);
-	rows = file->scope == KVM_STATS_VCPUS ? NR_VCPUS : 1;
+	rows = file->scope == KVM_STATS_SCOPE_VCPUS ? NR_VCPUS : 1;
 	ok(file->size == stats->data_offset + rows * kvm_stats_data_size(stats),
-	   "%s: the file has %zu bytes, %u times what the descriptors say",
+	   "%s: the file has %zu bytes, %u times the size of the described values",
 	   file->label, file->size, rows);
 	if (file->abi == &abi_stats_fd) {
 		const struct kvm_stats_header *header = (void *)file->reference;
@@ -157,7 +157,7 @@ static const char *desc_error(const struct kvm_stats *stats, uint32_t i,
 	if (!one_begins_at(stats, 0) || !one_begins_at(stats, desc->offset) ||
 	    !one_begins_at(stats, end))
 		return "values are not dense";
-	/* A reader that does not know what these say leaves the statistic out. */
+	/* A reader skips a statistic with unknown flags among these. */
 	if (desc->flags & FLAGS_SKIP)
 		return NULL;
 	if (type > KVM_STATS_TYPE_MAX)
@@ -279,12 +279,12 @@ static void test_vectors(struct stats_file *file)
 	   readv(file->stats.fd, &iov[2], 1) == (ssize_t)cut[2] &&
 	   stats_file_matches(file, buf, 0, cut[0] + cut[2]) &&
 	   lseek(file->stats.fd, 0, SEEK_CUR) == (off_t)(cut[0] + cut[2]),
-	   "%s: readv into one vector and then the next reads on", file->label);
+	   "%s: readv continues in the second vector", file->label);
 
 	memset(buf, POISON, sizeof(buf));
 	ok(preadv2(file->stats.fd, iov, ARRAY_SIZE(iov), 0, RWF_NOWAIT) ==
 	   (ssize_t)file->size && stats_file_matches(file, buf, 0, file->size),
-	   "%s: and so does preadv2 with RWF_NOWAIT", file->label);
+	   "%s: preadv2 with RWF_NOWAIT returns the same bytes", file->label);
 }
 
 static void test_seek(struct stats_file *file)
@@ -299,7 +299,7 @@ static void test_seek(struct stats_file *file)
 	while ((r = read(fd, buf + pos, 7)) > 0)
 		pos += r;
 	ok(!r && pos == size && stats_file_matches(file, buf, 0, size),
-	   "%s: reading on 7 by 7 bytes gives the whole file", file->label);
+	   "%s: reads of 7 bytes each return the whole file", file->label);
 
 	ok(lseek(fd, -8, SEEK_END) == size - 8 &&
 	   read(fd, &value, 8) == 8 &&
@@ -309,13 +309,36 @@ static void test_seek(struct stats_file *file)
 	ok(lseek(fd, 16, SEEK_SET) == 16 && lseek(fd, 8, SEEK_CUR) == 24 &&
 	   lseek(fd, -4, SEEK_CUR) == 20 &&
 	   pread(fd, &value, 8, 0) == 8 && lseek(fd, 0, SEEK_CUR) == 20,
-	   "%s: SEEK_SET and SEEK_CUR do what they say, pread leaves it", file->label);
+	   "%s: SEEK_SET and SEEK_CUR move the position, pread keeps it", file->label);
 	ok(lseek(fd, -1, SEEK_SET) == -1 && errno == EINVAL &&
 	   lseek(fd, -21, SEEK_CUR) == -1 && errno == EINVAL &&
 	   lseek(fd, -size - 1, SEEK_END) == -1 && errno == EINVAL &&
 	   lseek(fd, 1, SEEK_END) == -1 && errno == EINVAL &&
 	   lseek(fd, 0, SEEK_CUR) == 20,
 	   "%s: seeking out of the file fails with EINVAL", file->label);
+	ok(lseek(fd, 0, SEEK_DATA) == -1 && errno == EINVAL &&
+	   lseek(fd, 0, SEEK_HOLE) == -1 && errno == EINVAL &&
+	   lseek(fd, 0, SEEK_CUR) == 20,
+	   "%s: SEEK_DATA and SEEK_HOLE fail with EINVAL", file->label);
+}
+
+static void test_splice(struct stats_file *file)
+{
+	ssize_t size = file->size, r;
+	loff_t offset = 0;
+	int fds[2];
+
+	TEST_ASSERT(!pipe(fds), "pipe, errno: %i", errno);
+	memset(buf, POISON, sizeof(buf));
+	r = splice(file->stats.fd, &offset, fds[1], NULL, size, 0);
+	if (stats_can_splice)
+		ok(r == size && offset == size && read(fds[0], buf, size) == size &&
+		   stats_file_matches(file, buf, 0, size),
+		   "%s: splice copies the whole file into a pipe", file->label);
+	else
+		ok(r == -1 && errno == EINVAL, "%s: splice fails with EINVAL", file->label);
+	close(fds[0]);
+	close(fds[1]);
 }
 
 static void test_limits(struct stats_file *file)
@@ -334,7 +357,7 @@ static void test_limits(struct stats_file *file)
 	ok(pread(fd, buf, 0, 0) == 0 &&
 	   pread(fd, buf, 0, file->stats.data_offset) == 0 && poisoned(buf, 8),
 	   "%s: no bytes are read when none are asked for", file->label);
-	/* READ_ONCE(): the compiler would warn of what the kernel has to bear. */
+	/* READ_ONCE() hides the size, of which the compiler would warn. */
 	ok(pread(fd, buf, READ_ONCE(huge), 0) == (ssize_t)file->size &&
 	   stats_file_matches(file, buf, 0, file->size),
 	   "%s: asked for %zu bytes it returns what it has", file->label, huge);
@@ -343,7 +366,7 @@ static void test_limits(struct stats_file *file)
 static void test_faults(struct stats_file *file)
 {
 	const size_t values = file->size - file->stats.data_offset;
-	/* Where to read from, and how many bytes of the memory are there */
+	/* Offset of the read, and number of bytes of the buffer that are mapped */
 	const struct {
 		size_t offset;
 		size_t room;
@@ -351,7 +374,7 @@ static void test_faults(struct stats_file *file)
 		{ 0, 1 }, { 0, 40 }, { 0, 64 }, { 0, 75 }, { 0, 100 },
 		{ 0, file->stats.data_offset },
 		{ 0, file->size - 1 },
-		/* All the values at once, which has a way of its own */
+		/* All values at once, which takes a separate path */
 		{ file->stats.data_offset, 1 },
 		{ file->stats.data_offset, 9 },
 		{ file->stats.data_offset, values / 2 + 1 },
@@ -359,7 +382,7 @@ static void test_faults(struct stats_file *file)
 	};
 	const long page = sysconf(_SC_PAGESIZE);
 	const size_t pages = BUF_SIZE / page;
-	/* The kernel's half, and on x86 the first of what is nobody's */
+	/* The kernel's half of the address space, on x86 the first hole */
 	void *no_users = (void *)~(~0UL >> 1);
 	struct iovec iov[2] = { { .iov_len = 8 }, { .iov_len = 8 } };
 	char *map, *end;
@@ -383,7 +406,7 @@ static void test_faults(struct stats_file *file)
 			break;
 	}
 	ok(i == ARRAY_SIZE(cut),
-	   "%s: a fault behind some bytes returns those, %d times (last: %zd)",
+	   "%s: a fault after some bytes returns those bytes, %d times (last: %zd)",
 	   file->label, i, r);
 	ok(pread(file->stats.fd, end, 8, 0) == -1 && errno == EFAULT &&
 	   pread(file->stats.fd, end, 8, file->stats.data_offset) == -1 &&
@@ -394,6 +417,13 @@ static void test_faults(struct stats_file *file)
 	ok(preadv(file->stats.fd, iov, ARRAY_SIZE(iov), 0) == (ssize_t)iov[0].iov_len &&
 	   stats_file_matches(file, iov[0].iov_base, 0, iov[0].iov_len),
 	   "%s: a fault at the second vector's: the first one's bytes", file->label);
+	/* The bytes that the kernel copies before a fault may be fewer than fit. */
+	iov[0].iov_base = end - 4;
+	iov[1].iov_base = map;
+	memset(map, POISON, iov[1].iov_len);
+	r = preadv(file->stats.fd, iov, ARRAY_SIZE(iov), 0);
+	ok((r == -1 ? errno == EFAULT : r <= 4) && poisoned(map, iov[1].iov_len),
+	   "%s: preadv does not continue after a fault in a vector", file->label);
 	ok(pread(file->stats.fd, READ_ONCE(no_users), 8, 0) == -1 &&
 	   errno == EFAULT &&
 	   pread(file->stats.fd, READ_ONCE(no_users), values,
@@ -452,8 +482,8 @@ static bool child_reads_io_uring(void *arg)
 }
 
 /*
- * Parts that begin and end within each block, and beyond the end. The buffer that is
- * registered may be no part of a file, as that of the program is.
+ * Read parts that begin and end within each block, and beyond the end. The registered
+ * buffer must not be mapped from a file, as the program's own memory is.
  */
 static bool child_reads_fixed(void *arg)
 {
@@ -524,7 +554,7 @@ static void test_sharing(struct stats_file *file)
 	duplicate.stats.fd = dup(file->stats.fd);
 	ok(stats_file_reads(&duplicate), "%s: reads through dup()", file->label);
 	close(duplicate.stats.fd);
-	ok(stats_file_reads(file), "%s: reads on after its close", file->label);
+	ok(stats_file_reads(file), "%s: is readable after the duplicate is closed", file->label);
 	ok(child_says(child_reads, file), "%s: reads in a child", file->label);
 
 	must_succeed(socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
@@ -556,7 +586,7 @@ static bool child_is_refused(void *arg)
 {
 	const struct foreign *foreign = arg;
 
-	return ioctl(foreign->fd, KVM_CHECK_EXTENSION, KVM_CAP_STATS_BINARY_FD) == -1 &&
+	return ioctl(foreign->fd, KVM_CHECK_EXTENSION, abi_getfd.cap) == -1 &&
 	       errno == EIO;
 }
 
@@ -572,8 +602,8 @@ static bool child_has_no_file(void *arg)
 }
 
 /*
- * The child looks whether the fd is free again; whether the VM still is held
- * shows when it is freed.
+ * The child checks whether the fd is free again; a leaked VM reference is
+ * detected when the VM is freed.
  */
 static void test_no_files(int fd, const struct stats_abi *abi, unsigned long scope,
 			  const char *of)
@@ -634,7 +664,7 @@ static void test_compat(struct stats_file *file, int fd)
 }
 #endif
 
-/* A thread that reads from an fd as soon as there is a file behind it */
+/* A thread that reads from an fd as soon as a file is installed */
 struct guesser {
 	int fd;
 	bool stop;
@@ -691,6 +721,7 @@ static void test_file(struct stats_file *file, int fd, const char *link,
 	test_vectors(file);
 	test_io_uring(file);
 	test_seek(file);
+	test_splice(file);
 	test_limits(file);
 	test_faults(file);
 	test_sharing(file);
@@ -733,8 +764,8 @@ int main(int argc, char *argv[])
 
 	setbuf(stdout, NULL);
 	ksft_print_header();
-	if (kvm_check_cap(KVM_CAP_STATS_BINARY_FD) == 0) {
-		print_skip("KVM_CAP_STATS_BINARY_FD is not available");
+	if (kvm_check_cap(abi_getfd.cap) == 0) {
+		print_skip("KVM_STATS_GETFD is not available");
 		exit(KSFT_SKIP);
 	}
 
@@ -747,18 +778,18 @@ int main(int argc, char *argv[])
 
 	test_capability(vm, &abi_getfd);
 	test_capability(vm, &abi_stats_fd);
-	ok(kvm_check_cap(KVM_CAP_STATS_BINARY_FD) & KVM_STATS_CAP_GETFD,
-	   "the capability of getfd says that there is KVM_STATS_GETFD");
+	ok(kvm_check_cap(abi_getfd.cap) == abi_getfd.flags,
+	   "the capability of getfd returns the flags 0x%x", abi_getfd.flags);
 	test_argument(vm_fd, "VM");
 	test_argument(vcpu_fd, "vCPU");
 	test_no_room(vm_fd, "VM");
 	test_no_room(vcpu_fd, "vCPU");
-	test_no_files(vm_fd, &abi_getfd, KVM_STATS_VCPUS, "vCPUs");
+	test_no_files(vm_fd, &abi_getfd, KVM_STATS_SCOPE_VCPUS, "vCPUs");
 	test_visible(vcpu_fd);
 
 	test_both(&of_vm, vm_fd, "VM", "anon_inode:kvm-vm-stats", vm_id);
 	test_both(&of_vcpu, vcpu_fd, "vCPU", "anon_inode:kvm-vcpu-stats:0", vcpu_id);
-	stats_file_open(&of_vcpus, &abi_getfd, vm_fd, KVM_STATS_VCPUS, "vCPUs");
+	stats_file_open(&of_vcpus, &abi_getfd, vm_fd, KVM_STATS_SCOPE_VCPUS, "vCPUs");
 	test_file(&of_vcpus, vm_fd, "anon_inode:kvm-vcpus-stats", vm_id);
 	stats_file_open(&other, &abi_getfd, vcpu_get_fd(vm, OTHER_VCPU_ID), 0,
 			"other vCPU");

@@ -74,10 +74,10 @@ static void test_debugfs(const struct stats_file *file,
 	}
 	/* Not all files have the name of the statistic, a VM may have none. */
 	ok(!different && (same || !other),
-	   "%s: %u values are those of debugfs %s", file->label, same, when);
+	   "%s: %u values equal debugfs %s", file->label, same, when);
 }
 
-/* N exits move the counters of the vCPU that made them by what they have to. */
+/* N exits increase the counters of their vCPU by the known amounts. */
 static void test_guest(struct kvm_vm *vm, struct stats_file *file,
 		       const struct stats_file *other)
 {
@@ -100,7 +100,7 @@ static void test_guest(struct kvm_vm *vm, struct stats_file *file,
 	ok(stats_file_unchanged(other), "%s: and nothing of another vCPU", file->label);
 }
 
-/* Everything that a vCPU counted that is no time, added up */
+/* Return the sum of all counters of a vCPU, except for times */
 static uint64_t counted(const struct kvm_stats *stats)
 {
 	uint64_t sum = 0;
@@ -117,7 +117,7 @@ static uint64_t counted(const struct kvm_stats *stats)
 
 /*
  * The time for a vCPU that was kicked to be in the guest again. With one CPU it
- * cannot be there meanwhile, and with a coarse timer this would take long.
+ * cannot reenter concurrently, and with a coarse timer this would take long.
  */
 static void leave_to_vcpu(void)
 {
@@ -152,7 +152,7 @@ static unsigned int open_statistics(int vm_fd, int vcpu_fd, uint64_t took_ns[OPE
 	return failed;
 }
 
-/* The same with eventfds instead: as long each, so that all else of the host is alike */
+/* Open eventfds instead, for the same time each, so that other conditions are equal */
 static void open_eventfds(const uint64_t took_ns[OPENS])
 {
 	unsigned int i;
@@ -169,8 +169,8 @@ static void open_eventfds(const uint64_t took_ns[OPENS])
 
 /*
  * A vCPU stays in KVM_RUN while its statistics are opened and read. The host
- * interrupts the guest for other reasons, too, and more so if it has other work:
- * so spans with and without statistics, as busy as each other, are taken in turns
+ * also interrupts the guest for other reasons, and more often if it has other work:
+ * so spans with and without statistics, equally busy, alternate
  * until the calmest of each are alike. A vCPU that is kicked would count once for
  * each file in all.
  */
@@ -204,7 +204,7 @@ static void test_running(void)
 
 	ok(!failed, "opened and read %u times while the vCPU is in KVM_RUN", i * OPENS);
 	ok(opening < otherwise + OPENS / 10,
-	   "%u times it counted %llu meanwhile, %llu with eventfds instead: less than %u more",
+	   "%u opens: the vCPU counted %llu, with eventfds %llu: less than %u more",
 	   OPENS, (unsigned long long)opening, (unsigned long long)otherwise, OPENS / 10);
 	ok(!READ_ONCE(thread.left), "the vCPU stayed in KVM_RUN");
 
@@ -233,7 +233,7 @@ static void read_histogram(const struct kvm_stats *stats, const char *name,
 
 	memset(hist, 0, sizeof(*hist));
 	TEST_ASSERT(desc && desc->size == ARRAY_SIZE(hist->buckets),
-		    "%s is no histogram of %d buckets", name, last + 1);
+		    "%s: not a histogram of %d buckets", name, last + 1);
 	TEST_ASSERT(pread(stats->fd, hist->buckets, sizeof(hist->buckets),
 			  stats->data_offset + desc->offset) ==
 		    sizeof(hist->buckets), "Reading %s failed", name);
@@ -354,10 +354,10 @@ static uint64_t halt_once(struct halting *halting)
  */
 static void test_polling(void)
 {
-	uint64_t attempted = 0, successful = 0, success_ns, fail_ns;
-	struct histogram success, fail;
+	uint64_t attempted = 0, successful = 0, waited = 0, success_ns, fail_ns;
+	struct histogram success, fail, waits;
+	unsigned int halts, wrong = 0;
 	struct halting halting;
-	unsigned int halts;
 
 	/*
 	 * A halt that takes longer than the most that a vCPU may poll for starts
@@ -368,13 +368,20 @@ static void test_polling(void)
 	halting_start(&halting, 1000 * NSEC_PER_MSEC, 50000);
 	for (halts = 0; halts < 2000 && (attempted < 20 || !successful ||
 					 successful == attempted); halts++) {
+		const uint64_t failed = attempted - successful, before = attempted;
+
 		halt_once(&halting);
 		attempted = kvm_stats_value(&halting.stats, "halt_attempted_poll");
 		successful = kvm_stats_value(&halting.stats, "halt_successful_poll");
+		read_histogram(&halting.stats, "halt_wait_hist", &waits);
+		wrong += attempted > before && attempted - successful == failed &&
+			 waits.count > waited;
+		waited = waits.count;
 	}
 	ok(successful && successful < attempted,
 	   "%u short halts: polled in %llu, with success in %llu", halts,
 	   (unsigned long long)attempted, (unsigned long long)successful);
+	ok(!wrong, "a halt that ends during the poll is not a wait: %u are counted", wrong);
 	/* What KVM itself wants of a vCPU, to update its clock, may wake it up. */
 	ok(kvm_stats_value(&halting.stats, "halt_wakeup") < attempted / 2,
 	   "signals ended them: halt_wakeup is %llu",
@@ -444,7 +451,7 @@ static void *watch(void *arg)
 	while (!READ_ONCE(watcher->end)) {
 		unsigned int halt = READ_ONCE(watcher->halt);
 
-		/* It was this halt if that is still so when it has been read. */
+		/* The value belongs to this halt if the halt is still the same. */
 		if (kvm_stats_value(watcher->stats, "blocking") &&
 		    READ_ONCE(watcher->halt) == halt)
 			WRITE_ONCE(watcher->blocked, halt);
@@ -455,10 +462,10 @@ static void *watch(void *arg)
 /*
  * Longer halts: the times spent polling and waiting have to find room in each, and
  * a vCPU does not block while the host polls. The host polls only while the CPU has
- * nothing else to do: where it never does, nothing can be said. With one CPU nobody
- * can look while it polls.
+ * nothing else to do: on a host that never polls, the test is skipped. With one CPU,
+ * no other thread can run while it polls.
  *
- * It polls for twice as long each time, until halts end meanwhile; for longer than
+ * It polls for twice as long each time, until halts end during a poll; for longer than
  * most_ns never, a halt of more lets it begin again. So do the halts here: there is
  * always a next one that it polls for and then waits in.
  */
@@ -522,7 +529,7 @@ static void test_poll_and_wait(void)
 	else
 		ksft_test_result_skip("none of %u halts was polled and then waited in\n", halts);
 	if (!can_watch)
-		ksft_print_msg("One CPU: nobody sees whether the vCPU blocks while it polls\n");
+		ksft_print_msg("One CPU: cannot check whether the vCPU blocks while it polls\n");
 	else if (polled)
 		ok(!blocked, "the vCPU blocked in none of %u that ended in polling", polled);
 	else
@@ -563,7 +570,7 @@ int main(int argc, char *argv[])
 	if (guest_exit_stats()) {
 		test_running();
 		test_halt(100);
-		/* More than 2^31 ns, which has no bucket of its own */
+		/* More than 2^31 ns, beyond the lower bound of the last bucket */
 		test_halt(2200);
 		test_polling();
 		test_not_polling();

@@ -37,7 +37,7 @@
 static int kvm_fd, vm_fd, vcpu_fd, fail_nth_fd;
 static struct stats_file vcpu_file, vcpus_file;
 
-/* From here on the Nth of what can fail does; 0: nothing. */
+/* Let the Nth possible failure from now on occur, none if 0. */
 static void fail_nth(unsigned int n)
 {
 	char text[16];
@@ -77,7 +77,7 @@ static int getfd_of_vcpu(void)
 
 static int getfd_of_vcpus(void)
 {
-	return result(ioctl(vm_fd, KVM_STATS_GETFD, KVM_STATS_VCPUS));
+	return result(ioctl(vm_fd, KVM_STATS_GETFD, KVM_STATS_SCOPE_VCPUS));
 }
 
 static int stats_fd_of_vm(void)
@@ -107,7 +107,7 @@ static int next_vm(void)
 
 static int next_vcpus(void)
 {
-	return next_scope(KVM_STATS_VCPUS);
+	return next_scope(KVM_STATS_SCOPE_VCPUS);
 }
 
 static int read_all(struct stats_file *file, size_t offset)
@@ -167,11 +167,11 @@ struct operation {
 static const struct operation operations[] = {
 	{ "KVM_STATS_GETFD on a VM", getfd_of_vm, true },
 	{ "KVM_STATS_GETFD on a vCPU", getfd_of_vcpu, true },
-	{ "KVM_STATS_GETFD with KVM_STATS_VCPUS", getfd_of_vcpus, true },
+	{ "KVM_STATS_GETFD with KVM_STATS_SCOPE_VCPUS", getfd_of_vcpus, true },
 	{ "KVM_GET_STATS_FD on a VM", stats_fd_of_vm, true },
 	{ "KVM_GET_STATS_FD on a vCPU", stats_fd_of_vcpu, true },
 	{ "KVM_STATS_NEXT", next_vm, true, EFAULT },
-	{ "KVM_STATS_NEXT with KVM_STATS_VCPUS", next_vcpus, true, EFAULT },
+	{ "KVM_STATS_NEXT with KVM_STATS_SCOPE_VCPUS", next_vcpus, true, EFAULT },
 	{ "reading all of a vCPU", read_vcpu, false, EFAULT },
 	{ "reading the values of a vCPU", read_vcpu_values, false, EFAULT },
 	{ "reading all of all vCPUs", read_vcpus, false, EFAULT },
@@ -286,8 +286,8 @@ static void handle_signal(int signal)
 
 /*
  * A signal ends the creation of a VM if it comes before the VM's MMU notifier is
- * registered (mm_take_all_locks()). What was made for the VM until then has to go;
- * kmemleak tells, see Documentation/dev-tools/kmemleak.rst.
+ * registered (mm_take_all_locks()). Everything allocated until then must be freed;
+ * kmemleak reports leaks, see Documentation/dev-tools/kmemleak.rst.
  */
 static void test_interrupted_creation(void)
 {
@@ -312,8 +312,8 @@ static void test_interrupted_creation(void)
 }
 
 /*
- * By default only allocations fail that may not sleep, and each says so with a
- * stack. What was set is put back at the end.
+ * By default, only allocations that may not sleep fail, and each failure prints a
+ * stack. Restore the settings at the end.
  */
 static struct setting {
 	const char *path;
@@ -374,7 +374,7 @@ int main(int argc, char *argv[])
 	vcpu_fd = must_succeed(ioctl(vm_fd, KVM_CREATE_VCPU, 0));
 	close(ioctl(vm_fd, KVM_CREATE_VCPU, 1));
 	stats_file_open(&vcpu_file, &abi_getfd, vcpu_fd, 0, "vCPU");
-	stats_file_open(&vcpus_file, &abi_getfd, vm_fd, KVM_STATS_VCPUS, "vCPUs");
+	stats_file_open(&vcpus_file, &abi_getfd, vm_fd, KVM_STATS_SCOPE_VCPUS, "vCPUs");
 
 	for (i = 0; i < ARRAY_SIZE(operations); i++) {
 		test_operation(&operations[i], false);
@@ -393,7 +393,7 @@ int main(int argc, char *argv[])
 	if (references >= 0)
 		ok_alone(module_references() == references, "nothing holds the modules");
 	else
-		ksft_print_msg("KVM is no module here: nothing counts its use\n");
+		ksft_print_msg("KVM is built in: module references are not tested\n");
 
 	ksft_set_plan(ksft_test_num());
 	ksft_exit(!ksft_get_fail_cnt());

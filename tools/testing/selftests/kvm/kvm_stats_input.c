@@ -45,7 +45,7 @@ static bool fails(int fd, unsigned long request, unsigned long arg, int error)
 	return false;
 }
 
-/* The same for KVM_STATS_NEXT, which does not change its argument then */
+/* As fails(), for KVM_STATS_NEXT, which must not change its argument */
 static bool next_fails(const struct kvm_stats_next *asked, int error)
 {
 	struct kvm_stats_next next = *asked;
@@ -88,9 +88,9 @@ static void test_scopes(void)
 		high = 1UL << (sizeof(long) * 4);
 	ok(opens(vm_fd, KVM_STATS_GETFD, 0) && opens(vcpu_fd, KVM_STATS_GETFD, 0),
 	   "scope 0 opens the statistics of VM and vCPU");
-	ok(opens(vm_fd, KVM_STATS_GETFD, KVM_STATS_VCPUS),
-	   "scope KVM_STATS_VCPUS opens those of all vCPUs on a VM");
-	ok(fails(vcpu_fd, KVM_STATS_GETFD, KVM_STATS_VCPUS, EINVAL),
+	ok(opens(vm_fd, KVM_STATS_GETFD, KVM_STATS_SCOPE_VCPUS),
+	   "scope KVM_STATS_SCOPE_VCPUS opens those of all vCPUs on a VM");
+	ok(fails(vcpu_fd, KVM_STATS_GETFD, KVM_STATS_SCOPE_VCPUS, EINVAL),
 	   "and is EINVAL on a vCPU");
 	for (arg = 2; arg <= 16; arg++)
 		good &= fails(vm_fd, KVM_STATS_GETFD, arg, EINVAL) &&
@@ -158,6 +158,7 @@ static void test_next_memory(void)
 	const struct kvm_stats_next asked = { .pid = 0xdeadbeef };
 	const size_t size = sizeof(asked);
 	bool good = true;
+	int stats_fd;
 	char *map;
 	size_t in;
 
@@ -185,6 +186,11 @@ static void test_next_memory(void)
 			    "mprotect, errno: %i", errno);
 	}
 	ok(good, "1 to %zu bytes of it can be written: EFAULT, and none has changed", in - 1);
+	memcpy(map + page - in, &asked, size);
+	must_succeed(mprotect(map + page, page, PROT_READ));
+	stats_fd = ioctl(kvm_fd, KVM_STATS_NEXT, map + page - in);
+	ok(stats_fd >= 0, "scope and reserved cannot be written: succeeds");
+	close(stats_fd);
 	ok(fails(kvm_fd, KVM_STATS_NEXT, 0, EFAULT) &&
 	   fails(kvm_fd, KVM_STATS_NEXT, 1, EFAULT) &&
 	   fails(kvm_fd, KVM_STATS_NEXT, -1UL, EFAULT) &&
@@ -220,13 +226,15 @@ static void test_fds(void)
 	ok(statistics, "a statistics file has no ioctls: ENOTTY");
 	/* With an error that depends on the architecture */
 	ok(fails(kvm_fd, KVM_STATS_GETFD, 0, 0) && fails(kvm_fd, KVM_GET_STATS_FD, 0, 0),
-	   "/dev/kvm has no statistics of its own");
+	   "/dev/kvm: KVM_STATS_GETFD and KVM_GET_STATS_FD fail");
 	ok(fails(vm_fd, KVM_STATS_NEXT, (unsigned long)&next, 0) &&
 	   fails(vcpu_fd, KVM_STATS_NEXT, (unsigned long)&next, 0),
 	   "KVM_STATS_NEXT is for /dev/kvm only");
-	/* It has taken what the statistics want to know of its process. */
+#ifndef __riscv	/* where KVM ignores the type */
+	/* The failure occurs after the PID reference was taken. */
 	ok(fails(kvm_fd, KVM_CREATE_VM, -1UL, EINVAL),
-	   "a VM of a type that there is not: EINVAL");
+	   "KVM_CREATE_VM with an unknown type fails with EINVAL");
+#endif
 	close(stats_fd);
 	close(event_fd);
 	close(null_fd);
@@ -243,15 +251,15 @@ static void test_no_fds(void)
 	none = old;
 	none.rlim_cur = next_fd();
 	must_succeed(setrlimit(RLIMIT_NOFILE, &none));
-	good = ioctl(vm_fd, KVM_STATS_GETFD, KVM_STATS_VCPUS) == -1 &&
+	good = ioctl(vm_fd, KVM_STATS_GETFD, KVM_STATS_SCOPE_VCPUS) == -1 &&
 	       errno == EMFILE &&
 	       ioctl(kvm_fd, KVM_STATS_NEXT, &next) == -1 && errno == EMFILE &&
 	       !memcmp(&next, &asked, sizeof(next));
 	must_succeed(setrlimit(RLIMIT_NOFILE, &old));
-	ok(good, "KVM_STATS_VCPUS and KVM_STATS_NEXT without a free fd: EMFILE");
+	ok(good, "KVM_STATS_SCOPE_VCPUS and KVM_STATS_NEXT without a free fd: EMFILE");
 }
 
-/* A generator of its own: the same seed has to give the same ioctls everywhere. */
+/* A local generator: the same seed must give the same ioctls with every libc. */
 static uint64_t random_state;
 
 static uint64_t random_u64(void)
@@ -316,7 +324,7 @@ static void test_random(unsigned long ioctls, uint64_t seed)
 	ok(i == ioctls && next_fd() == first,
 	   "%lu random ioctls (seed %llu) opened %lu files and left none", i,
 	   (unsigned long long)seed, opened);
-	stats_file_open(&file, &abi_getfd, vm_fd, KVM_STATS_VCPUS, "vCPUs");
+	stats_file_open(&file, &abi_getfd, vm_fd, KVM_STATS_SCOPE_VCPUS, "vCPUs");
 	ok(stats_file_unchanged(&file), "after them the statistics can be read");
 	stats_file_close(&file);
 	munmap(page, 2 * 4096);

@@ -5,7 +5,7 @@
  * When the last user of a VM goes, everything goes as if there were no
  * statistics files: the debugfs directory, devices, memory slots and the address
  * space that the VM holds, its use of the module. The files say so to those who
- * poll them, their values stand still and can be read until the last one is
+ * poll them, their values are final and can be read until the last one is
  * closed.
  */
 #define _GNU_SOURCE
@@ -24,6 +24,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,9 +37,6 @@
 
 #define VCPU_ID		0
 #define OTHER_VCPU_ID	1
-
-/* Milliseconds after which something that has to happen does not happen */
-#define TIMEOUT		10000
 
 /* A statistics file in every form that there is */
 struct all_files {
@@ -79,10 +77,10 @@ static void open_all(struct all_files *all, int vm_fd, int vcpu_fd)
 	stats_file_open(&all->vm_stats_fd, &abi_stats_fd, vm_fd, 0, "VM");
 	stats_file_open(&all->vcpu_getfd, &abi_getfd, vcpu_fd, 0, "vCPU");
 	stats_file_open(&all->vcpu_stats_fd, &abi_stats_fd, vcpu_fd, 0, "vCPU");
-	stats_file_open(&all->vcpus, &abi_getfd, vm_fd, KVM_STATS_VCPUS, "vCPUs");
+	stats_file_open(&all->vcpus, &abi_getfd, vm_fd, KVM_STATS_SCOPE_VCPUS, "vCPUs");
 	number = stats_vm_number(all->vm_getfd.stats.fd);
 	stats_file_take(&all->next, open_next(number, 0), "next VM");
-	stats_file_take(&all->next_vcpus, open_next(number, KVM_STATS_VCPUS),
+	stats_file_take(&all->next_vcpus, open_next(number, KVM_STATS_SCOPE_VCPUS),
 			"next vCPUs");
 }
 
@@ -109,50 +107,217 @@ static bool all_poll(struct all_files *all, short want)
 	return true;
 }
 
+/* A thread that waits for the destruction of a VM, without a timeout */
+struct waiter {
+	pthread_t thread;
+	int stats_fd;
+	uint32_t events;	/* for epoll */
+	pid_t tid;
+	bool returned;
+	bool right;
+};
+
 /*
- * Wait for nothing but the end: that is reported without being asked for, and
- * not before the VM has gone.
+ * Poll without events: POLLHUP is reported nevertheless, and not before the VM
+ * is destroyed.
  */
 static void *poll_waiter(void *arg)
 {
-	const struct stats_file *file = arg;
-	struct pollfd poll_fd = { .fd = file->stats.fd };
+	struct waiter *waiter = arg;
+	struct pollfd poll_fd = { .fd = waiter->stats_fd };
+	int r;
 
-	return (void *)(long)(poll(&poll_fd, 1, TIMEOUT) == 1 &&
-			      poll_fd.revents == POLLHUP &&
-			      !debugfs_dir(getpid(), -1, NULL, 0));
-}
-
-static bool epoll_wakes(const struct stats_file *file, uint32_t events)
-{
-	struct epoll_event event = { .events = events };
-	int epoll_fd = epoll_create1(0);
-	bool woken;
-
-	must_succeed(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, file->stats.fd, &event));
-	woken = epoll_wait(epoll_fd, &event, 1, TIMEOUT) == 1 &&
-		event.events == EPOLLHUP;
-	close(epoll_fd);
-	return woken;
+	WRITE_ONCE(waiter->tid, syscall(SYS_gettid));
+	r = poll(&poll_fd, 1, -1);
+	WRITE_ONCE(waiter->returned, true);
+	waiter->right = r == 1 && poll_fd.revents == POLLHUP &&
+			!debugfs_dir(getpid(), -1, NULL, 0);
+	return NULL;
 }
 
 static void *epoll_waiter(void *arg)
 {
-	return (void *)(long)epoll_wakes(arg, 0);
+	struct waiter *waiter = arg;
+	struct epoll_event event = { .events = waiter->events };
+	int epoll_fd = epoll_create1(0), r;
+
+	must_succeed(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, waiter->stats_fd, &event));
+	WRITE_ONCE(waiter->tid, syscall(SYS_gettid));
+	r = epoll_wait(epoll_fd, &event, 1, -1);
+	WRITE_ONCE(waiter->returned, true);
+	waiter->right = r == 1 && event.events == EPOLLHUP;
+	close(epoll_fd);
+	return NULL;
+}
+
+/* Return how many times a thread has slept, 0 while it is awake. */
+static unsigned long waiter_sleeps(const struct waiter *waiter)
+{
+	unsigned long switches = 0;
+	char path[64], line[128], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", READ_ONCE(waiter->tid));
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "State: %c", &state) != 1 &&
+		    sscanf(line, "voluntary_ctxt_switches: %lu", &switches) == 1)
+			break;
+	}
+	if (f)
+		fclose(f);
+	return state == 'S' ? switches : 0;
+}
+
+/* Whether a thread sleeps, and stays asleep from one look to the next */
+static bool waiter_stays_asleep(const struct waiter *waiter)
+{
+	unsigned long before = waiter_sleeps(waiter);
+
+	usleep(1000);
+	return before && waiter_sleeps(waiter) == before;
+}
+
+/* Start a thread, and return when it waits. */
+static void waiter_start(struct waiter *waiter, void *(*function)(void *))
+{
+	TEST_ASSERT(!pthread_create(&waiter->thread, NULL, function, waiter), "pthread_create");
+	while (!waiter_stays_asleep(waiter))
+		;
 }
 
 /*
- * A set that is woken for one of its files, and not for what others wait for: all
- * files of a VM have one end, so each of these sets has to be woken.
+ * Whether the destruction of the VM, which is over, has woken the thread with
+ * the right events.  Then it runs, or waits for a CPU, until it has returned.
  */
-static void *exclusive_waiter(void *arg)
+static bool waiter_woken(struct waiter *waiter)
 {
-	return (void *)(long)epoll_wakes(arg, EPOLLEXCLUSIVE);
+	while (!READ_ONCE(waiter->returned)) {
+		if (waiter_stays_asleep(waiter) && !READ_ONCE(waiter->returned))
+			return false;
+	}
+	pthread_join(waiter->thread, NULL);
+	return waiter->right;
+}
+
+/* Read the values as soon as poll() reports the destruction. */
+static void *final_reader(void *arg)
+{
+	struct stats_file *file = arg;
+	const size_t start = file->stats.data_offset;
+	struct pollfd poll_fd = { .fd = file->stats.fd };
+	char *values = malloc(file->size);
+	ssize_t n = -1;
+
+	TEST_ASSERT(values, "No memory");
+	while (must_succeed(poll(&poll_fd, 1, 0)) == 0)
+		;
+	n = pread(file->stats.fd, values, file->size - start, start);
+	TEST_ASSERT(n == file->size - start, "%s: reading failed", file->label);
+	return values;
+}
+
+/* Whether the file still has these values */
+static bool values_are(const struct stats_file *file, const void *values)
+{
+	const size_t start = file->stats.data_offset, size = file->size - start;
+	char *now = malloc(size);
+	bool same;
+
+	TEST_ASSERT(now, "No memory");
+	same = pread(file->stats.fd, now, size, start) == size && !memcmp(now, values, size);
+	free(now);
+	return same;
+}
+
+struct race {
+	int vm_fd, stats_fd;
+	bool ready;
+};
+
+static void *destroy_vm(void *arg)
+{
+	struct race *race = arg;
+
+	while (!READ_ONCE(race->ready))
+		;
+	close(race->vm_fd);
+	return NULL;
+}
+
+/*
+ * Add stats fds to an epoll set while the VM is destroyed: each of them must be
+ * reported, whether it was added before or after the destruction.
+ */
+static void test_poll_races(void)
+{
+	const unsigned int rounds = 200;
+	struct epoll_event events[128];
+	unsigned int round, i, ready;
+	int fds[ARRAY_SIZE(events)];
+	struct race race;
+	pthread_t thread;
+
+	for (round = 0; round < rounds; round++) {
+		int epoll_fd = must_succeed(epoll_create1(0));
+
+		race.vm_fd = create_bare_vm();
+		race.stats_fd = must_succeed(ioctl(race.vm_fd, KVM_STATS_GETFD, 0));
+		race.ready = false;
+		TEST_ASSERT(!pthread_create(&thread, NULL, destroy_vm, &race),
+			    "pthread_create");
+		events[0].events = 0;
+		WRITE_ONCE(race.ready, true);
+		for (i = 0; i < ARRAY_SIZE(fds); i++) {
+			fds[i] = must_succeed(dup(race.stats_fd));
+			must_succeed(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fds[i], events));
+		}
+		pthread_join(thread, NULL);
+		ready = must_succeed(epoll_wait(epoll_fd, events, ARRAY_SIZE(events), 0));
+		for (i = 0; i < ARRAY_SIZE(fds); i++)
+			close(fds[i]);
+		close(race.stats_fd);
+		close(epoll_fd);
+		if (ready != ARRAY_SIZE(fds))
+			break;
+	}
+	ok(round == rounds,
+	   "epoll reports the destruction for %u of %zu fds added meanwhile, %u times",
+	   ready, ARRAY_SIZE(fds), round);
+}
+
+/*
+ * Wake many waiters: the first one runs on another CPU before the last one is woken,
+ * and must detect the destruction.
+ */
+static void test_many_waiters(void)
+{
+	struct epoll_event event = { .events = 0 };
+	int epoll_fd[500], vm_fd = create_bare_vm();
+	struct race race = { .vm_fd = vm_fd };
+	pthread_t thread;
+	struct waiter waiter = { };
+	int i;
+
+	waiter.stats_fd = must_succeed(ioctl(vm_fd, KVM_STATS_GETFD, 0));
+	for (i = 0; i < ARRAY_SIZE(epoll_fd); i++) {
+		epoll_fd[i] = must_succeed(epoll_create1(0));
+		must_succeed(epoll_ctl(epoll_fd[i], EPOLL_CTL_ADD, waiter.stats_fd, &event));
+	}
+	waiter_start(&waiter, poll_waiter);
+	TEST_ASSERT(!pthread_create(&thread, NULL, destroy_vm, &race), "pthread_create");
+	WRITE_ONCE(race.ready, true);
+	pthread_join(thread, NULL);
+	ok(waiter_woken(&waiter),
+	   "the first of %zu waiters detects the destruction", ARRAY_SIZE(epoll_fd) + 1);
+	for (i = 0; i < ARRAY_SIZE(epoll_fd); i++)
+		close(epoll_fd[i]);
+	close(waiter.stats_fd);
 }
 
 static bool stop_reading;
 
-/* Read from before the end until after it: always the same but for the values. */
+/* Read during the destruction: all bytes except the values stay the same. */
 static void *reader(void *arg)
 {
 	const struct stats_file *file = arg;
@@ -168,7 +333,7 @@ static void *reader(void *arg)
 	return (void *)(long)right;
 }
 
-/* A process that was handed all the files, and looks at them when it is told */
+/* A process that was passed all files, and checks them on request */
 struct other_process {
 	pid_t pid;
 	int sock;
@@ -212,13 +377,13 @@ static bool other_process_says(struct other_process *other)
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-/* What would move counters of a VM that still is there: TLBs are flushed. */
+/* fork() and mprotect() flush TLBs, which changes counters of a live VM. */
 static bool child_does_nothing(void *arg)
 {
 	return true;
 }
 
-static bool all_stand_still(struct all_files *all)
+static bool all_final(struct all_files *all)
 {
 	struct stats_file *file;
 	bool still = true;
@@ -268,10 +433,12 @@ static void test_debugfs_of_next(int vm_fd, uint64_t number)
 static void test_closed(void)
 {
 	long before = module_references();
-	pthread_t in_poll, in_epoll, reads_vm, reads_vcpus, exclusive[NFILES];
-	void *poll_woken, *epoll_woken, *vm_right, *vcpus_right, *woken;
+	struct waiter in_poll = { }, in_epoll = { }, exclusive[NFILES];
+	pthread_t reads_vm, reads_vcpus;
+	void *vm_right, *vcpus_right;
+	pthread_t reads_final[2];
+	void *final[2];
 	unsigned int i, all_woken = 0;
-	uint64_t start, took;
 	struct other_process other;
 	struct all_files all;
 	struct stats_file *file;
@@ -294,30 +461,35 @@ static void test_closed(void)
 		ok(debugfs_dir(getpid(), vm_fd, NULL, 0), "it is in debugfs");
 	ok(all_poll(&all, POLLIN), "all %zu files can be read, none has ended", NFILES);
 
-	TEST_ASSERT(!pthread_create(&in_poll, NULL, poll_waiter, &all.vm_getfd) &&
-		    !pthread_create(&in_epoll, NULL, epoll_waiter, &all.vcpu_getfd) &&
-		    !pthread_create(&reads_vm, NULL, reader, &all.vm_getfd) &&
+	TEST_ASSERT(!pthread_create(&reads_final[0], NULL, final_reader, &all.vm_getfd) &&
+		    !pthread_create(&reads_final[1], NULL, final_reader, &all.vcpus),
+		    "pthread_create");
+	TEST_ASSERT(!pthread_create(&reads_vm, NULL, reader, &all.vm_getfd) &&
 		    !pthread_create(&reads_vcpus, NULL, reader, &all.vcpus),
 		    "pthread_create");
-	for (i = 0; i < NFILES; i++)
-		TEST_ASSERT(!pthread_create(&exclusive[i], NULL, exclusive_waiter,
-					    (struct stats_file *)&all + i),
-			    "pthread_create");
-	usleep(100000);
-	start = now_ns();
+	in_poll.stats_fd = all.vm_getfd.stats.fd;
+	waiter_start(&in_poll, poll_waiter);
+	in_epoll.stats_fd = all.vcpu_getfd.stats.fd;
+	waiter_start(&in_epoll, epoll_waiter);
+	/*
+	 * A set that is woken for one of its files, and not for what others wait for:
+	 * all files of a VM have one end, so each of these sets has to be woken.
+	 */
+	i = 0;
+	for_each_file(file, &all) {
+		exclusive[i] = (struct waiter) {
+			.stats_fd = file->stats.fd,
+			.events = EPOLLEXCLUSIVE,
+		};
+		waiter_start(&exclusive[i++], epoll_waiter);
+	}
 	kvm_vm_free(vm);
 
-	pthread_join(in_poll, &poll_woken);
-	took = (now_ns() - start) / 1000000;
-	ok(poll_woken, "poll() of the VM's file wakes up with POLLHUP when it has gone");
-	/* At its timeout it would look again, and see the end without being woken. */
-	ok(took < TIMEOUT / 2, "it was woken, after %llu ms", (unsigned long long)took);
-	pthread_join(in_epoll, &epoll_woken);
-	ok(epoll_woken, "epoll_wait() of the vCPU's file wakes up with EPOLLHUP");
-	for (i = 0; i < NFILES; i++) {
-		pthread_join(exclusive[i], &woken);
-		all_woken += !!woken;
-	}
+	ok(waiter_woken(&in_poll),
+	   "poll() of the VM's file wakes up with POLLHUP after VM destruction");
+	ok(waiter_woken(&in_epoll), "epoll_wait() of the vCPU's file wakes up with EPOLLHUP");
+	for (i = 0; i < NFILES; i++)
+		all_woken += waiter_woken(&exclusive[i]);
 	ok(all_woken == NFILES,
 	   "of %zu sets with EPOLLEXCLUSIVE, a file of the VM in each, %u are woken",
 	   NFILES, all_woken);
@@ -325,18 +497,24 @@ static void test_closed(void)
 	pthread_join(reads_vm, &vm_right);
 	pthread_join(reads_vcpus, &vcpus_right);
 	ok(vm_right && vcpus_right, "reads that were under way are right");
+	pthread_join(reads_final[0], &final[0]);
+	pthread_join(reads_final[1], &final[1]);
+	ok(values_are(&all.vm_getfd, final[0]) && values_are(&all.vcpus, final[1]),
+	   "the values that are read after EPOLLHUP are final");
+	free(final[0]);
+	free(final[1]);
 	ok(all_poll(&all, POLLIN | POLLHUP), "all files can be read and have ended");
 	if (debugfs_has_kvm())
 		ok(vm_goes_away(getpid(), vm_fd), "the VM has left debugfs");
 	else
 		ksft_test_result_skip("no debugfs that the VM could leave\n");
 	if (before >= 0)
-		ok_alone(module_references_become(before + NFILES),
-			 "the modules have %ld references, one for each file",
+		ok_alone(module_references_become(before + NFILES + stats_mem_module_refs),
+			 "the modules have %ld references from the files and the VM",
 			 module_references() - before);
 	else
-		ksft_print_msg("KVM is no module here: nothing counts its use\n");
-	ok(all_stand_still(&all), "all values stand still");
+		ksft_print_msg("KVM is built in: module references are not tested\n");
+	ok(all_final(&all), "all values are final");
 	test_debugfs_of_next(vm_fd, number);
 	for_each_file(file, &all) {
 		if (!stats_file_unchanged(file))
@@ -346,7 +524,7 @@ static void test_closed(void)
 
 	close_all(&all);
 	if (before >= 0)
-		ok_alone(module_references_become(before + NFILES),
+		ok_alone(module_references_become(before + NFILES + stats_mem_module_refs),
 			 "the files that another process has hold the modules too");
 	ok(other_process_says(&other), "that process can read them and sees the end");
 	if (before >= 0)
@@ -392,7 +570,7 @@ static void test_killed(void)
 		int fd = receive_fd(sock[0]);
 
 		if (file == &all.vm_stats_fd || file == &all.vcpu_stats_fd) {
-			/* These have another header; the labels tell them apart. */
+			/* These files have a different header. */
 			file->abi = &abi_stats_fd;
 			file->stats.fd = fd;
 			file->stats.descs = NULL;
@@ -409,8 +587,8 @@ static void test_killed(void)
 	must_succeed(waitpid(pid, NULL, 0));
 
 	poll_fd.fd = all.vcpus.stats.fd;
-	ok(poll(&poll_fd, 1, TIMEOUT) == 1 && poll_fd.revents == POLLHUP,
-	   "the file of a killed process says that the VM has gone");
+	ok(poll(&poll_fd, 1, -1) == 1 && poll_fd.revents == POLLHUP,
+	   "the file of a killed VMM reports POLLHUP");
 	ok(lseek(all.vcpus.stats.fd, 0, SEEK_END) == all.vcpus.size,
 	   "the table ends where it ended before");
 	snprintf(want_vm, sizeof(want_vm), "kvm-%d", pid);
@@ -424,7 +602,7 @@ static void test_killed(void)
 	}
 	ok(right, "all files have the id %s", want_vm);
 	ok(all_poll(&all, POLLIN | POLLHUP), "all files can be read and have ended");
-	ok(all_stand_still(&all), "all values stand still");
+	ok(all_final(&all), "all values are final");
 	if (debugfs_has_kvm())
 		ok(vm_goes_away(pid, -1), "the VM has left debugfs");
 	else
@@ -434,7 +612,7 @@ static void test_killed(void)
 		ok_alone(module_references_become(before), "nothing holds the modules");
 }
 
-/* A VM alone, and a file of its statistics */
+/* Create a VM without vCPUs, and open its statistics */
 static int create_vm_with_stats(int *stats_fd)
 {
 	int vm_fd = create_bare_vm();
@@ -443,12 +621,12 @@ static int create_vm_with_stats(int *stats_fd)
 	return vm_fd;
 }
 
-/* Wait until the VM of a statistics file has gone. */
+/* Wait until the VM of a statistics file is destroyed. */
 static void wait_for_end(int stats_fd)
 {
 	struct pollfd poll_fd = { .fd = stats_fd };
 
-	TEST_ASSERT(poll(&poll_fd, 1, TIMEOUT) == 1 && poll_fd.revents == POLLHUP,
+	TEST_ASSERT(poll(&poll_fd, 1, -1) == 1 && poll_fd.revents == POLLHUP,
 		    "The VM does not go");
 }
 
@@ -474,8 +652,8 @@ static int open_eventfd(int *id)
 #define ATTEMPTS	10
 
 /*
- * A device in the kernel holds an eventfd, which is there until it is released. The
- * ids are those of all processes: another one may take what was given back.
+ * An in-kernel device holds an eventfd, whose id is in use until the device is
+ * released. Ids are shared by all processes: another one may take the freed id.
  */
 static void test_device(void)
 {
@@ -498,7 +676,7 @@ static void test_device(void)
 		close(stats_fd);
 	}
 	ok(released,
-	   "a device in the kernel is released: eventfd %d, %d meanwhile, then %d",
+	   "an in-kernel device is released: eventfd %d, %d before that, then %d",
 	   id, other, again);
 }
 
@@ -518,7 +696,7 @@ static int open_group(void)
 	return open(path, O_RDWR);
 }
 
-/* A VM that has a device of VFIO uses its group, which nobody else can open then. */
+/* A VM with a VFIO device uses its group, which cannot be opened again until then. */
 static void test_vfio(void)
 {
 	struct kvm_create_device device = { .type = KVM_DEV_TYPE_VFIO };
@@ -583,7 +761,7 @@ static int large_blocks(void)
 }
 
 /*
- * What is kept of each page of a memory slot is 16 MiB here. The block that is left
+ * The metadata of the pages of a memory slot takes 16 MiB here. The block that remains
  * until the file is closed is struct kvm with the counters.
  */
 static void test_memory_slot(void)
@@ -596,7 +774,7 @@ static void test_memory_slot(void)
 	memory = must_succeed(mmap(NULL, region.memory_size, PROT_READ | PROT_WRITE,
 				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
 	region.userspace_addr = (uintptr_t)memory;
-	/* They are those of all VMs. */
+	/* The counts include all VMs of the host. */
 	for (i = 0; i < ATTEMPTS && !(slot_freed && vm_freed); i++) {
 		before = large_blocks();
 		vm_fd = create_vm_with_stats(&stats_fd);
@@ -639,7 +817,7 @@ static int address_spaces(void)
 	 */
 	if (!access("/proc/lockdep", F_OK))
 		return -1;
-	/* What is free, but still at hand, counts until then. */
+	/* Free objects in per-CPU caches are counted until the cache shrinks. */
 	snprintf(path, sizeof(path), "%s/shrink", slab);
 	if (!write_file(path, "1"))
 		return -1;
@@ -683,7 +861,7 @@ again:
 	after = address_spaces();
 	for (i = 0; i < ARRAY_SIZE(stats_fd); i++)
 		close(stats_fd[i]);
-	/* They are those of all processes, some of which may have been started. */
+	/* The counts include other processes, some of which may have started. */
 	if (after >= before + ARRAY_SIZE(stats_fd) / 2 && ++attempt < ATTEMPTS)
 		goto again;
 	ok(after < before + ARRAY_SIZE(stats_fd) / 2,
@@ -724,6 +902,8 @@ int main(int argc, char *argv[])
 
 	test_closed();
 	test_killed();
+	test_poll_races();
+	test_many_waiters();
 	test_device();
 	test_vfio();
 	test_memory_slot();

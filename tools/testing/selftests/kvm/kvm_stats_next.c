@@ -3,9 +3,9 @@
  * Test KVM_STATS_NEXT: the statistics of all VMs of a host, one after another
  *
  * Each VM has a number that no other one gets, and the ioctl on /dev/kvm opens
- * the statistics of the VM with the next greater number: so no VM comes twice,
- * and none that is there all the time is left out. It is for those who may
- * watch the whole system, and it keeps no VM.
+ * the statistics of the VM with the next greater id: so no VM is returned twice,
+ * and none that exists throughout is missed. It requires permission to monitor
+ * the whole system, and it pins no VM.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -47,7 +47,7 @@
 
 static int kvm_fd;
 
-/* The number of the VM behind an fd */
+/* Return the id of the VM of an fd */
 static uint64_t number_of(int vm_fd)
 {
 	int stats_fd = must_succeed(ioctl(vm_fd, KVM_STATS_GETFD, 0));
@@ -88,7 +88,7 @@ static void *create_vm_here(void *vm_fd)
 	return NULL;
 }
 
-/* Its process is that of the thread, not the thread. */
+/* The PID of a VM is the process of the creating thread, not the thread. */
 static int create_vm_in_thread(void)
 {
 	pthread_t thread;
@@ -100,7 +100,7 @@ static int create_vm_in_thread(void)
 	return vm_fd;
 }
 
-/* What comes back of one VM is what its own fd gives. */
+/* KVM_STATS_NEXT returns the same file as the ioctl on the VM fd. */
 static void test_one(uint32_t scope, const char *link)
 {
 	struct kvm_stats_next next = { 0 };
@@ -130,7 +130,7 @@ static void test_one(uint32_t scope, const char *link)
 	stats_file_open(&own, &abi_getfd, vm_fd, scope, "own");
 	stats_file_take(&found, stats_fd, "found");
 	ok(own.size == found.size && !memcmp(own.reference, found.reference, own.size),
-	   "scope %u: its %zu bytes are those of the VM's own file", scope, own.size);
+	   "scope %u: its %zu bytes equal the file of the VM fd", scope, own.size);
 	stats_file_close(&own);
 
 	close(vcpu_fd);
@@ -140,14 +140,14 @@ static void test_one(uint32_t scope, const char *link)
 	next.vm = number - 1;
 	stats_fd = next_vm(&next);
 	ok(stats_fd == -1 ? errno == ENOENT : next.vm > number,
-	   "scope %u: which is not found any more", scope);
+	   "scope %u: a destroyed VM is no longer found", scope);
 	close(stats_fd);
 }
 
 static void test_order(void)
 {
 	struct kvm_stats_next next = { 0 };
-	/* So many that several are looked for from the newest on */
+	/* Enough VMs that the search starts at the newest for several of them */
 	uint64_t numbers[12];
 	int vm_fd[ARRAY_SIZE(numbers)], stats_fd, i, found = 0;
 	bool grows = true;
@@ -168,8 +168,8 @@ static void test_order(void)
 		close(stats_fd);
 	}
 	ok(errno == ENOENT, "after the last VM: ENOENT");
-	ok(grows, "the numbers that come grow");
-	ok(found == ARRAY_SIZE(numbers) - 1, "each VM comes once, but for one that has gone");
+	ok(grows, "the returned ids increase");
+	ok(found == ARRAY_SIZE(numbers) - 1, "each live VM is returned exactly once");
 	next.vm = UINT64_MAX;
 	ok(next_vm(&next) == -1 && errno == ENOENT && next.vm == UINT64_MAX,
 	   "after the greatest number there can be: ENOENT");
@@ -177,13 +177,13 @@ static void test_order(void)
 	vm_fd[2] = create_bare_vm();
 	numbers[2] = number_of(vm_fd[2]);
 	next.vm = last;
-	/* Others may have created VMs, too. */
+	/* Other processes may have created VMs. */
 	do {
 		stats_fd = next_vm(&next);
 		close(stats_fd);
 	} while (stats_fd >= 0 && next.vm < numbers[2]);
 	ok(stats_fd >= 0 && next.vm == numbers[2],
-	   "a new VM is found by going on from the last number");
+	   "a search from the last id finds a new VM");
 	for (i = 0; i < ARRAY_SIZE(vm_fd); i++)
 		close(vm_fd[i]);
 }
@@ -242,7 +242,7 @@ static bool child_perfmon_without_files(void *arg)
 	return has_only(CAP_PERFMON) && next_says(ENFILE) && next_fd() == next;
 }
 
-/* In a namespace of its own a user has all capabilities, but not over the host. */
+/* In a new user namespace, a user has all capabilities, but not over the host. */
 static bool child_user_namespace(void *arg)
 {
 	return !unshare(CLONE_NEWUSER) && next_says(EPERM);
@@ -258,7 +258,7 @@ static void test_permission(void)
 	int vm_fd = create_bare_vm();
 
 	ok(child_says(child_perfmon, NULL), "CAP_PERFMON is enough");
-	ok(child_says(child_sys_admin, NULL), "CAP_SYS_ADMIN is, too");
+	ok(child_says(child_sys_admin, NULL), "CAP_SYS_ADMIN is enough");
 	ok(child_says(child_root_without, NULL), "root without capabilities: EPERM");
 	ok(child_says(child_nobody, NULL), "another user: EPERM");
 	if (others_use_kvm())
@@ -270,16 +270,16 @@ static void test_permission(void)
 		ksft_test_result_skip("no user namespaces\n");
 	} else {
 		ok(child_says(child_user_namespace, NULL),
-		   "root in a user namespace of its own: EPERM");
+		   "root in a new user namespace: EPERM");
 		ok(child_says(child_nobody_user_namespace, NULL),
-		   "another user in a user namespace of its own: EPERM");
+		   "another user in a new user namespace: EPERM");
 	}
 	close(vm_fd);
 }
 
 /*
- * A number that the link @path in /proc ends in; that of the lab is of the initial
- * PID namespace, whoever looks.
+ * Return the number at the end of the link @path in /proc; /proc was mounted in the
+ * initial PID namespace.
  */
 static pid_t number_in_proc(const char *path)
 {
@@ -319,13 +319,13 @@ static pid_t vcpu_thread(int vm_fd)
 	struct kvm_stats stats;
 	pid_t tid;
 
-	kvm_stats_open_getfd(&stats, vm_fd, KVM_STATS_VCPUS);
+	kvm_stats_open_getfd(&stats, vm_fd, KVM_STATS_SCOPE_VCPUS);
 	tid = kvm_stats_value(&stats, "vcpu_tid");
 	kvm_stats_close(&stats);
 	return tid;
 }
 
-/* Call KVM_RUN in a thread of its own; whether it gets far does not matter. */
+/* Call KVM_RUN in a separate thread; its result does not matter. */
 static void *run_here(void *vcpu_fd)
 {
 	ioctl(*(int *)vcpu_fd, KVM_RUN, NULL);
@@ -354,7 +354,7 @@ struct outside {
 	pid_t pid;
 };
 
-/* All numbers are of the initial namespace, whoever asks and whoever is told of. */
+/* PIDs and TIDs belong to the initial namespace, whichever process calls. */
 static bool child_pid_namespace(void *arg)
 {
 	const struct outside *outside = arg;
@@ -388,7 +388,7 @@ static void test_pid_namespace(void)
 		ksft_test_result_skip("no PID namespaces\n");
 	else
 		ok(child_says(child_pid_namespace, &outside),
-		   "in a new PID namespace all numbers are those of the initial one");
+		   "in a new PID namespace, PIDs and TIDs belong to the initial one");
 	close(vm_fd);
 }
 
@@ -444,7 +444,7 @@ static void test_number_again(void)
 	TEST_ASSERT(stranger == pid, "No other process %d, errno: %i", pid, errno);
 	again = next_process(number, &in_id);
 	ok(!again && in_id == pid,
-	   "when its number is used again, it is %d, and the id is that of before", again);
+	   "after its PID is reused, pid is %d, and the id does not change", again);
 	ok(thread > 0 && vcpu_thread(vm_fd) == thread,
 	   "the thread of its vCPU is %d as before", thread);
 	kill(stranger, SIGKILL);
@@ -454,7 +454,7 @@ static void test_number_again(void)
 	close(sock[1]);
 }
 
-/* The VMs that are there all the time while others come and go */
+/* VMs that exist throughout, while others are created and destroyed */
 static int permanent_fd[3];
 static uint64_t permanent[3];
 static bool stop;
@@ -495,8 +495,9 @@ static void *enumerate(void *arg)
 			if (stats_vm_number(stats_fd) != next.vm)
 				mine->error = "the file is another VM's";
 			/* Others may have VMs, the creator of one may have ended. */
-			if (next.pid && id_process(stats_fd) != (pid_t)next.pid)
-				mine->error = "the id is that of another process";
+			if (next.pid && !stats_id_has_tid &&
+			    id_process(stats_fd) != (pid_t)next.pid)
+				mine->error = "the id names another process";
 			last = next.vm;
 			for (i = 0; i < ARRAY_SIZE(permanent); i++)
 				seen += permanent[i] == last &&
@@ -507,7 +508,7 @@ static void *enumerate(void *arg)
 		if (!mine->error && errno != ENOENT)
 			mine->error = "it ended with another error than ENOENT";
 		if (!mine->error && seen != ARRAY_SIZE(permanent))
-			mine->error = "a VM that is there all the time was left out";
+			mine->error = "a VM that exists throughout was missed";
 		mine->rounds++;
 	}
 	return NULL;
@@ -568,7 +569,7 @@ static bool finds_compat(struct kvm_stats_next *next, int vm_fd, uint32_t scope)
 	return found;
 }
 
-/* Is it an error for a 32-bit program, too? */
+/* Whether the call fails for a 32-bit program as well */
 static bool fails_compat(struct kvm_stats_next *at, struct kvm_stats_next next,
 			 int error)
 {
@@ -589,7 +590,7 @@ static void test_compat(void)
 		ksft_test_result_skip("no 32-bit programs\n");
 		return;
 	}
-	ok(finds_compat(next, vm_fd, 0) && finds_compat(next, vm_fd, KVM_STATS_VCPUS),
+	ok(finds_compat(next, vm_fd, 0) && finds_compat(next, vm_fd, KVM_STATS_SCOPE_VCPUS),
 	   "a 32-bit ioctl finds a VM, in both scopes");
 	ok(fails_compat(next, (struct kvm_stats_next) { .scope = 2 }, EINVAL) &&
 	   fails_compat(next, (struct kvm_stats_next) { .reserved = { 0, 1 } }, EINVAL) &&
@@ -606,6 +607,45 @@ static void test_compat(void)
 }
 #endif
 
+#define NR_CREATED	10
+
+static void *create_vms(void *arg)
+{
+	int *vm_fd = arg, i;
+
+	for (i = 0; i < NR_CREATED; i++)
+		vm_fd[i] = create_bare_vm();
+	return NULL;
+}
+
+/* VMs that several threads create at the same time are in the order of their ids. */
+static void test_concurrent_creation(void)
+{
+	int vm_fd[4][NR_CREATED], i, stats_fd;
+	uint64_t numbers[ARRAY_SIZE(vm_fd) * NR_CREATED];
+	pthread_t threads[ARRAY_SIZE(vm_fd)];
+	struct kvm_stats_next next = { 0 };
+	unsigned int found = 0;
+
+	for (i = 0; i < ARRAY_SIZE(vm_fd); i++)
+		TEST_ASSERT(!pthread_create(&threads[i], NULL, create_vms, vm_fd[i]),
+			    "pthread_create");
+	for (i = 0; i < ARRAY_SIZE(vm_fd); i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < ARRAY_SIZE(numbers); i++)
+		numbers[i] = number_of(vm_fd[i / NR_CREATED][i % NR_CREATED]);
+	while ((stats_fd = next_vm(&next)) >= 0) {
+		for (i = 0; i < ARRAY_SIZE(numbers); i++)
+			found += next.vm == numbers[i];
+		close(stats_fd);
+	}
+	ok(found == ARRAY_SIZE(numbers),
+	   "of %zu VMs that %zu threads created, %u are found once",
+	   ARRAY_SIZE(numbers), ARRAY_SIZE(vm_fd), found);
+	for (i = 0; i < ARRAY_SIZE(numbers); i++)
+		close(vm_fd[i / NR_CREATED][i % NR_CREATED]);
+}
+
 int main(int argc, char *argv[])
 {
 	setbuf(stdout, NULL);
@@ -615,13 +655,14 @@ int main(int argc, char *argv[])
 
 	test_numbers();
 	test_one(0, "anon_inode:kvm-vm-stats");
-	test_one(KVM_STATS_VCPUS, "anon_inode:kvm-vcpus-stats");
+	test_one(KVM_STATS_SCOPE_VCPUS, "anon_inode:kvm-vcpus-stats");
 	test_order();
 	test_permission();
 	test_compat();
 	test_pid_namespace();
 	test_number_again();
 	test_threads();
+	test_concurrent_creation();
 
 	ksft_set_plan(ksft_test_num());
 	ksft_exit(!ksft_get_fail_cnt());

@@ -9,9 +9,9 @@
  * are killed. Other threads take the files of both, and those that
  * KVM_STATS_NEXT finds, and read, seek, poll, duplicate, pass and map them.
  *
- * Every byte in front of the values is compared with what it has to be, values
- * that only grow may not fall, a row has to be that of its vCPU and stay, and a
- * file whose VM has gone has to say so and to keep its last values. The first
+ * Every byte before the values is compared with the expected one, cumulative
+ * values may not decrease, a row must belong to its vCPU and stay, and a file
+ * whose VM is destroyed must report that and keep its last values. The first
  * thing that is wrong ends the test, with the seed and the operation.
  */
 #define _GNU_SOURCE
@@ -45,12 +45,9 @@
 #define VMS		6
 #define MAX_VCPUS	4
 
-/* More than any file here has in front of the values, and than one has at all */
+/* Larger than the metadata of any file here, and than any whole file */
 #define MAX_PREFIX	32768
 #define BUF_SIZE	65536
-
-/* Milliseconds after which a file has to know that its VM has gone */
-#define TIMEOUT		20000
 
 static uint64_t seed = 1;
 static unsigned long max_operations;
@@ -63,7 +60,7 @@ static bool stop;
 static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER;
 static char failure[256];
 
-/* A kind of file, and what is in front of its values, but for the id */
+/* A kind of file, and its metadata, except for the id */
 struct kind {
 	const struct stats_abi *abi;
 	bool of_vcpu;
@@ -79,7 +76,7 @@ static struct kind vm_getfd = { .abi = &abi_getfd };
 static struct kind vm_stats_fd = { .abi = &abi_stats_fd };
 static struct kind vcpu_getfd = { .abi = &abi_getfd, .of_vcpu = true };
 static struct kind vcpu_stats_fd = { .abi = &abi_stats_fd, .of_vcpu = true };
-static struct kind vcpus = { .abi = &abi_getfd, .scope = KVM_STATS_VCPUS };
+static struct kind vcpus = { .abi = &abi_getfd, .scope = KVM_STATS_SCOPE_VCPUS };
 
 static struct kind * const kinds[] = {
 	&vm_getfd, &vm_stats_fd, &vcpu_getfd, &vcpu_stats_fd, &vcpus,
@@ -89,10 +86,10 @@ static struct kind * const kinds[] = {
 struct vm_slot {
 	pthread_mutex_t lock;
 	struct kvm_vm *guest;	/* one that can run, or NULL */
-	int vm_fd;		/* -1: no VM */
+	int vm_fd;		/* -1 if empty */
 	int vcpu_fd[MAX_VCPUS];
 	int vcpus;
-	unsigned long generation;	/* grows when the VM has gone */
+	unsigned long generation;	/* incremented when the VM is destroyed */
 };
 
 static struct vm_slot vms[VMS + 1];	/* the last one is the VMM's */
@@ -102,11 +99,11 @@ static struct vm_slot vms[VMS + 1];	/* the last one is the VMM's */
 struct file_slot {
 	pthread_rwlock_t lock;
 	pthread_mutex_t position_lock;
-	int fd;			/* -1: no file */
+	int fd;			/* -1 if closed */
 	const struct kind *kind;
 	struct vm_slot *vm;
-	unsigned long generation;	/* of the VM that it is of */
-	int rows;		/* there are at least as many as when it was opened */
+	unsigned long generation;	/* of its VM */
+	int rows;		/* minimum: the number when it was opened */
 	char prefix[MAX_PREFIX];
 };
 
@@ -141,7 +138,7 @@ static unsigned long random_below(struct worker *worker, unsigned long bound)
 	return (random_u64(worker) >> 16) % bound;
 }
 
-/* The first failure is what the test says; all others follow from it. */
+/* Report only the first failure; all others follow from it. */
 static void fail(const struct worker *worker, const char *fmt, ...)
 {
 	char why[128];
@@ -172,7 +169,7 @@ static int open_kind(const struct kind *kind, int vm_fd, int vcpu_fd)
 		     kind->scope);
 }
 
-/* What is in front of the values of one file: that of its kind, with its id */
+/* The metadata of one file: that of its kind, with its id */
 static void make_prefix(const struct kind *kind, char *prefix, const char *id)
 {
 	memcpy(prefix, kind->prefix, kind->stats.data_offset);
@@ -205,8 +202,8 @@ static void publish(struct worker *worker, int fd, const struct kind *kind,
 }
 
 /*
- * Whether what a read returned is right: in front of the values every byte; and
- * it only ends early where the file does.
+ * Whether the result of a read is right: every byte before the values; and it is
+ * short only at the end of the file.
  */
 static bool right(struct worker *worker, const struct file_slot *file,
 		  const void *bytes, size_t offset, size_t len, ssize_t r)
@@ -223,7 +220,7 @@ static bool right(struct worker *worker, const struct file_slot *file,
 	if (prefix > r)
 		prefix = r;
 	if (memcmp(bytes, file->prefix + offset, prefix)) {
-		fail(worker, "%zu bytes at %zu: wrong in front of the values", len,
+		fail(worker, "%zu bytes at %zu: wrong metadata", len,
 		     offset);
 		return false;
 	}
@@ -304,12 +301,12 @@ static void do_poll(struct worker *worker, struct file_slot *file)
 	bool ended = __atomic_load_n(&file->vm->generation, __ATOMIC_ACQUIRE) !=
 		     file->generation;
 	struct pollfd poll_fd = { .fd = file->fd, .events = ended ? 0 : POLLIN };
-	int r = poll(&poll_fd, 1, ended ? TIMEOUT : 0);
+	int r = poll(&poll_fd, 1, ended ? -1 : 0);
 
 	if (r != 1 || (ended && poll_fd.revents != POLLHUP) ||
 	    (!ended && (poll_fd.revents & ~POLLHUP) != POLLIN))
 		fail(worker, "poll of a file whose VM %s: %d, events %#x",
-		     ended ? "has gone" : "is there", r, poll_fd.revents);
+		     ended ? "is destroyed" : "exists", r, poll_fd.revents);
 }
 
 static void do_dup(struct worker *worker, struct file_slot *file)
@@ -344,7 +341,7 @@ static void do_mmap(struct worker *worker, struct file_slot *file)
 		fail(worker, "mmap: %s", map == MAP_FAILED ? strerror(errno) : "maps");
 }
 
-/* Not possible today; if it ever is, then what comes out has to be right. */
+/* Kernels without support, like Linux 5.10, return EINVAL. */
 static void do_splice(struct worker *worker, struct file_slot *file)
 {
 	loff_t offset = random_offset(worker, file);
@@ -376,7 +373,7 @@ static void do_wrong(struct worker *worker, struct file_slot *file)
 		fail(worker, "ioctl: %s", strerror(errno));
 }
 
-/* Whether the file says that its VM has gone */
+/* Whether the file reports that its VM is destroyed */
 static bool has_ended(const struct file_slot *file)
 {
 	struct pollfd poll_fd = { .fd = file->fd };
@@ -413,7 +410,7 @@ static void do_values(struct worker *worker, struct file_slot *file)
 		fail(worker, "%zd bytes instead of %d rows", first, file->rows);
 	if (ended && (second != first ||
 		      memcmp(worker->buf, worker->again, first)))
-		fail(worker, "values change though the VM has gone");
+		fail(worker, "values change after VM destruction");
 
 	for (row = 0; (row + 1) * file->kind->row_size <= (size_t)first; row++) {
 		size_t start = row * file->kind->row_size;
@@ -585,7 +582,7 @@ static void make_vm(struct worker *worker, struct vm_slot *vm)
 {
 	vm->vcpus = 0;
 	if (guest_exit_stats() && !random_below(worker, 8)) {
-		/* It comes with its first vCPU. */
+		/* The library creates it with a vCPU. */
 		pthread_mutex_lock(&library_lock);
 		vm->guest = vm_create_guest(vcpu_id(0), guest_exits);
 		pthread_mutex_unlock(&library_lock);
@@ -672,8 +669,8 @@ static void *vmm(void *arg)
 }
 
 /*
- * Processes that make a VM, hand out its statistics files and wait to be killed.
- * The one that makes them has no VM of this process, which it would keep.
+ * Processes that create a VM, pass its statistics files and wait to be killed.
+ * Their parent holds no VM of this process, which it would pin.
  */
 static void make_vmms(int sock)
 {
@@ -726,7 +723,7 @@ static void *killer(void *arg)
 	return NULL;
 }
 
-/* What each kind of file has in front of its values, from a VM made for it */
+/* Read the metadata of each kind of file, from a VM created for it */
 static void learn_kinds(void)
 {
 	int vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
@@ -786,7 +783,7 @@ static void stop_all(pid_t maker)
 		if (files[i].fd >= 0)
 			close(files[i].fd);
 	}
-	/* The VMM that was killed last may have sent files that nobody took. */
+	/* The VMM that was killed last may have sent files that were not received. */
 	close(vmms[VMMS].sock[0]);
 	for (row = 0; row < ARRAY_SIZE(done); row++)
 		ksft_print_msg("%lu times %s\n", done[row],
@@ -887,7 +884,7 @@ int main(int argc, char *argv[])
 	if (references >= 0)
 		ok_alone(module_references_become(references), "nothing holds the modules");
 	else
-		ksft_print_msg("KVM is no module here: nothing counts its use\n");
+		ksft_print_msg("KVM is built in: module references are not tested\n");
 
 	ksft_set_plan(ksft_test_num());
 	ksft_exit(!ksft_get_fail_cnt());

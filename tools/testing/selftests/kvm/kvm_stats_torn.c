@@ -8,18 +8,19 @@
  * u64 can be torn depends on the CPU's way of copying, and on where the buffer
  * is. So do here what happens there, as fast as possible: one thread writes
  * words of eight equal bytes to the pages of a file, another reads the file, and
- * counts the words that have different bytes. It needs no KVM for that. Then
- * the same with the statistics of a running vCPU, where a torn value shows as
- * a step back, if they are there and a guest can run.
+ * counts the words that have different bytes. This needs no KVM. Then repeat the
+ * test with the statistics of a running vCPU, where a torn value is a step back,
+ * if they are supported and a guest can run.
  *
- * What is promised is that nothing is torn on a 64-bit host if buffer and offset
- * are multiples of 8, and on powerpc the length is one of 16. The rest are figures,
- * and so is that on an emulated CPU.
+ * The guarantee is that nothing is torn on a 64-bit host if buffer and offset are
+ * multiples of 8, and on powerpc the length is one of 16. All other results, and
+ * all results on an emulated CPU, are only figures.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/compiler.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +38,8 @@
 #define VCPU_ID		0
 
 /*
- * About as many as a vCPU has values on x86. Of an odd number the last one may be
- * copied by halves on powerpc, see arch/powerpc/lib/copyuser_power7.S.
+ * About as many as the values of a vCPU on x86. The last one of an odd number may be
+ * copied in halves on powerpc, see arch/powerpc/lib/copyuser_power7.S.
  */
 #define WORDS		132
 
@@ -62,7 +63,7 @@ static void *write_words(void *arg)
 	return NULL;
 }
 
-/* Read words to @shift bytes behind a multiple of 8; returns how many are torn. */
+/* Read words to @shift bytes after a multiple of 8; return how many are torn. */
 static unsigned long read_words(int fd, int shift, unsigned long *total)
 {
 	static char buf[(WORDS + 1) * sizeof(uint64_t)] __aligned(8);
@@ -116,16 +117,37 @@ static void test_copy(void)
 	close(fd);
 }
 
+static bool stopped;
+
 static void *run_guest(void *arg)
 {
+	const int vcpu_fd = vcpu_get_fd(arg, VCPU_ID);
+
 	while (!READ_ONCE(stop))
-		vcpu_run_exits(arg, VCPU_ID, 100);
+		TEST_ASSERT(ioctl(vcpu_fd, KVM_RUN, NULL) >= 0 || errno == EINTR,
+			    "KVM_RUN, errno: %i", errno);
+	WRITE_ONCE(stopped, true);
 	return NULL;
 }
 
+static void on_signal(int sig)
+{
+}
+
+/* Stop the guest with signals: it may run without exits, and one may precede KVM_RUN. */
+static void stop_guest(pthread_t runner)
+{
+	WRITE_ONCE(stop, true);
+	while (!READ_ONCE(stopped)) {
+		pthread_kill(runner, SIGUSR1);
+		usleep(10000);
+	}
+	pthread_join(runner, NULL);
+}
+
 /*
- * Read the values of a vCPU, which only grow; returns how many steps back there
- * were. Either that value was torn or the one before: go on from a whole one.
+ * Read the values of a vCPU, which only grow; return the number of steps back.
+ * Either that value or the previous one was torn: continue with an intact one.
  */
 static unsigned long read_values(const struct kvm_stats *stats, int shift,
 				 unsigned long *total)
@@ -163,6 +185,7 @@ static unsigned long read_values(const struct kvm_stats *stats, int shift,
 
 static void test_statistics(void)
 {
+	struct sigaction action = { .sa_handler = on_signal };
 	unsigned long torn, total;
 	struct kvm_stats stats;
 	struct kvm_vm *vm;
@@ -170,6 +193,7 @@ static void test_statistics(void)
 
 	vm = vm_create_guest(VCPU_ID, guest_exits);
 	kvm_stats_open_stats_fd(&stats, vcpu_get_fd(vm, VCPU_ID));
+	sigaction(SIGUSR1, &action, NULL);
 	stop = false;
 	TEST_ASSERT(!pthread_create(&runner, NULL, run_guest, vm), "pthread_create");
 
@@ -184,8 +208,7 @@ static void test_statistics(void)
 	ksft_print_msg("statistics read to an odd buffer: %lu of %lu torn\n",
 		       torn, total);
 
-	WRITE_ONCE(stop, true);
-	pthread_join(runner, NULL);
+	stop_guest(runner);
 	kvm_stats_close(&stats);
 	kvm_vm_free(vm);
 }

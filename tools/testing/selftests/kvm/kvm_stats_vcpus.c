@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Test the file of all vCPUs of a VM: KVM_STATS_GETFD with KVM_STATS_VCPUS
+ * Test the file of all vCPUs of a VM: KVM_STATS_GETFD with KVM_STATS_SCOPE_VCPUS
  *
  * It has the descriptors of a vCPU's own file and two more, and a row of values
  * for each vCPU, in the order in which they were created. What all statistics
@@ -33,7 +33,7 @@
 /* Where the values are */
 struct rows {
 	struct kvm_stats stats;
-	size_t size;		/* of a row, in bytes */
+	size_t size;		/* bytes in a row */
 	size_t id_offset;	/* in a row */
 	size_t tid_offset;
 };
@@ -48,7 +48,7 @@ static size_t offset_of(const struct kvm_stats *stats, const char *name)
 
 static void rows_open(struct rows *rows, int vm_fd)
 {
-	kvm_stats_open_getfd(&rows->stats, vm_fd, KVM_STATS_VCPUS);
+	kvm_stats_open_getfd(&rows->stats, vm_fd, KVM_STATS_SCOPE_VCPUS);
 	rows->size = kvm_stats_data_size(&rows->stats);
 	rows->id_offset = offset_of(&rows->stats, "vcpu_id");
 	rows->tid_offset = offset_of(&rows->stats, "vcpu_tid");
@@ -158,7 +158,7 @@ static void test_descriptors(void)
 	ok(rows.stats.count == vcpu.count + 2 &&
 	   rows.stats.name_size == vcpu.name_size &&
 	   !memcmp(rows.stats.descs, vcpu.descs, vcpu.count * vcpu.desc_size),
-	   "%u descriptors are those of a vCPU's own file", vcpu.count);
+	   "%u descriptors match those of a single-vCPU file", vcpu.count);
 	ok(!strcmp(kvm_stats_desc(&rows.stats, vcpu.count)->name, "vcpu_id") &&
 	   instant(kvm_stats_find(&rows.stats, "vcpu_id"), size),
 	   "vcpu_id follows");
@@ -186,7 +186,9 @@ static bool link_has(int stats_fd, unsigned long id)
 /* vCPUs with ids that leave room between them come while the file is open. */
 static void test_growth(void)
 {
-	const unsigned long last_id = kvm_check_cap(KVM_CAP_MAX_VCPU_ID) - 1;
+	/* Without that capability, ids are limited like the number of vCPUs. */
+	const unsigned long last_id = (kvm_check_cap(KVM_CAP_MAX_VCPU_ID) ?:
+				       kvm_check_cap(KVM_CAP_MAX_VCPUS)) - 1;
 	const unsigned long ids[] = { 2, 0, last_id, 1 };
 	int vm_fd = create_bare_vm(), vcpu_fd[ARRAY_SIZE(ids)], i, row;
 	struct kvm_stats vcpu;
@@ -214,7 +216,7 @@ static void test_growth(void)
 			(ssize_t)rows.size &&
 			((uint64_t *)buf)[rows.id_offset / 8] == ids[i];
 		ok(good && rows_now(&rows) == i + 1,
-		   "reading goes on with a row for the new vCPU %lu", ids[i]);
+		   "reading continues with a row for the new vCPU %lu", ids[i]);
 
 		kvm_stats_open_getfd(&vcpu, vcpu_fd[i], 0);
 		for (row = 0, good = true; row <= i; row++)
@@ -230,7 +232,7 @@ static void test_growth(void)
 	   !memcmp(before, after, rows.stats.data_offset),
 	   "header and descriptors are what they were");
 
-	/* vCPU fds are not the vCPUs: those are there as long as the VM. */
+	/* Closing a vCPU fd does not destroy the vCPU: it exists while the VM exists. */
 	for (i = 0; i < ARRAY_SIZE(ids); i++)
 		close(vcpu_fd[i]);
 	ok(rows_now(&rows) == ARRAY_SIZE(ids), "closing vCPU fds takes no row away");
@@ -308,30 +310,82 @@ static void *run_in_thread(void *arg)
 	return (void *)(long)run_at_once(*(int *)arg);
 }
 
-static void *create_in_thread(void *vm_fd)
+static void call_in_thread(void *(*function)(void *), void *arg)
 {
-	return (void *)(long)create_bare_vcpu(*(int *)vm_fd, 0);
+	pthread_t thread;
+
+	TEST_ASSERT(!pthread_create(&thread, NULL, function, arg), "pthread_create");
+	pthread_join(thread, NULL);
 }
 
-/* It is that of the process, whichever of its threads creates the vCPU. */
+struct creation {
+	int vm_fd, vcpu_fd;
+	pid_t tid;
+};
+
+static void *create_in_thread(void *arg)
+{
+	struct creation *creation = arg;
+
+	creation->vcpu_fd = create_bare_vcpu(creation->vm_fd, 0);
+	creation->tid = current_tid();
+	return NULL;
+}
+
+/* The id contains the TGID, or the TID of the thread that creates the vCPU. */
 static void test_id(void)
 {
-	int vm_fd = create_bare_vm();
+	struct creation creation = { .vm_fd = create_bare_vm() };
 	struct kvm_stats vcpu;
-	pthread_t thread;
 	char want[64];
-	void *vcpu_fd;
 
-	TEST_ASSERT(!pthread_create(&thread, NULL, create_in_thread, &vm_fd),
-		    "pthread_create");
-	pthread_join(thread, &vcpu_fd);
-	kvm_stats_open_getfd(&vcpu, (long)vcpu_fd, 0);
-	snprintf(want, sizeof(want), "kvm-%d/vcpu-0", getpid());
+	call_in_thread(create_in_thread, &creation);
+	kvm_stats_open_getfd(&vcpu, creation.vcpu_fd, 0);
+	snprintf(want, sizeof(want), "kvm-%d/vcpu-0",
+		 stats_id_has_tid ? creation.tid : getpid());
 	ok(!strcmp(vcpu.id, want), "the id of a vCPU that a thread created is %s", vcpu.id);
 	kvm_stats_close(&vcpu);
-	close((long)vcpu_fd);
+	close(creation.vcpu_fd);
+	close(creation.vm_fd);
+}
+
+/* Call an ioctl of the vCPU other than KVM_RUN. */
+static void *set_no_signal_mask(void *vcpu_fd)
+{
+	must_succeed(ioctl(*(int *)vcpu_fd, KVM_SET_SIGNAL_MASK, NULL));
+	return NULL;
+}
+
+#ifdef __x86_64__
+/* With an interrupt controller, vCPU 1 waits in KVM_RUN for an interrupt. */
+static void test_tid_of_first_run(void)
+{
+	int vm_fd = create_bare_vm(), vcpu_fd;
+	struct vcpu_thread thread;
+	struct rows rows;
+	uint64_t start;
+
+	must_succeed(ioctl(vm_fd, KVM_CREATE_IRQCHIP, NULL));
+	close(create_bare_vcpu(vm_fd, 0));
+	vcpu_fd = create_bare_vcpu(vm_fd, 1);
+	rows_open(&rows, vm_fd);
+	vcpu_thread_start(&thread, vcpu_fd);
+	start = now_ns();
+	while (row_value(&rows, 1, rows.tid_offset) != thread.tid &&
+	       now_ns() - start < 10000000000ULL)
+		usleep(1000);
+	ok(row_value(&rows, 1, rows.tid_offset) == thread.tid && !READ_ONCE(thread.left),
+	   "vcpu_tid is the TID of the thread during its first KVM_RUN");
+	vcpu_thread_stop(&thread);
+	kvm_stats_close(&rows.stats);
+	close(vcpu_fd);
 	close(vm_fd);
 }
+#else
+static void test_tid_of_first_run(void)
+{
+}
+#endif
 
 static void test_tid(void)
 {
@@ -344,7 +398,11 @@ static void test_tid(void)
 	rows_open(&rows, vm_fd);
 	ok(row_value(&rows, 0, rows.tid_offset) == 0,
 	   "vcpu_tid is 0 before the vCPU ran");
+	call_in_thread(set_no_signal_mask, &vcpu_fd);
+	ok(row_value(&rows, 0, rows.tid_offset) == 0,
+	   "vcpu_tid is 0 after an ioctl other than KVM_RUN");
 	run_at_once(vcpu_fd);
+	call_in_thread(set_no_signal_mask, &vcpu_fd);
 	ok(row_value(&rows, 0, rows.tid_offset) == current_tid(),
 	   "then the thread that ran it, %d", current_tid());
 	TEST_ASSERT(!pthread_create(&thread, NULL, run_in_thread, &vcpu_fd),
@@ -362,7 +420,7 @@ static void test_tid(void)
 	close(vm_fd);
 }
 
-/* The thread's number is that of the initial PID namespace. */
+/* The TID belongs to the initial PID namespace. */
 static bool child_in_pid_namespace(void *arg)
 {
 	pid_t pid;
@@ -443,6 +501,12 @@ static void test_every_offset(void)
 	free(buf);
 }
 
+#ifdef __riscv
+#define COPY_BLOCK	(8 * sizeof(long))
+#else
+#define COPY_BLOCK	1
+#endif
+
 /* The memory to read into ends in the middle of a row, or between two. */
 static void test_faults(void)
 {
@@ -473,10 +537,12 @@ static void test_faults(void)
 		r = pread(rows.stats.fd, end - room, size, start);
 		good = r > 0 && r <= (ssize_t)room &&
 		       !memcmp(end - room, reference, r);
-		/* A whole row in front of the fault is not lost. */
+		/* A whole row before the fault is returned. */
 		good &= r >= (ssize_t)(room / rows.size * rows.size);
+		/* An aligned copy on riscv reports no byte of a block that faults. */
+		good |= r == -1 && errno == EFAULT && room < COPY_BLOCK;
 	}
-	ok(good, "a fault behind %zu bytes returns what is in front of it (%zd)",
+	ok(good, "a fault after %zu bytes returns the bytes before it (%zd)",
 	   room - 1, r);
 	ok(pread(rows.stats.fd, end, size, start) == -1 && errno == EFAULT &&
 	   pread(rows.stats.fd, end, size, start + rows.size + 8) == -1 &&
@@ -572,8 +638,8 @@ int main(int argc, char *argv[])
 {
 	setbuf(stdout, NULL);
 	ksft_print_header();
-	if (!(kvm_check_cap(KVM_CAP_STATS_BINARY_FD) & KVM_STATS_CAP_VCPUS)) {
-		print_skip("KVM_STATS_VCPUS is not available");
+	if (!(kvm_check_cap(abi_getfd.cap) & KVM_STATS_CAP_VCPUS)) {
+		print_skip("KVM_STATS_SCOPE_VCPUS is not available");
 		exit(KSFT_SKIP);
 	}
 
@@ -587,6 +653,7 @@ int main(int argc, char *argv[])
 		ksft_test_result_skip("no guest can run here\n");
 	test_id();
 	test_tid();
+	test_tid_of_first_run();
 	test_pid_namespace();
 	test_every_offset();
 	test_faults();

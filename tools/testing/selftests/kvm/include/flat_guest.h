@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Guests that run without page tables of their own: what the architecture
+ * Guests that run without page tables: the definitions that an architecture
  * provides for lib/flat_guest.c.  FLAT_GUEST_VADDR is the virtual address of
  * guest physical address 0.
  */

@@ -21,7 +21,7 @@ struct guest_exit_stat {
 	bool exact;
 };
 
-/* Ends in an entry without a name.  NULL: the guests below cannot run here. */
+/* The last entry has no name.  NULL if the guests below cannot run here. */
 const struct guest_exit_stat *guest_exit_stats(void);
 
 /* Guest code: exit to userspace, again and again */
@@ -45,12 +45,13 @@ void vcpu_run_exits(struct kvm_vm *vm, uint32_t vcpuid, unsigned int n);
 /* Fail the test unless that is why guest_exits() leaves KVM_RUN. */
 void guest_exit_check(uint32_t exit_reason);
 
-/* Guest code of guests with page tables of their own: exit to userspace once */
+/* Guest code of guests with page tables: exit to userspace once */
 void guest_sync(void);
 
-/* Where the library knows a vCPU not by its id, these are beside the above. */
+/* Needed if the library does not identify a vCPU by its id. */
 int vm_get_fd(struct kvm_vm *vm);
 int vcpu_get_fd(struct kvm_vm *vm, uint32_t vcpuid);
 void vm_vcpu_add_default(struct kvm_vm *vm, uint32_t vcpuid, void *guest_code);
+struct kvm_vcpu *vcpu_of(struct kvm_vm *vm, uint32_t vcpuid);
 
 #endif /* SELFTEST_KVM_GUEST_EXITS_H */

@@ -16,8 +16,8 @@
 #define KVM_STATS_ID_SIZE	64
 
 /*
- * An open statistics file: what its header says, and its descriptors as they
- * are in the file, each desc_size bytes long. All offsets and sizes are in
+ * An open statistics file: the fields of its header, and its descriptors as in
+ * the file, each desc_size bytes long. All offsets and sizes are in
  * bytes, all numbers in the byte order of the CPU.
  */
 struct kvm_stats {
@@ -34,17 +34,17 @@ struct kvm_stats {
 /*
  * Open the statistics of @fd, a VM or vCPU fd, with KVM_STATS_GETFD and read
  * header and descriptors. @scope is the argument of the ioctl: 0 or
- * KVM_STATS_VCPUS. Fails the test if that is not possible.
+ * KVM_STATS_SCOPE_VCPUS. Fails the test if that is not possible.
  */
 void kvm_stats_open_getfd(struct kvm_stats *stats, int fd, unsigned long scope);
 
-/* The same with KVM_GET_STATS_FD */
+/* As kvm_stats_open(), with KVM_GET_STATS_FD */
 void kvm_stats_open_stats_fd(struct kvm_stats *stats, int fd);
 
-/* The same for @stats_fd, which KVM_STATS_GETFD or KVM_STATS_NEXT opened */
+/* As kvm_stats_open(), for @stats_fd of KVM_STATS_GETFD or KVM_STATS_NEXT */
 void kvm_stats_take_getfd(struct kvm_stats *stats, int stats_fd);
 
-/* The same for one that KVM_GET_STATS_FD opened */
+/* As kvm_stats_open_stats_fd(), for @stats_fd of KVM_GET_STATS_FD */
 void kvm_stats_take_stats_fd(struct kvm_stats *stats, int stats_fd);
 
 /* Read the descriptors of a file whose header was read. */
@@ -65,8 +65,8 @@ const struct kvm_stats_desc *kvm_stats_find(const struct kvm_stats *stats,
 					    const char *name);
 
 /*
- * Bytes of the values that the descriptors describe. The file ends behind them;
- * one of KVM_STATS_VCPUS has as many for each vCPU.
+ * Bytes of the values that the descriptors describe. The file ends after them;
+ * one of KVM_STATS_SCOPE_VCPUS has as many for each vCPU.
  */
 size_t kvm_stats_data_size(const struct kvm_stats *stats);
 

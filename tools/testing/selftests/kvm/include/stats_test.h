@@ -18,13 +18,13 @@
 #include "kvm_util.h"
 #include "test_util.h"
 
-/* One line of TAP: what is promised, and with which figures it came back */
+/* One line of TAP: the guarantee, with the measured figures */
 #define ok(condition, fmt, ...) \
 	ksft_test_result(condition, fmt "\n", ##__VA_ARGS__)
 
 /*
- * The same for what is true only if no other process uses KVM meanwhile: if it is
- * not, and one does, nothing can be said.
+ * As ok(), for conditions that hold only if no other process uses KVM: if the
+ * condition is false and another process uses KVM, the test is skipped.
  */
 #define ok_alone(condition, fmt, ...)						\
 do {										\
@@ -46,7 +46,7 @@ bool others_use_kvm(void);
 /* Nanoseconds of CLOCK_MONOTONIC; whole ones: not every CPU of the lab has an FPU. */
 uint64_t now_ns(void);
 
-/* Of a name in the files, and of an id at least */
+/* Size of a name in the files, and minimum size of an id */
 #define STATS_NAME_SIZE	48
 
 /*
@@ -71,30 +71,40 @@ int create_bare_vcpu(int vm_fd, unsigned long id);
 /* A user without capabilities */
 #define NOBODY		65534
 
-/* What is in memory before a read */
+/* Contents of buffers before a read */
 #define POISON		0xa5
 
 /* Whether none of the @len bytes at @p was written since it was poisoned */
 bool poisoned(const char *p, size_t len);
 
 /*
- * One of the two ABIs: @request opens a file, @cap says that it is there. The
- * file begins with a header of @header_size bytes, at @id_offset is the id.
+ * One of the two ABIs: @request opens a file, @cap reports support for it. The
+ * file begins with a header of @header_size bytes, the id is at @id_offset.
  */
 struct stats_abi {
 	const char *name;
 	unsigned long request;
 	long cap;
+	int flags;	/* value of the capability */
 	size_t header_size;
 	size_t id_offset;
 	size_t id_size;
 };
 
-/* Whether the values stand in the order of their descriptors */
+/* Whether the values have the order of their descriptors */
 extern const bool stats_values_in_order;
 
 /* Whether struct kvm is a line of /proc/vmallocinfo on x86_64 */
 extern const bool stats_vm_is_large_block;
+
+/* References to KVM's modules that the memory of a VM holds in addition to its files */
+extern const long stats_mem_module_refs;
+
+/* Whether an id contains the TID of the creating thread instead of its TGID */
+extern const bool stats_id_has_tid;
+
+/* Whether a file can be spliced into a pipe */
+extern const bool stats_can_splice;
 
 extern const struct stats_abi abi_getfd;
 extern const struct stats_abi abi_stats_fd;
@@ -116,15 +126,15 @@ struct stats_file {
 void stats_file_open(struct stats_file *file, const struct stats_abi *abi,
 		     int fd, unsigned long scope, const char *of);
 
-/* The same for @stats_fd, an open file of abi_getfd */
+/* As stats_file_open(), for @stats_fd, an open file of abi_getfd */
 void stats_file_take(struct stats_file *file, int stats_fd, const char *of);
 
 void stats_file_close(struct stats_file *file);
 
 /*
- * Whether bytes are those of the file at an offset. Counters of a VM may move
- * while no vCPU runs, as fork() and mprotect() flush TLBs; then they have to be
- * those that the file has now. Nothing before the values may ever change.
+ * Whether bytes equal the file at an offset. Counters of a VM may change while
+ * no vCPU runs, as fork() and mprotect() flush TLBs; then they must equal the
+ * current values of the file. Nothing before the values may ever change.
  */
 bool stats_file_matches(struct stats_file *file, const char *bytes,
 			size_t offset, size_t len);
@@ -135,24 +145,24 @@ bool stats_file_reads(struct stats_file *file);
 /* Whether the file has exactly the bytes that it had when it was opened */
 bool stats_file_unchanged(const struct stats_file *file);
 
-/* The number of the VM from the fdinfo of a statistics file, 0 if none is there */
+/* The VM id from the fdinfo of a statistics file, 0 if it has none */
 uint64_t stats_vm_number(int stats_fd);
 
 /*
- * Leave the test unless KVM_STATS_NEXT is there for this process: to be called
- * at the start of one that cannot do without it.
+ * Skip the test unless this process may use KVM_STATS_NEXT: to be called at the
+ * start of a test that requires it.
  */
 void require_stats_next(void);
 
-/* Whether @promise holds in a child, which says it with its exit status */
-bool child_says(bool (*promise)(void *arg), void *arg);
+/* Whether @condition holds in a child, which returns it as its exit status */
+bool child_says(bool (*condition)(void *arg), void *arg);
 
 /*
  * The same where no further file can be opened without CAP_SYS_ADMIN; to be
  * called with it. That is so for all processes for a moment: not to be called
  * if others_use_kvm().
  */
-bool child_says_without_files(bool (*promise)(void *arg), void *arg);
+bool child_says_without_files(bool (*condition)(void *arg), void *arg);
 
 #ifdef __x86_64__
 /* ioctl() as a 32-bit program calls it, number 54 of int 0x80; returns -errno */
@@ -180,11 +190,11 @@ int next_fd(void);
 
 /*
  * The directory in debugfs of the VM that process @pid has as @vm_fd, -1 for
- * any. It is there as long as the VM exists. @path may be NULL.
+ * any. It exists while the VM exists. @path may be NULL.
  */
 bool debugfs_dir(pid_t pid, int vm_fd, char *path, size_t size);
 
-/* Whether debugfs is there, so that its absence of a VM says something */
+/* Whether debugfs is mounted, so that a missing VM directory is significant */
 bool debugfs_has_kvm(void);
 
 /*
@@ -197,8 +207,8 @@ bool vm_goes_away(pid_t pid, int vm_fd);
 long module_references(void);
 
 /*
- * Whether the modules have as many references within 10 s; they are those of all
- * processes, so that it is for ok_alone().
+ * Whether the modules have as many references within 10 s; all processes add to
+ * them, so use it with ok_alone().
  */
 bool module_references_become(long want);
 
@@ -208,7 +218,7 @@ bool module_references_become(long want);
  */
 bool cpu_copies_whole_words(void);
 
-/* Whether all of a text could be written to a file that is there */
+/* Whether all of a text could be written to an existing file */
 bool write_file(const char *path, const char *text);
 
 /* Whether the kernel has io_uring */
@@ -231,12 +241,12 @@ struct vcpu_thread {
 };
 
 /*
- * Let a thread enter KVM_RUN on @vcpu_fd; returns when it had the time to. If
+ * Let a thread enter KVM_RUN on @vcpu_fd; return when it has had time for it. If
  * a test hangs there, an alarm ends the program after 2 minutes.
  */
 void vcpu_thread_start(struct vcpu_thread *thread, int vcpu_fd);
 
-/* What the test does meanwhile has come further: the 2 minutes begin again. */
+/* Report progress of the test: the 2 minutes begin again. */
 void vcpu_thread_goes_on(void);
 
 /* Have it leave KVM_RUN with a signal, and wait for its end. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Guests that run without page tables of their own
+ * Guests that run without page tables
  *
  * Such a guest does not see the test program at the program's own addresses.
  * Instead all functions marked __guest_code are copied into its memory, next

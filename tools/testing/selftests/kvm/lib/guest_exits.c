@@ -3,7 +3,7 @@
  * A guest that makes a known number of exits, and the statistics they move
  *
  * guest_exit() makes one exit that KVM handles itself, then one to userspace:
- * two kinds, so that their counters cannot be taken for each other.  Between
+ * two kinds, so that their counters cannot be confused.  Between
  * two calls of KVM_RUN the guest has always done both equally often.  A
  * counter next to theirs, that must not move, completes the list.
  */
@@ -12,7 +12,7 @@
 #include "guest_exits.h"
 #include "processor.h"
 
-/* Guests with page tables of their own can call every function. */
+/* Guests with page tables can call every function. */
 #ifndef __guest_code
 #define __guest_code
 #endif
@@ -118,7 +118,7 @@ static __always_inline void guest_exit(void)
 	unsigned long msr;
 
 	asm volatile("mfmsr %0" : "=r" (msr) : : "memory");
-	/* An e500v2 guest has a translation there, too, but no memory. */
+	/* An e500v2 guest also has a translation there, but no memory. */
 	WRITE_ONCE(*(uint32_t *)0x08000000, 0);
 }
 
@@ -129,6 +129,33 @@ static __always_inline void guest_halt(void)
 	/* Bit 0x40000: on BookE Wait State Enable, on Book3S power management */
 	asm volatile("mfmsr %0; oris %0, %0, 4; mtmsr %0"
 		     : "=r" (msr) : : "memory");
+}
+
+#elif defined(__riscv)
+
+#define GUEST_CAN_RUN		true
+#define GUEST_EXIT_REASON	KVM_EXIT_RISCV_SBI
+
+/* KVM counts a call of the SBI only if userspace handles it. */
+static const struct guest_exit_stat stats[] = {
+	{ "exits", 2, false },
+	{ "ecall_exit_stat", 1, true },
+	{ "wfi_exit_stat", 0, true },
+	{ }
+};
+
+static __always_inline void guest_exit(void)
+{
+	register unsigned long a6 asm("a6") = 0;	/* sbi_get_spec_version() */
+	register unsigned long a7 asm("a7") = 0x10;	/* of the base extension */
+
+	asm volatile("ecall" : : "r" (a6), "r" (a7) : "a0", "a1", "memory");
+	guest_sync();
+}
+
+static __always_inline void guest_halt(void)
+{
+	asm volatile("wfi");
 }
 
 #elif defined(__s390x__)

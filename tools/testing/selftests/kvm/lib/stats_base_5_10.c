@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the tests of the statistics do otherwise on this kernel than on later ones:
- * KVM_STATS_GETFD has a header of its own, and the library finds a vCPU by its id.
+ * Differences between this kernel and later ones in the tests of statistics:
+ * KVM_STATS_GETFD has a separate header, and the library finds a vCPU by its id.
  */
 #include <stddef.h>
 #include <string.h>
@@ -13,10 +13,15 @@
 const bool stats_values_in_order = true;
 const bool stats_vm_is_large_block = true;
 
+const long stats_mem_module_refs;
+const bool stats_id_has_tid;
+const bool stats_can_splice;
+
 const struct stats_abi abi_getfd = {
 	.name = "getfd",
 	.request = KVM_STATS_GETFD,
 	.cap = KVM_CAP_STATS_BINARY_FD,
+	.flags = KVM_STATS_CAP_GETFD | KVM_STATS_CAP_VCPUS | KVM_STATS_CAP_NEXT,
 	.header_size = sizeof(struct kvm_stats_getfd_header),
 	.id_offset = offsetof(struct kvm_stats_getfd_header, id),
 	.id_size = sizeof(((struct kvm_stats_getfd_header *)0)->id),

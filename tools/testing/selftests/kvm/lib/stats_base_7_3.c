@@ -8,15 +8,22 @@
 #include "stats_test.h"
 #include "ucall_common.h"
 
-/* They are in that of the structures, the descriptors in any. */
+/* Values are in the order of the struct members; descriptors may be in any order. */
 const bool stats_values_in_order;
-/* It comes from kmalloc(). */
+/* struct kvm is allocated by kmalloc(). */
 const bool stats_vm_is_large_block;
+
+/* The vendor module */
+const long stats_mem_module_refs = 1;
+const bool stats_id_has_tid = true;
+const bool stats_can_splice = true;
 
 const struct stats_abi abi_getfd = {
 	.name = "getfd",
 	.request = KVM_STATS_GETFD,
-	.cap = KVM_CAP_STATS_BINARY_FD,
+	.cap = KVM_CAP_STATS_SCOPES,
+	.flags = KVM_STATS_CAP_GETFD | KVM_STATS_CAP_VCPUS | KVM_STATS_CAP_NEXT |
+		 KVM_STATS_CAP_HEADER,
 	.header_size = sizeof(struct kvm_stats_header),
 	.id_offset = sizeof(struct kvm_stats_header),
 	.id_size = STATS_NAME_SIZE,
@@ -27,7 +34,7 @@ void kvm_stats_take_getfd(struct kvm_stats *stats, int stats_fd)
 	kvm_stats_take_stats_fd(stats, stats_fd);
 }
 
-static struct kvm_vcpu *vcpu_of(struct kvm_vm *vm, uint32_t vcpuid)
+struct kvm_vcpu *vcpu_of(struct kvm_vm *vm, uint32_t vcpuid)
 {
 	struct kvm_vcpu *vcpu;
 
@@ -63,6 +70,10 @@ struct kvm_vm *vm_create_guest(uint32_t vcpuid, void *guest_code)
 	test_disable_default_vgic();
 #endif
 	vm = vm_create(1);
+#ifdef __powerpc__
+	/* guest_exit() writes there, where no memory is. */
+	virt_map(vm, 0x08000000, 0x08000000, 1);
+#endif
 	vm_vcpu_add(vm, vcpuid, guest_code);
 	return vm;
 }

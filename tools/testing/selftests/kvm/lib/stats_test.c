@@ -11,7 +11,7 @@
 #include <fcntl.h>
 #include <linux/bits.h>
 #include <linux/compiler.h>
-#include <linux/stddef.h>	/* before io_uring.h, which takes it for granted */
+#include <linux/stddef.h>	/* required by io_uring.h, which does not include it */
 #include <linux/io_uring.h>
 #include <signal.h>
 #include <stdio.h>
@@ -192,7 +192,7 @@ void require_stats_next(void)
 	int kvm_fd = open("/dev/kvm", O_RDWR), stats_fd;
 
 	if (kvm_fd < 0 ||
-	    !(ioctl(kvm_fd, KVM_CHECK_EXTENSION, KVM_CAP_STATS_BINARY_FD) &
+	    !(ioctl(kvm_fd, KVM_CHECK_EXTENSION, abi_getfd.cap) &
 	      KVM_STATS_CAP_NEXT)) {
 		print_skip("KVM_STATS_NEXT is not available");
 		exit(KSFT_SKIP);
@@ -245,7 +245,7 @@ bool others_use_kvm(void)
 	return others;
 }
 
-bool child_says(bool (*promise)(void *arg), void *arg)
+bool child_says(bool (*condition)(void *arg), void *arg)
 {
 	pid_t pid;
 	int status;
@@ -253,7 +253,7 @@ bool child_says(bool (*promise)(void *arg), void *arg)
 	fflush(stdout);
 	pid = must_succeed(fork());
 	if (!pid)
-		_exit(!promise(arg));
+		_exit(!condition(arg));
 	must_succeed(waitpid(pid, &status, 0));
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
@@ -270,25 +270,25 @@ bool write_file(const char *path, const char *text)
 
 static const char file_max[] = "/proc/sys/fs/file-max";
 
-struct promise {
+struct condition {
 	bool (*holds)(void *arg);
 	void *arg;
 };
 
 static bool child_lowers_file_max(void *arg)
 {
-	const struct promise *promise = arg;
+	const struct condition *condition = arg;
 
-	return write_file(file_max, "0\n") && promise->holds(promise->arg);
+	return write_file(file_max, "0\n") && condition->holds(condition->arg);
 }
 
 /*
- * The limit is the whole system's. A child lowers it, so that it is put back
- * however that ends; the signals that would end this process meanwhile wait.
+ * The limit applies to the whole system. A child lowers it, so that this process
+ * restores it in any case; signals that would end this process are blocked.
  */
 bool child_says_without_files(bool (*holds)(void *arg), void *arg)
 {
-	struct promise promise = { holds, arg };
+	struct condition condition = { holds, arg };
 	sigset_t all, before;
 	bool says, restored;
 	char old[32] = "";
@@ -299,7 +299,7 @@ bool child_says_without_files(bool (*holds)(void *arg), void *arg)
 	fclose(f);
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
-	says = child_says(child_lowers_file_max, &promise);
+	says = child_says(child_lowers_file_max, &condition);
 	restored = write_file(file_max, old);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	TEST_ASSERT(restored, "%s was not restored to %s", file_max, old);
@@ -435,6 +435,10 @@ bool cpu_copies_whole_words(void)
 	__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx);
 	if (!memcmp(name, "TCGTCGTCGTCG", sizeof(name)) && (ebx & CPUID_7_EBX_ERMS))
 		return false;
+#endif
+#ifdef __riscv
+	/* Only multiples of 64 bytes, from 128 on: the rest is copied by bytes. */
+	return false;
 #endif
 	return sizeof(long) == sizeof(uint64_t);
 }

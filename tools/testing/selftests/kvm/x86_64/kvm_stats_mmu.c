@@ -38,7 +38,7 @@
 /* The last one is touched first, so that the guest's own page tables are mapped. */
 #define WARM		(PAGES - 1)
 #define MMIO		0x60000000ull
-/* Mapped behind the memory for the guest, a page of each large page */
+/* Mapped after the memory for the guest, a page of each large page */
 #define LARGE		(MEMORY + PAGES * PAGE)
 #define LARGE_SLOT	11
 #define LARGE_MEMORY	0x100000000ull	/* guest physical address */
@@ -126,7 +126,7 @@ static const char * const names[] = {
 	"pf_taken", "pf_fixed", "pf_fast", "pf_emulate", "pf_spurious",
 	"pf_mmio_spte_created", "mmio_exits", "directed_yield_attempted",
 	"directed_yield_successful",
-	/* Of the VM */
+	/* Statistics of the VM */
 	"pages_4k", "pages_2m", "pages_1g", "lpages", "max_mmu_rmap_size",
 	"remote_tlb_flush_requests", "remote_tlb_flush",
 };
@@ -152,8 +152,8 @@ static struct moves read_all(void)
 }
 
 /*
- * Whether since @before what is in @want, "name by how much ...", has moved by
- * just that, and nothing else.
+ * Whether since @before exactly the statistics in @want, "name amount ...", have
+ * grown by these amounts, and no others.
  */
 static void expect(const struct moves *before, const char *want, const char *when)
 {
@@ -261,7 +261,7 @@ static void test_dirty_log(void)
 	free(bitmap);
 }
 
-/* What a root is made for: each state of the CPU has page tables of its own. */
+/* Each state of the CPU has separate page tables, and a root for them. */
 static void test_aliases(void)
 {
 	struct moves before;
@@ -346,7 +346,7 @@ static void test_1g(void)
 	region.userspace_addr = (uintptr_t)memory;
 	must_succeed(ioctl(vm_get_fd(vm), KVM_SET_USER_MEMORY_REGION, &region));
 
-	/* When a slot goes, so does all that is mapped. */
+	/* Removing a slot removes all its mappings. */
 	guest_does(WRITE, MEMORY + WARM * PAGE, 1, 0);
 	before = read_all();
 	guest_does(WRITE, LARGE, 1, 0);
@@ -384,8 +384,8 @@ static void run_on(const cpu_set_t *cpus, int nth)
 }
 
 /*
- * Of two vCPUs that touch a page before either has mapped it, the second one finds it
- * mapped. Nobody can make them do so, but they can be brought close, page by page.
+ * If two vCPUs touch a page before either has mapped it, the second one finds it
+ * mapped. This cannot be forced, but they can be synchronized page by page.
  */
 static void test_spurious(void)
 {
@@ -407,7 +407,7 @@ static void test_spurious(void)
 	run_on(&all, 1);
 	vcpu_thread_start(&thread, vcpu_get_fd(vm, RACING_VCPU_ID));
 	run_on(&all, 0);
-	/* What else they need is mapped by now, but for what the first round maps. */
+	/* All other pages are mapped by now, except for those of the first round. */
 	guest_does(RACE, 0, 0, 0);
 	do {
 		must_succeed(madvise(addr_gpa2hva(vm, MEMORY), PAGES * PAGE,
@@ -432,9 +432,10 @@ static void test_spurious(void)
 	vm_mem_region_delete(vm, SLOT);
 }
 
-/* Two vCPUs share a CPU, so that one is ready whenever the other one runs. */
+/* Two vCPUs share a CPU: one of them is ready while the other one runs. */
 static void test_yields(void)
 {
+	const struct sched_param fifo = { .sched_priority = 1 }, other = { };
 	struct kvm_run *run = vcpu_state(vm, SPINNING_VCPU_ID);
 	int vcpu_fd = vcpu_get_fd(vm, SPINNING_VCPU_ID), i;
 	struct kvm_lapic_state lapic;
@@ -465,11 +466,19 @@ static void test_yields(void)
 	guest_does(YIELD, SPINNING_VCPU_ID, 20, 0);
 	expect(&before, "directed_yield_attempted 20 directed_yield_successful 20",
 	       "yields to a vCPU that waits for the CPU");
+
+	/* The scheduler does not yield to a thread of another scheduling class. */
+	must_succeed(sched_setscheduler(0, SCHED_FIFO, &fifo));
+	before = read_all();
+	guest_does(YIELD, SPINNING_VCPU_ID, 20, 0);
+	must_succeed(sched_setscheduler(0, SCHED_OTHER, &other));
+	expect(&before, "directed_yield_attempted 20",
+	       "yields to a waiting vCPU of another scheduling class");
 	vcpu_thread_stop(&thread);
 	must_succeed(sched_setaffinity(0, sizeof(all), &all));
 }
 
-/* How many exits the same accesses to MSRs are; the host's interrupts are some, too. */
+/* Return the number of exits of the same MSR accesses, including host interrupts. */
 static uint64_t exits_for_msrs(void)
 {
 	uint64_t least = UINT64_MAX, exits;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the statistics tell of a nested guest, and with SVM of its end by a triple fault
- * or an INIT
+ * Test the statistics of a nested guest, and with SVM of its end by a triple fault or an
+ * INIT
  *
- * The guest, L1, runs a guest of its own, L2.
+ * The guest, L1, runs a nested guest, L2.
  *
  * With SVM and nested paging L1 intercepts neither SHUTDOWN nor INIT. So when L2 has a
  * triple fault it is the vCPU that shuts down, and an INIT resets the vCPU while L2
@@ -27,7 +27,7 @@
 #define L2_STACK_WORDS	64
 #define VMCALL_SIZE	3
 
-/* Of an entry in the page tables that translate L2's physical addresses */
+/* Bits of an entry in the page tables that translate L2's physical addresses */
 #define NPT_TABLE	0x07ull		/* present, writable, user */
 #define NPT_PAGE	0xe7ull		/* the same, accessed, dirty, 2 MiB */
 #define NPT_ENTRIES	512
@@ -100,7 +100,7 @@ static bool reaches(struct kvm_vm *vm, enum stage stage)
 	return false;
 }
 
-/* Send the vCPU an INIT; KVM handles it before it tells the state. */
+/* Send the vCPU an INIT; KVM handles it before it returns the state. */
 static void send_init(struct kvm_vm *vm)
 {
 	struct kvm_msi msi = { .address_lo = 0xfee00000, .data = 5 << 8 };

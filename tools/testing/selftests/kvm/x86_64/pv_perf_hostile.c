@@ -5,9 +5,9 @@
  * pv_perf_hostile [-t SECONDS] [-n HYPERCALLS] [-s SEED]
  *
  * vCPUs make random hypercalls with random arguments while their VMM resets them,
- * moves and removes memory, clears statistics, takes the feature away and gives it
- * back, and dies. A hypercall may return what pv-perf.rst says, memory that was not
- * given to it may not change, and KVM has nothing to log.
+ * moves and removes memory, clears statistics, disables and enables the feature, and
+ * exits. A hypercall may only return documented results, memory outside of the slots
+ * may not change, and KVM may not log anything.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,10 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pv_perf.h"
+#include "x86_64/pv_perf.h"
 #include "test_util.h"
 
-/* Memory that comes, goes and moves: one page, at the second address now and then */
+/* Memory that is added, removed and moved: one page, sometimes at the second address */
 #define EXTRA_SLOT	10
 #define EXTRA_GPA	0x40000000ull
 #define MOVED_GPA	0x60000000ull
@@ -238,19 +238,6 @@ static void must(int fd, unsigned long request, void *arg)
 	}
 }
 
-static void set_feature(int fd, bool on)
-{
-	struct kvm_cpuid2 *cpuid = pv_supported_cpuid();
-	uint32_t i;
-
-	for (i = 0; i < cpuid->nent; i++) {
-		if (cpuid->entries[i].function == KVM_CPUID_FEATURES && !on)
-			cpuid->entries[i].eax &= ~FEATURE;
-	}
-	must(fd, KVM_SET_CPUID2, cpuid);
-	free(cpuid);
-}
-
 /* INIT, and back to where it was */
 static void init_and_restore(int i)
 {
@@ -267,7 +254,7 @@ static void init_and_restore(int i)
 	must(vmm.fd[i], KVM_SET_MP_STATE, &runnable);
 	must(vmm.fd[i], KVM_SET_SREGS, &sregs);
 	must(vmm.fd[i], KVM_SET_REGS, &regs);
-	/* INIT ends the masking of NMIs, too. */
+	/* INIT also unmasks NMIs. */
 	must(vmm.fd[i], KVM_GET_VCPU_EVENTS, &events);
 	events.nmi.masked = i > 0;
 	must(vmm.fd[i], KVM_SET_VCPU_EVENTS, &events);
@@ -281,10 +268,9 @@ static void *run_vcpu(void *arg)
 	uint64_t random = vmm.seed + i * 7919, r, calls = 0;
 
 	while (!READ_ONCE(vmm.stop)) {
-		/* An exception that nothing handles is I/O, too. */
+		/* An unhandled exception is also reported as I/O. */
 		if (ioctl(vmm.fd[i], KVM_RUN, NULL) ||
-		    vmm.run[i]->exit_reason != KVM_EXIT_IO ||
-		    vmm.run[i]->io.port == UNEXPECTED_VECTOR_PORT) {
+		    get_ucall(vmm.vm, i, NULL) != UCALL_SYNC) {
 			printf("# vCPU %ld stops, errno: %i, exit reason %u, rip %#llx\n", i,
 			       errno, vmm.run[i]->exit_reason,
 			       ioctl(vmm.fd[i], KVM_GET_REGS, &regs) ? 0 : regs.rip);
@@ -341,7 +327,7 @@ static void *meddle(void *arg)
 			break;
 		case 3:
 			off = !off;
-			set_feature(vmm.fd[r >> 8 & 1], !off);
+			pv_enforce(vmm.vm, r >> 8 & 1, off);
 			count(&shared->taken, 1);
 			break;
 		case 4:
@@ -371,10 +357,6 @@ static uint64_t written_though_guarded(const uint8_t *bytes)
 /* A VM for a while; @killed: until it is */
 static void one_vm(uint64_t seed, unsigned int usec, bool killed)
 {
-	struct kvm_enable_cap enforce = {
-		.cap = KVM_CAP_ENFORCE_PV_FEATURE_CPUID,
-		.args[0] = 1,
-	};
 	pthread_t vcpus[NR_VCPUS], meddler;
 	uint8_t *memory[NR_VCPUS];
 	long i;
@@ -398,8 +380,8 @@ static void one_vm(uint64_t seed, unsigned int usec, bool killed)
 		memory[i] = in_guest(vmm.vm, arena[i][0]);
 		memset(memory[i], GUARD, ARENA);
 		in_guest(vmm.vm, pv_guests[i])->func = guest_hostile;
-		vcpu_enable_cap(vmm.vm, i, &enforce);
-		vcpu_set_cpuid(vmm.vm, i, kvm_get_supported_cpuid());
+		/* Without the feature, which the vCPU has until it is enforced */
+		pv_set_features(vmm.vm, i, pv_features() & ~FEATURE);
 		/* One stack for NMIs is too few for two vCPUs: the second gets none. */
 		if (i) {
 			vcpu_events_get(vmm.vm, i, &events);
@@ -428,7 +410,7 @@ static void one_vm(uint64_t seed, unsigned int usec, bool killed)
 	kvm_vm_free(vmm.vm);
 }
 
-/* In a process of its own, which is killed every other time */
+/* Run in a separate process, which is killed every other time */
 static void one_process(uint64_t *random)
 {
 	uint64_t r = next_random(random);
@@ -493,7 +475,7 @@ int main(int argc, char **argv)
 			return 2;
 	}
 	seed = random;
-	/* 0 stays 0 for ever. */
+	/* The generator never leaves 0. */
 	random = random ?: 1;
 
 	pv_begin();

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pv_perf.h"
+#include "x86_64/pv_perf.h"
 #include "test_util.h"
 
 static void guest_halt(struct pv_guest *guest)
@@ -71,7 +71,7 @@ static void test_sampling(struct kvm_vm *vm)
 		do {
 			pv_run_until(vm, 0, pv_guest_cpuid, 1000);
 		} while (pv_count(vm, 0) <= nmis && time(NULL) < end);
-		ok(pv_count(vm, 0) > nmis, "%s: it goes on", name);
+		ok(pv_count(vm, 0) > nmis, "%s: the clock continues", name);
 		pv_event_op(vm, KVM_PV_PERF_DISABLE, 0);
 		nmis = pv_count(vm, 0);
 		pv_run_until(vm, 0, pv_guest_cpuid, 1000);
@@ -99,7 +99,7 @@ static void test_sampling(struct kvm_vm *vm)
 		ok(guest->nmis == nmis, "%s: no NMI after DISABLE", name);
 		ok(!pv_event_op(vm, KVM_PV_PERF_ENABLE, 0), "%s: ENABLE", name);
 		pv_run_until(vm, 0, pv_guest_busy, nmis + 3);
-		ok(!pv_event_op(vm, KVM_PV_PERF_CLOSE, 0), "%s: NMIs go on", name);
+		ok(!pv_event_op(vm, KVM_PV_PERF_CLOSE, 0), "%s: NMIs continue", name);
 		nmis = guest->nmis;
 		pv_run_for(vm, 5 * PERIOD);
 		ok(guest->nmis == nmis, "%s: no NMI after CLOSE", name);
@@ -155,7 +155,7 @@ static void test_other_id(struct kvm_vm *vm)
 	pv_open_clock(vm, 1, PERIOD);
 	pv_run_until(vm, 0, pv_guest_busy, 3);
 	ok(pv_slot(vm, 1)->overflows, "event 1: its NMI finds %lu overflows in its slot",
-	   pv_slot(vm, 1)->overflows);
+	   (uint64_t)pv_slot(vm, 1)->overflows);
 	pv_event_op(vm, KVM_PV_PERF_CLOSE, 1);
 	pv_open_stat(vm, 1, "exits");
 	ok(!pv_slot(vm, 1)->overflows, "event 1: opened again it has none");
@@ -183,7 +183,7 @@ static void test_seq(struct kvm_vm *vm)
 	pthread_t thread;
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) == 1) {
-		ksft_test_result_skip("one CPU: nobody reads while a slot is written\n");
+		ksft_test_result_skip("one CPU: no reader runs while a slot is written\n");
 		return;
 	}
 	pv_open_stat(vm, 0, "hypercalls");
@@ -208,7 +208,7 @@ static void test_slow_handler(struct kvm_vm *vm)
 	pv_run_until(vm, 0, pv_guest_busy, 20);
 	pv_event_op(vm, KVM_PV_PERF_CLOSE, 0);
 	ok(!guest->slow && pv_slot(vm, 0)->overflows >= 30,
-	   "handler longer than the period: 10 times, the guest goes on");
+	   "handler longer than the period: 10 times, the guest continues");
 	ok(!guest->nested && !guest->stray,
 	   "handler longer than the period: no NMI nested, none without reason");
 }
@@ -245,7 +245,7 @@ static void set_halt_poll(struct kvm_vm *vm, uint64_t ns)
 }
 
 /*
- * A clock goes on while the host polls for the end of a halt, so that a period
+ * A clock continues while the host polls for the end of a halt, so that a period
  * can end in it. How long it polls grows with each halt that ends soon enough:
  * something has to end the first ones.
  */
@@ -290,7 +290,7 @@ static void test_reopen(struct kvm_vm *vm)
 	pv_forget_nmis(vm);
 	pv_open_clock(vm, 0, PERIOD);
 	ok(!reopen(vm, 2000),
-	   "open and close 2000 times beside an event that samples");
+	   "open and close 2000 times next to a sampling event");
 	pv_reset(vm);
 }
 
@@ -302,7 +302,7 @@ struct cost {
 	time_t seconds;
 };
 
-/* The sum of what @file says of CPUs but 0, in lines that begin with @begin */
+/* Return the sum of the columns of all CPUs except 0, in lines that begin with @begin */
 static uint64_t of_other_cpus(const char *file, const char *begin)
 {
 	char line[4096], *values;
@@ -371,7 +371,7 @@ static void judge_attack(const char *what, const struct cost *before, int log)
 	       what, (now.vcpu - before->vcpu) / 1000000,
 	       (now.others - before->others) * 1000 / sysconf(_SC_CLK_TCK), ipis,
 	       lines);
-	/* When perf goes on and off it makes 60, about once a second. */
+	/* Enabling and disabling perf causes 60, about once a second. */
 	ok(ipis <= 500 + 60 * seconds, "%s: no interrupt to others for each", what);
 	ok(lines < 10, "%s: nothing is logged of each", what);
 }
@@ -423,7 +423,7 @@ static void test_attacks(struct kvm_vm *vm)
 			NOWHERE + i * 0x10000003fe0ull;
 		good += pv_open_event(vm, 0) == -KVM_EFAULT;
 	}
-	ok(good == turns, "attack: slots at %d places that are no memory", good);
+	ok(good == turns, "attack: slots at %d addresses without memory", good);
 	judge_attack("attack: slots everywhere", &before, log);
 	sched_setaffinity(0, sizeof(all), &all);
 }
@@ -443,7 +443,7 @@ int main(void)
 	test_reopen(vm);
 	test_attacks(vm);
 
-	/* A VM that ends with events open is none that a test could miss. */
+	/* Every test must pass if the VM is destroyed with open events. */
 	pv_open_clock(vm, 0, PERIOD);
 	kvm_vm_free(vm);
 	pv_end();

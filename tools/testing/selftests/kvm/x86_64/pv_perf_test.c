@@ -2,8 +2,8 @@
 /*
  * Test the hypercalls of paravirtual perf events
  *
- * Who may make them, what they return and what they count, as
- * Documentation/virt/kvm/pv-perf.rst promises it. pv_perf_sampling has the clocks,
+ * Permissions, results and counts, as guaranteed by
+ * Documentation/virt/kvm/pv-perf.rst. pv_perf_sampling tests the clocks,
  * pv_perf_ends how events end.
  */
 #define _GNU_SOURCE
@@ -15,7 +15,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "pv_perf.h"
+#include "x86_64/pv_perf.h"
 
 /* Memory that the guest can only read */
 #define READONLY_SLOT	11
@@ -59,8 +59,8 @@ static void test_asked(void)
 	struct kvm_vm *vm;
 
 	pv_set_parameter(PV_ASKED);
-	ok(pv_features() & FEATURE, "asked: the CPUID bit is there");
-	ok(kvm_check_cap(KVM_CAP_X86_PV_PERF) == 1, "asked: so is the capability");
+	ok(pv_features() & FEATURE, "asked: the CPUID bit is set");
+	ok(kvm_check_cap(KVM_CAP_X86_PV_PERF) == 1, "asked: the capability is 1");
 	vm = pv_create_stock_vm();
 	ok(pv_query(vm) == -KVM_ENOSYS, "asked: not for a VM that does not ask");
 	ok(pv_enable_cap(vm, 1) == -EINVAL && pv_query(vm) == -KVM_ENOSYS,
@@ -86,14 +86,21 @@ static void test_all(void)
 	struct kvm_vm *old = pv_create_stock_vm(), *vm;
 
 	pv_set_parameter(PV_ALL);
-	ok(pv_features() & FEATURE, "all: the CPUID bit is there");
-	ok(pv_query(old) == -KVM_ENOSYS, "all: a VM created before goes on without it");
+	ok(pv_features() & FEATURE, "all: the CPUID bit is set");
+	ok(pv_query(old) == -KVM_ENOSYS, "all: a VM created before has no events");
 	kvm_vm_free(old);
 	vm = pv_create_stock_vm();
-	ok(!pv_query(vm), "all: QUERY returns 0 though nobody asked");
-	pv_enforce_cpuid(vm, pv_features() & ~FEATURE);
+	ok(!pv_query(vm), "all: QUERY returns 0 without the capability");
+	kvm_vm_free(vm);
+	vm = pv_create_stock_vm();
+	pv_set_features(vm, 0, pv_features() & ~FEATURE);
+	ok(!pv_query(vm), "CPUID without the bit, not enforced: QUERY returns 0");
+	pv_enforce(vm, 0, true);
 	ok(pv_query(vm) == -KVM_ENOSYS, "CPUID enforced without the bit: ENOSYS");
-	pv_enforce_cpuid(vm, pv_features());
+	kvm_vm_free(vm);
+	vm = pv_create_stock_vm();
+	pv_set_features(vm, 0, pv_features());
+	pv_enforce(vm, 0, true);
 	ok(!pv_query(vm), "CPUID enforced with the bit: 0");
 	kvm_vm_free(vm);
 	vm = pv_create_vm_that_asks(0);
@@ -194,7 +201,7 @@ static void test_bad_attr(struct kvm_vm *vm)
 	kvm_stats_close(&stats);
 
 	bad_clock(KVM_EINVAL, "clock with a name", strcpy(a->name, "exits"));
-	bad_clock(KVM_EINVAL, "clock with a byte behind its name",
+	bad_clock(KVM_EINVAL, "clock with a byte after its name",
 		  a->name[sizeof(a->name) - 1] = 1);
 	bad_clock(KVM_EOPNOTSUPP, "context switches",
 		  a->config = PERF_COUNT_SW_CONTEXT_SWITCHES);
@@ -301,8 +308,8 @@ static void test_stat(struct kvm_vm *vm)
 	pv_count(vm, 0);
 	ok(pv_count(vm, 0) == before, "then READ moves nothing");
 	pv_event_op(vm, KVM_PV_PERF_ENABLE, 0);
-	ok(pv_slot(vm, 0)->count == before, "ENABLE goes on from there");
-	ok(pv_count(vm, 0) == before + 1, "and READ moves them by 1 again");
+	ok(pv_slot(vm, 0)->count == before, "ENABLE continues from that count");
+	ok(pv_count(vm, 0) == before + 1, "READ after ENABLE adds 1");
 	pv_event_op(vm, KVM_PV_PERF_ENABLE, 0);
 	ok(pv_slot(vm, 0)->count == before + 2, "ENABLE when on changes nothing");
 
@@ -332,7 +339,7 @@ static void test_ids(struct kvm_vm *vm)
 	pv_attr(vm, 1, 0, KVM_PV_PERF_TYPE_SOFTWARE);
 	ok(pv_call(vm, 1, KVM_PV_PERF_READ, 0, 0) == -KVM_ENOENT &&
 	   !pv_open_event(vm, 1) && !pv_call(vm, 1, KVM_PV_PERF_READ, 0, 0),
-	   "another vCPU has ids of its own");
+	   "another vCPU has separate ids");
 	ok(!pv_call(vm, 1, KVM_PV_PERF_RESET, 0, 0) && pv_count(vm, 0),
 	   "and its RESET closes no others");
 
@@ -439,7 +446,7 @@ static void test_equal(struct kvm_vm *vm)
 	kvm_stats_close(&stats);
 }
 
-/* Whoever owns the host may clear statistics while a guest counts them. */
+/* The owner of the host may clear statistics while a guest counts them. */
 static void test_cleared(struct kvm_vm *vm)
 {
 	char path[256];
@@ -456,12 +463,12 @@ static void test_cleared(struct kvm_vm *vm)
 	before = pv_count(vm, 0);
 	ok(write_file(path, "0"), "cleared: debugfs takes a 0");
 	ok(pv_count(vm, 0) > before && pv_slot(vm, 0)->count < before + 1000,
-	   "cleared: %lu, the count goes on from %lu", pv_slot(vm, 0)->count, before);
+	   "cleared: %lu, the count continues from %lu", (uint64_t)pv_slot(vm, 0)->count, before);
 	before = pv_count(vm, 0);
 	pv_run_until(vm, 0, pv_guest_cpuid, 100);
 	ok(write_file(path, "0") && !pv_event_op(vm, KVM_PV_PERF_DISABLE, 0) &&
 	   pv_slot(vm, 0)->count >= before && pv_slot(vm, 0)->count < before + 1000,
-	   "cleared: DISABLE does not fall behind it either");
+	   "cleared: DISABLE does not decrease the count");
 	before = pv_slot(vm, 0)->count;
 	ok(write_file(path, "0") && !pv_event_op(vm, KVM_PV_PERF_READ, 0) &&
 	   pv_slot(vm, 0)->count == before, "cleared: nothing happens to one that is off");
@@ -491,7 +498,8 @@ static void test_ring3(void)
 
 	ok(!pv_query(vm), "ring 0: QUERY returns 0");
 	vcpu_sregs_get(vm, 0, &sregs);
-	map_for_user(vm, sregs.cr3, 4);
+	/* CR4.LA57: five levels of page tables */
+	map_for_user(vm, sregs.cr3, sregs.cr4 & 1 << 12 ? 5 : 4);
 	sregs.cs.selector |= 3;
 	sregs.cs.dpl = 3;
 	sregs.ss.selector |= 3;
@@ -531,7 +539,7 @@ int main(void)
 	test_equal(vm);
 	test_cleared(vm);
 
-	/* A VM that ends with events open is none that a test could miss. */
+	/* Every test must pass if the VM is destroyed with open events. */
 	pv_open_clock(vm, 0, PERIOD);
 	kvm_vm_free(vm);
 	pv_end();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the tests of paravirtual perf events share: a guest that does what the host
- * tells it to, mostly to make one hypercall.
+ * Helpers of the tests of paravirtual perf events: a guest that executes commands of
+ * the host, mostly one hypercall.
  */
 #ifndef SELFTEST_KVM_PV_PERF_H
 #define SELFTEST_KVM_PV_PERF_H
@@ -17,6 +17,19 @@
 #include "kvm_util.h"
 #include "processor.h"
 #include "stats_test.h"
+#ifdef vcpu_ioctl	/* a function in the library of Linux 5.10 */
+#include "pv_perf_base_7_3.h"
+#else
+/* KVM_SET_CPUID2 works on a vCPU that has run. */
+#define PV_CPUID_CAN_CHANGE		true
+/* KVM counts a hypercall when it ends. */
+#define PV_HYPERCALL_COUNTED_AT_END	1
+
+static inline void cpu_relax(void)
+{
+	asm volatile("pause" : : : "memory");
+}
+#endif
 
 #define NR_VCPUS	2
 #define NR_EVENTS	KVM_PV_PERF_MAX_EVENTS
@@ -25,7 +38,7 @@
 /* The feature's bit in eax of KVM_CPUID_FEATURES */
 #define FEATURE		BIT(KVM_FEATURE_PV_PERF)
 
-/* No guest memory is there, nor in the 4 GB around it */
+/* An address without guest memory, also in the 4 GB around it */
 #define NOWHERE		0x800000000ull
 
 /* No test takes as long, in seconds, however slow the machine is */
@@ -44,12 +57,12 @@ struct pv_guest {
 	uint64_t until;
 	/* The guest: how it went */
 	int64_t ret;
-	uint64_t nmis;		/* that came */
-	uint64_t hlt_nmis;	/* that came in a halt, from an overflow alone */
-	uint64_t woken;		/* the host adds 1 before and after an NMI of its own */
-	uint64_t woken_seen;	/* what that was at the last NMI */
-	uint64_t stray;		/* that no overflow explains */
-	uint64_t nested;	/* that came during another one */
+	uint64_t nmis;		/* NMIs received */
+	uint64_t hlt_nmis;	/* NMIs received in a halt, only from an overflow */
+	uint64_t woken;		/* the host adds 1 before and after it injects an NMI */
+	uint64_t woken_seen;	/* woken at the last NMI */
+	uint64_t stray;		/* NMIs that no overflow explains */
+	uint64_t nested;	/* NMIs received during another one */
 	uint64_t seen;		/* overflows that NMIs saw */
 	uint64_t slow;		/* how many NMIs are still to be slow */
 	uint64_t in_nmi;
@@ -63,9 +76,9 @@ extern struct kvm_pv_perf_info pv_info;
 
 /* The guest's variables, as the host sees them */
 #define in_guest(vm, var) \
-	((typeof(var) *)addr_gva2hva(vm, (vm_vaddr_t)&(var)))
+	((typeof(var) *)addr_gva2hva(vm, (unsigned long)&(var)))
 
-#define gpa_of(vm, var)	addr_gva2gpa(vm, (vm_vaddr_t)&(var))
+#define gpa_of(vm, var)	addr_gva2gpa(vm, (unsigned long)&(var))
 
 /* Guest code, for pv_run(): one hypercall; CPUIDs, and NMIs, until there were enough */
 void pv_guest_hypercall(struct pv_guest *guest);
@@ -74,11 +87,6 @@ void pv_guest_busy(struct pv_guest *guest);
 
 /* Overflows of all events of vCPU 0, by their slots */
 uint64_t pv_guest_overflows(void);
-
-static inline void cpu_relax(void)
-{
-	asm volatile("pause" : : : "memory");
-}
 
 /*
  * Leave the test unless the module parameter can be set, as it has to be before
@@ -96,7 +104,7 @@ static inline void pv_end(void)
 	ksft_exit(!ksft_get_fail_cnt());
 }
 
-/* A VM whose VMM asks for events, or one whose VMM has not heard of them */
+/* Create a VM whose VMM enables events, or one whose VMM does not support them */
 struct kvm_vm *pv_create_vm(void);
 struct kvm_vm *pv_create_stock_vm(void);
 
@@ -110,8 +118,11 @@ int pv_enable_cap(struct kvm_vm *vm, uint64_t allow);
 struct kvm_cpuid2 *pv_supported_cpuid(void);
 uint32_t pv_features(void);
 
-/* Give vCPU 0 these features and no others, as QEMU's kvm-pv-enforce-cpuid=on */
-void pv_enforce_cpuid(struct kvm_vm *vm, uint32_t features);
+/* Set the features in the vCPU's CPUID; the guest may use others unless they are enforced. */
+void pv_set_features(struct kvm_vm *vm, uint32_t vcpuid, uint32_t features);
+
+/* Enforce the features in the vCPU's CPUID, as QEMU's kvm-pv-enforce-cpuid=on, or don't. */
+void pv_enforce(struct kvm_vm *vm, uint32_t vcpuid, bool on);
 
 /* Have the vCPU do something; it comes back to the host when it has done it. */
 void pv_run(struct kvm_vm *vm, uint32_t vcpuid, void (*func)(struct pv_guest *guest));
@@ -139,7 +150,7 @@ struct kvm_pv_perf_attr *pv_clock_attr(struct kvm_vm *vm, uint32_t id,
 				       uint64_t config, uint64_t period);
 int64_t pv_open_event(struct kvm_vm *vm, uint32_t vcpuid);
 
-/* Those that have to succeed */
+/* As above, but abort the test on failure */
 void pv_open_stat(struct kvm_vm *vm, uint32_t id, const char *name);
 void pv_open_clock(struct kvm_vm *vm, uint32_t id, uint64_t period);
 void pv_reset(struct kvm_vm *vm);

@@ -3,7 +3,6 @@
  * What the tests of paravirtual perf events share
  */
 #define _GNU_SOURCE
-#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,7 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "pv_perf.h"
+#include "x86_64/pv_perf.h"
 #include "test_util.h"
 
 #define NMI_VECTOR	2
@@ -54,9 +53,9 @@ static void pv_guest_nmi(struct ex_regs *regs)
 	add(&guest->nmis, 1);
 	if (READ_ONCE(guest->slow)) {
 		add(&guest->slow, -1);
-		/* They are off in a handler; see guest_spins(). */
+		/* Interrupts are off in a handler; see guest_spins(). */
 		asm volatile("sti");
-		/* As slow as it takes for more overflows to come meanwhile */
+		/* Take so long that more overflows occur */
 		now = pv_guest_overflows() + 2;
 		while (pv_guest_overflows() < now)
 			cpu_relax();
@@ -84,11 +83,14 @@ void pv_guest_hypercall(struct pv_guest *guest)
 
 void pv_guest_cpuid(struct pv_guest *guest)
 {
-	uint32_t eax, ebx, ecx, edx;
+	uint32_t eax, ecx;
 	uint64_t i;
 
-	for (i = 0; i < guest->until; i++)
-		__cpuid(0, eax, ebx, ecx, edx);
+	for (i = 0; i < guest->until; i++) {
+		eax = 0;
+		ecx = 0;
+		asm volatile("cpuid" : "+a" (eax), "+c" (ecx) : : "ebx", "edx");
+	}
 }
 
 void pv_guest_busy(struct pv_guest *guest)
@@ -230,7 +232,7 @@ void pv_reset(struct kvm_vm *vm)
 	TEST_ASSERT(!r, "RESET returned %ld", r);
 }
 
-/* The NMI's handler has a stack of its own: user space code has a red zone. */
+/* The NMI handler needs a separate stack: userspace code has a red zone. */
 static void give_nmi_a_stack(struct kvm_vm *vm)
 {
 	const size_t idt_entry_size = 16, ist_in_entry = 4, ist1_in_tss = 36;
@@ -244,7 +246,7 @@ static void give_nmi_a_stack(struct kvm_vm *vm)
 	       sizeof(top));
 }
 
-/* @allow: what the VMM asks for, -1 if it has not heard of it */
+/* @allow: argument of the capability, -1 if the VMM does not support it */
 static struct kvm_vm *create_vm(int allow)
 {
 	struct kvm_vm *vm = vm_create(VM_MODE_DEFAULT, DEFAULT_GUEST_PHY_PAGES, O_RDWR);
@@ -348,22 +350,26 @@ uint32_t pv_features(void)
 	return features;
 }
 
-void pv_enforce_cpuid(struct kvm_vm *vm, uint32_t features)
+void pv_set_features(struct kvm_vm *vm, uint32_t vcpuid, uint32_t features)
+{
+	struct kvm_cpuid2 *cpuid = pv_supported_cpuid();
+	uint32_t i;
+
+	for (i = 0; cpuid->entries[i].function != KVM_CPUID_FEATURES; i++)
+		TEST_ASSERT(i < cpuid->nent, "No KVM_CPUID_FEATURES");
+	cpuid->entries[i].eax = features;
+	vcpu_set_cpuid(vm, vcpuid, cpuid);
+	free(cpuid);
+}
+
+void pv_enforce(struct kvm_vm *vm, uint32_t vcpuid, bool on)
 {
 	struct kvm_enable_cap cap = {
 		.cap = KVM_CAP_ENFORCE_PV_FEATURE_CPUID,
-		.args[0] = 1,
-	};
-	struct kvm_cpuid2 *cpuid = pv_supported_cpuid();
-	struct kvm_cpuid_entry2 entry = {
-		.function = KVM_CPUID_FEATURES,
-		.eax = features,
+		.args[0] = on,
 	};
 
-	TEST_ASSERT(set_cpuid(cpuid, &entry), "No KVM_CPUID_FEATURES");
-	vcpu_enable_cap(vm, 0, &cap);
-	vcpu_set_cpuid(vm, 0, cpuid);
-	free(cpuid);
+	vcpu_enable_cap(vm, vcpuid, &cap);
 }
 
 int64_t pv_query(struct kvm_vm *vm)

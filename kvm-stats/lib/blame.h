@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Time for which vCPUs waited for a CPU, by the threads that ran there instead. Loads
+ * and attaches a BPF program; nothing is attached before blame_open() or after
+ * blame_close().
+ */
+#ifndef KVMSTATS_BLAME_H
+#define KVMSTATS_BLAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/blame.h"
+#include "source.h"
+
+struct blame;
+
+struct blame_row {
+	struct blame_pair pair;
+	uint64_t ns;		/* since blame_open() */
+	uint64_t growth;	/* since the sample before */
+	bool removed;		/* the pair counts from 0 after this sample */
+};
+
+/*
+ * Load the program, check it with a thread that waits for another one, and attach it.
+ * Returns 0, or a negative errno with p->why and p->help filled in.
+ */
+int blame_open(struct blame **blame, struct kvmstats_probe *p);
+void blame_close(struct blame *blame);
+
+/* Read everything. Returns 0 or a negative errno. */
+int blame_sample(struct blame *blame);
+
+/* As of the last sample; valid until the next one */
+const struct blame_row *blame_rows(const struct blame *blame, size_t *n);
+const struct blame_thread *blame_threads(const struct blame *blame, size_t *n);
+struct blame_counts blame_counts(const struct blame *blame);
+
+/* The names of a cgroup by its id; false: not known */
+bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *cgroup);
+
+#endif /* KVMSTATS_BLAME_H */

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "blame_check.h"
+#include "probe_vm.h"
+
+/* CPU time of the thread for which the vCPU waits; how long to wait for it at most */
+#define HOG_NS		(20 * 1000000ULL)
+#define MAX_NS		(10 * 1000000000ULL)
+#define MAX_TRIES	100
+/* Charges are wall time: CPU time has no interrupts, and may lack a tick. */
+#define TOLERANCE_NS	3000000ULL
+#define HOG_NAME	"kvm-stats-check"
+
+struct check {
+	struct blame *blame;
+	struct kvmstats_probe *p;
+	struct probe_vm own;
+	int error;
+	volatile bool stop;	/* the hog ends */
+	bool hogging;
+	pthread_t hog;
+	clockid_t hog_clock;
+};
+
+#define fail(check, error, ...) \
+	(snprintf((check)->p->why, sizeof((check)->p->why), __VA_ARGS__), -(error))
+
+/* Times at a moment at which the vCPU's thread runs */
+struct times {
+	uint64_t waited;	/* by the kernel's account */
+	uint64_t ran;		/* the hog */
+	uint64_t charged, charged_hog, taken;
+};
+
+static uint64_t read_waited(void)
+{
+	unsigned long long run, waited = 0;
+	char text[80] = "";
+	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	if (read(fd, text, sizeof(text) - 1) > 0)
+		sscanf(text, "%llu %llu", &run, &waited);
+	close(fd);
+	return waited;
+}
+
+static int read_times(struct check *c, struct times *t)
+{
+	const struct blame_row *rows;
+	size_t i, n;
+	int error, tries = MAX_TRIES;
+
+	/* Repeat until this thread did not wait while it read them. */
+	do {
+		*t = (struct times){ .waited = read_waited(), .ran = core_clock(c->hog_clock) };
+		error = blame_sample(c->blame);
+	} while (!error && read_waited() != t->waited && --tries);
+	if (error)
+		return fail(c, -error, "cannot read the charges: %s", strerror(-error));
+	rows = blame_rows(c->blame, &n);
+	for (i = 0; i < n; i++) {
+		const struct blame_owner *owner = &rows[i].pair.owner;
+
+		if (rows[i].pair.vm.tgid != (uint32_t)getpid())
+			continue;
+		t->charged += rows[i].ns;
+		/* Another kvm-stats that checks itself has a thread with the same name. */
+		if (owner->kind == BLAME_VMM && owner->tgid == (uint32_t)getpid() &&
+		    !strcmp(owner->comm, HOG_NAME))
+			t->charged_hog += rows[i].ns;
+		if (owner->kind == BLAME_STEAL)
+			t->taken += rows[i].ns;
+	}
+	return 0;
+}
+
+static bool is_known(struct blame *b, uint32_t tid)
+{
+	const struct blame_thread *threads;
+	size_t i, n;
+
+	if (blame_sample(b))
+		return false;
+	threads = blame_threads(b, &n);
+	for (i = 0; i < n; i++)
+		if (threads[i].tid == tid)
+			return true;
+	return false;
+}
+
+static void *run_hog(void *arg)
+{
+	struct check *c = arg;
+
+	prctl(PR_SET_NAME, HOG_NAME);
+	while (!c->stop)
+		;
+	return NULL;
+}
+
+/* Run the guest until the hog has had so much CPU time. */
+static void run_guest(struct check *c, uint64_t hog_ns)
+{
+	const uint64_t end = core_clock(c->hog_clock) + hog_ns;
+
+	while (core_clock(c->hog_clock) < end && probe_vm_step(&c->own))
+		;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+static int compare(struct check *c, const struct times *a, const struct times *b)
+{
+	const uint64_t waited = b->waited - a->waited, charged = b->charged - a->charged;
+	const uint64_t ran = b->ran - a->ran, hog = b->charged_hog - a->charged_hog;
+	const uint64_t taken = b->taken - a->taken;
+
+	if (distance(waited, charged) > TOLERANCE_NS + waited / 10)
+		return fail(c, EPROTO, "a thread waited %.1f ms for a CPU, %.1f ms were charged",
+			    waited / 1e6, charged / 1e6);
+	if (distance(ran, hog) > TOLERANCE_NS + taken + ran / 10)
+		return fail(c, EPROTO, "another thread ran %.1f ms in that time, %.1f ms were charged to it",
+			    ran / 1e6, hog / 1e6);
+	return 0;
+}
+
+static int check_times(struct check *c)
+{
+	const uint64_t start = core_clock(CLOCK_MONOTONIC);
+	struct times before, after;
+
+	while (!is_known(c->blame, syscall(SYS_gettid))) {
+		if (core_clock(CLOCK_MONOTONIC) - start > MAX_NS)
+			return fail(c, EPROTO, "the BPF program does not see a vCPU that is switched out");
+		run_guest(c, HOG_NS / 4);
+	}
+	/* registered at this switch: the first wait that counts is the next one */
+	run_guest(c, HOG_NS / 4);
+	if (read_times(c, &before))
+		return -EIO;
+	run_guest(c, HOG_NS);
+	if (read_times(c, &after))
+		return -EIO;
+	return compare(c, &before, &after);
+}
+
+static void *run_check(void *arg)
+{
+	struct check *c = arg;
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(sched_getcpu(), &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus)) {
+		c->error = fail(c, errno, "cannot pin a thread to a CPU: %s", strerror(errno));
+		return NULL;
+	}
+	c->error = pthread_create(&c->hog, NULL, run_hog, c);
+	if (c->error) {
+		c->error = fail(c, c->error, "cannot create a thread: %s", strerror(c->error));
+		return NULL;
+	}
+	pthread_getcpuclockid(c->hog, &c->hog_clock);
+	c->error = check_times(c);
+	c->stop = true;
+	pthread_join(c->hog, NULL);
+	return NULL;
+}
+
+int blame_check(struct blame *blame, struct kvmstats_probe *p)
+{
+	struct check c = { .blame = blame, .p = p };
+	char why[200];
+	pthread_t thread;
+	int error = probe_vm_open(&c.own, PROBE_VCPU_ID, why, sizeof(why));
+
+	if (error) {
+		snprintf(p->why, sizeof(p->why), "cannot check itself with a VM: %s", why);
+		return error;
+	}
+	probe_vm_run(&c.own);
+	if (!c.own.halts) {
+		error = fail(&c, EOPNOTSUPP, "cannot check itself: a vCPU does not run here");
+		goto out;
+	}
+	error = pthread_create(&thread, NULL, run_check, &c);
+	if (error) {
+		error = fail(&c, error, "cannot create a thread: %s", strerror(error));
+		goto out;
+	}
+	pthread_join(thread, NULL);
+	error = c.error;
+out:
+	probe_vm_close(&c.own);
+	return error;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Replaces blame.c if the source "bpf" was not built. */
+#include <errno.h>
+
+#include "blame.h"
+#include "source.h"
+
+int blame_open(struct blame **blame, struct kvmstats_probe *p)
+{
+	return bpf_none_explain(p);
+}
+
+void blame_close(struct blame *blame)
+{
+}
+
+int blame_sample(struct blame *blame)
+{
+	return -EOPNOTSUPP;
+}
+
+const struct blame_row *blame_rows(const struct blame *blame, size_t *n)
+{
+	*n = 0;
+	return NULL;
+}
+
+const struct blame_thread *blame_threads(const struct blame *blame, size_t *n)
+{
+	*n = 0;
+	return NULL;
+}
+
+bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *cgroup)
+{
+	return false;
+}
+
+struct blame_counts blame_counts(const struct blame *blame)
+{
+	return (struct blame_counts){ 0 };
+}

@@ -1,0 +1,858 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Charges the time for which a vCPU waits for a CPU to the threads that ran on that
+ * CPU. While a vCPU waits, its CPU records each switch in a ring. At the end of the
+ * wait, each segment of the ring that overlaps the wait is charged to its owner.
+ *
+ * Only sched_switch on a CPU writes that CPU's ring. The ring is read there, and by
+ * sched_migrate_task for a queued thread, which holds the lock of the CPU's run queue.
+ * Events can be lost, so no pair of events is trusted: run_delay of the thread is. All
+ * times are read from the run queue's clock, like run_delay.
+ */
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "blame.h"
+
+/* <linux/sched.h> */
+#define PF_KTHREAD	0x00200000
+#define TASK_DEAD	0x80
+/* No quota, RUNTIME_INF */
+#define NO_QUOTA	(~0ULL)
+/* quota and steal of a wait are not known */
+#define NO_CLOCK	(~0ULL)
+/* run_delay exceeds the charges by so much: events were lost */
+#define MISSED_NS	1000000
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), \
+			     apply_to = record)
+struct kernfs_node {
+	struct kernfs_node *parent;
+	const char *name;
+	__u64 id;
+};
+
+/* 6.15 and later */
+struct kernfs_node___rcu {
+	struct kernfs_node *__parent;
+};
+
+struct cgroup {
+	int level;
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct rq {
+	struct task_struct *curr;
+	int cpu;
+	__u64 clock;
+	__u64 prev_steal_time_rq;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+	/* 6.6 and later */
+	__u64 throttled_clock_self;
+	__u64 throttled_clock_self_time;
+	/* 5.19 to 6.5 */
+	__u64 throttled_clock_pelt_time;
+	/* up to 5.18 */
+	__u64 throttled_clock_task_time;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
+struct sched_info {
+	unsigned long long run_delay;
+	unsigned long long last_queued;
+};
+
+struct cfs_bandwidth {
+	__u64 quota;
+};
+
+struct task_group {
+	struct cgroup_subsys_state css;
+	struct sched_entity **se;	/* up to 7.2 */
+	struct cfs_rq **cfs_rq;
+	struct task_group *parent;
+	struct cfs_bandwidth cfs_bandwidth;
+};
+
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct task_struct {
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	struct sched_entity se;
+	struct task_group *sched_task_group;
+	struct hlist_head preempt_notifiers;
+	struct sched_info sched_info;
+	int pid;
+	int tgid;
+	struct pid *thread_pid;
+	struct css_set *cgroups;
+	char comm[16];
+};
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__bpf_map_elem {
+	struct bpf_iter_meta *meta;
+	void *key;
+};
+#pragma clang attribute pop
+
+/* Offsets in struct kvm_vcpu, which may belong to a module: set by the loader */
+const volatile __u32 vcpu_notifier;
+const volatile __u32 vcpu_kvm;
+const volatile __u32 vcpu_pid;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);		/* the loader sets the number of CPUs */
+	__type(key, __u32);
+	__type(value, struct blame_cpu);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, BLAME_VCPUS);
+	__type(key, __u32);
+	__type(value, struct blame_vcpu);
+} vcpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, BLAME_CHARGES);
+	__type(key, struct blame_pair);
+	__type(value, struct blame_charge);
+} charges SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, BLAME_CGROUPS);
+	__type(key, __u64);
+	__type(value, struct blame_cgroup);
+} cgroups SEC(".maps");
+
+struct blame_counts counts;
+
+/*
+ * Filters by the low 16 bits: whether a thread may be a vCPU, a process a VMM. Bits are
+ * never cleared; a wrong hit costs a lookup of the thread, and userspace, which knows
+ * the VMMs, corrects it for a process.
+ */
+#define FILTER_BITS	65536
+static __u64 tids[FILTER_BITS / 64], tgids[FILTER_BITS / 64];
+
+/* Cgroups whose names are in the map, by the low bits of the id */
+static __u64 named[BLAME_CGROUPS];
+
+static __always_inline bool in_filter(const __u64 *filter, __u32 id)
+{
+	return filter[id % FILTER_BITS / 64] >> id % 64 & 1;
+}
+
+static __always_inline void add_to_filter(__u64 *filter, __u32 id)
+{
+	__sync_fetch_and_or(&filter[id % FILTER_BITS / 64], 1ULL << id % 64);
+}
+
+static __always_inline struct blame_cpu *find_cpu(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+static __always_inline bool has_vcpu(struct task_struct *task)
+{
+	return task->preempt_notifiers.first && !(task->flags & PF_KTHREAD);
+}
+
+static __always_inline struct blame_vcpu *find_vcpu(struct task_struct *task)
+{
+	__u32 tid = task->pid;
+
+	if (!in_filter(tids, tid))
+		return NULL;
+	return bpf_map_lookup_elem(&vcpus, &tid);
+}
+
+/*
+ * A member of a kernel structure. A pointer that the verifier knows is read directly; a
+ * raw one, which is a number to the verifier, through a helper that is 30 times slower.
+ */
+#define GET(from, member) ({						\
+	typeof(from) from_ = (from);					\
+	typeof(from_->member) value_;					\
+									\
+	if (raw)							\
+		bpf_core_read(&value_, sizeof(value_), &from_->member);	\
+	else								\
+		value_ = from_->member;					\
+	value_;								\
+})
+
+static __always_inline __u64 read_steal(struct rq *rq, const bool raw)
+{
+	return bpf_core_field_exists(rq->prev_steal_time_rq) ? GET(rq, prev_steal_time_rq) : 0;
+}
+
+/* How long the quota of the group, or of one above it, has stopped this CPU's threads */
+static __always_inline __u64 read_quota(struct cfs_rq *queue, const bool raw)
+{
+	__u64 clock, since, now;
+
+	if (bpf_core_field_exists(queue->throttled_clock_self_time)) {
+		clock = GET(queue, throttled_clock_self_time);
+		since = GET(queue, throttled_clock_self);
+		if (since) {
+			now = GET(GET(queue, rq), clock);
+			if (now > since)
+				clock += now - since;
+		}
+		return clock;
+	}
+	if (bpf_core_field_exists(queue->throttled_clock_pelt_time))
+		return GET(queue, throttled_clock_pelt_time);
+	if (bpf_core_field_exists(queue->throttled_clock_task_time))
+		return GET(queue, throttled_clock_task_time);
+	return 0;
+}
+
+static __always_inline bool is_on_cpu(struct task_struct *task)
+{
+	__u32 on_cpu = 0;
+
+	/* one byte since 7.3 */
+	bpf_core_read(&on_cpu, bpf_core_field_size(task->on_cpu), &task->on_cpu);
+	return on_cpu;
+}
+
+/*
+ * The group's queue on a CPU to which a thread is about to be moved; NULL if it is not
+ * known. The queues are an array or, since 7.3, a variable of each CPU, like struct rq:
+ * then both are equally far from those of the thread's CPU.
+ */
+static __always_inline struct cfs_rq *queue_on(struct task_struct *task, __u32 to)
+{
+	struct task_group *group = task->sched_task_group;
+	struct cfs_rq **queues, *queue = NULL;
+	struct blame_cpu *cpu;
+
+	if (bpf_core_field_exists(group->se)) {
+		queues = group->cfs_rq;
+		bpf_probe_read_kernel(&queue, sizeof(queue), &queues[to]);
+		return queue;
+	}
+	cpu = find_cpu(to);
+	if (!cpu || !cpu->rq)
+		return NULL;
+	/* numbers, not pointers, to the verifier */
+	queue = BPF_CORE_READ(task, se.cfs_rq);
+	return (void *)((__u64)queue + cpu->rq - (__u64)BPF_CORE_READ(queue, rq));
+}
+
+static __always_inline void read_name(char *to, __u32 size, const struct kernfs_node *node)
+{
+	bpf_probe_read_kernel_str(to, size, BPF_CORE_READ(node, name));
+}
+
+/* Keep the name of a cgroup: it may not exist when it is needed. */
+static __noinline void name_cgroup(const struct kernfs_node *node, __u64 id)
+{
+	const struct kernfs_node___rcu *later = (const void *)node;
+	const struct kernfs_node *parent;
+	static const struct blame_cgroup none;
+	struct blame_cgroup *cgroup;
+
+	named[id % BLAME_CGROUPS] = id;
+	bpf_map_update_elem(&cgroups, &id, &none, BPF_NOEXIST);
+	cgroup = bpf_map_lookup_elem(&cgroups, &id);
+	if (!cgroup)
+		return;
+	read_name(cgroup->name, sizeof(cgroup->name), node);
+	if (bpf_core_field_exists(later->__parent))
+		parent = BPF_CORE_READ(later, __parent);
+	else
+		parent = BPF_CORE_READ(node, parent);
+	if (parent)
+		read_name(cgroup->parent, sizeof(cgroup->parent), parent);
+}
+
+static __always_inline __u64 identify_cgroup(struct kernfs_node *node, const bool raw)
+{
+	__u64 id = GET(node, id);
+
+	if (id && named[id % BLAME_CGROUPS] != id)
+		name_cgroup(node, id);
+	return id;
+}
+
+static __always_inline __u64 cgroup_of(struct task_struct *task, const bool raw)
+{
+	struct cgroup *group = GET(GET(task, cgroups), dfl_cgrp);
+
+	/* On hosts with cgroup v1, all processes are in the root of v2. */
+	if (!GET(group, level))
+		group = GET(GET(task, sched_task_group), css.cgroup);
+	return group ? identify_cgroup(GET(group, kn), raw) : 0;
+}
+
+/* "kworker/0:1" is called "kworker"; those of a VM, "kvm-pit/PID", keep the PID. */
+static __always_inline void strip_cpu(char comm[16])
+{
+	bool end = false;
+	int i;
+
+	if (comm[0] == 'k' && comm[1] == 'v' && comm[2] == 'm')
+		return;
+#pragma unroll
+	for (i = 0; i < 16; i++) {
+		end |= comm[i] == '/';
+		if (end)
+			comm[i] = '\0';
+	}
+}
+
+static __always_inline __u64 read_vcpu(const void *notifier, __u32 offset)
+{
+	const void *value = NULL;
+
+	bpf_probe_read_kernel(&value, sizeof(value), notifier - vcpu_notifier + offset);
+	return (__u64)value;
+}
+
+/*
+ * Whether a thread that has a vCPU runs it: other threads have one during an ioctl that
+ * does not run it, such as the VMM's main thread, which sets registers.
+ */
+static __always_inline bool runs_vcpu(struct task_struct *task)
+{
+	return read_vcpu(task->preempt_notifiers.first, vcpu_pid) == (__u64)task->thread_pid;
+}
+
+/* vcpu: the thread's own, or NULL */
+static __always_inline void make_owner(struct blame_owner *owner, struct task_struct *task,
+				       const struct blame_vcpu *vcpu, const bool raw)
+{
+	__u32 flags = GET(task, flags), tgid;
+
+	__builtin_memset(owner, 0, sizeof(*owner));
+	if (vcpu) {
+		owner->kind = BLAME_VCPU;
+		owner->id = vcpu->vm.kvm;
+		owner->tgid = vcpu->vm.tgid;
+		return;
+	}
+	if (!GET(task, pid)) {
+		owner->kind = BLAME_IDLE;
+		return;
+	}
+	bpf_probe_read_kernel(owner->comm, sizeof(owner->comm), &task->comm);
+	if (flags & PF_KTHREAD) {
+		owner->kind = BLAME_KERNEL;
+		strip_cpu(owner->comm);
+		return;
+	}
+	tgid = GET(task, tgid);
+	if (in_filter(tgids, tgid)) {
+		owner->kind = BLAME_VMM;
+		owner->tgid = tgid;
+	} else {
+		owner->kind = BLAME_PROCESS;
+	}
+	owner->id = cgroup_of(task, raw);
+}
+
+static __always_inline bool same_owner(const struct blame_owner *a,
+				       const struct blame_owner *b)
+{
+	const __u64 *x = (const void *)a, *y = (const void *)b;
+
+	return x[0] == y[0] && x[1] == y[1] && x[2] == y[2] && x[3] == y[3];
+}
+
+static __always_inline bool add(const struct blame_pair *pair, __u64 ns)
+{
+	struct blame_charge *charge = bpf_map_lookup_elem(&charges, pair);
+
+	if (!charge)
+		return false;
+	__sync_fetch_and_add(&charge->ns, ns);
+	__sync_fetch_and_add(&charge->segments, 1);
+	return true;
+}
+
+static __noinline void charge_new(struct blame_pair *pair, __u64 ns)
+{
+	struct blame_charge charge = { .ns = ns, .segments = 1 };
+
+	if (!bpf_map_update_elem(&charges, pair, &charge, BPF_NOEXIST) || add(pair, ns))
+		return;
+	/* The map is full: each VM has an entry for this, all VMs have another one. */
+	__sync_fetch_and_add(&counts.no_pair, 1);
+	__builtin_memset(&pair->owner, 0, sizeof(pair->owner));
+	pair->owner.kind = BLAME_UNKNOWN;
+	if (add(pair, ns))
+		return;
+	__builtin_memset(&pair->vm, 0, sizeof(pair->vm));
+	add(pair, ns);
+}
+
+static __always_inline void charge(const struct blame_vm *vm, const struct blame_owner *owner,
+				   __u64 ns)
+{
+	struct blame_pair pair = { .vm = *vm, .owner = *owner };
+
+	if (!add(&pair, ns))
+		charge_new(&pair, ns);
+}
+
+static __always_inline void charge_kind(const struct blame_vm *vm, __u32 kind, __u64 id,
+					__u64 ns)
+{
+	struct blame_owner owner = { .kind = kind, .id = id };
+
+	charge(vm, &owner, ns);
+}
+
+/* A walk through the ring of a CPU */
+struct walk {
+	struct blame_vm vm;
+	__u64 at, until;	/* not charged yet */
+	__u64 next;		/* segment */
+	__u64 stolen;
+	__u32 cpu;
+	__u32 steal;		/* in 1/1024 of the wait */
+};
+
+/* Charge the time up to end, without the part that was stolen. */
+static __always_inline void charge_until(struct walk *walk, __u64 end,
+					 const struct blame_owner *owner)
+{
+	__u64 ns, stolen;
+
+	if (end > walk->until)
+		end = walk->until;
+	if (end <= walk->at)
+		return;
+	ns = end - walk->at;
+	walk->at = end;
+	stolen = ns * walk->steal >> 10;
+	walk->stolen += stolen;
+	charge(&walk->vm, owner, ns - stolen);
+}
+
+static long visit_segment(__u32 i, struct walk *walk)
+{
+	const struct blame_segment *segment;
+	struct blame_cpu *cpu = find_cpu(walk->cpu);
+
+	if (!cpu || walk->at >= walk->until)
+		return 1;
+	segment = &cpu->ring[walk->next++ % BLAME_RING];
+	charge_until(walk, segment->end, &segment->owner);
+	return 0;
+}
+
+/* The cgroup whose quota is used up: the nearest one that has a quota */
+static __noinline __u64 find_throttled(struct task_struct *task)
+{
+	struct task_group *group = BPF_CORE_READ(task, sched_task_group);
+	int i;
+
+	for (i = 0; i < 8 && group; i++) {
+		if (BPF_CORE_READ(group, cfs_bandwidth.quota) != NO_QUOTA)
+			return identify_cgroup(BPF_CORE_READ(group, css.cgroup, kn), true);
+		group = BPF_CORE_READ(group, parent);
+	}
+	return 0;
+}
+
+/* A wait that is claimed, or a part of it */
+struct wait {
+	struct blame_vm vm;
+	__u64 since, until;
+	__u64 head;		/* head of the ring at the start */
+	__u32 cpu;
+	__u32 reserved;
+	__u64 quota;		/* time for which the quota was used up */
+	__u64 throttled;	/* cgroup that has the quota */
+	__u64 stolen;
+	struct blame_owner last;	/* of the time after the last segment; kind 0: not known */
+};
+
+/* Read the clocks of the CPU that the vCPU waits for. */
+static __always_inline void measure_wait(struct wait *wait, const struct blame_vcpu *vcpu,
+					 struct task_struct *task, __u64 since, __u64 until,
+					 const bool raw)
+{
+	struct cfs_rq *queue = GET(task, se.cfs_rq);
+
+	wait->vm = vcpu->vm;
+	wait->cpu = vcpu->cpu;
+	wait->head = vcpu->head;
+	wait->since = since;
+	wait->until = until;
+	wait->quota = wait->throttled = wait->stolen = 0;
+	if (vcpu->quota == NO_CLOCK)
+		return;
+	wait->quota = read_quota(queue, raw) - vcpu->quota;
+	wait->stolen = read_steal(GET(queue, rq), raw) - vcpu->steal;
+	if ((__s64)wait->quota > 0)
+		wait->throttled = find_throttled(task);
+}
+
+static __always_inline __u64 at_most(__u64 ns, __u64 limit)
+{
+	return (__s64)ns < 0 ? 0 : ns < limit ? ns : limit;
+}
+
+/*
+ * Charge a wait. Global, so that the verifier checks it once instead of once per caller.
+ */
+__noinline int charge_wait(const struct wait *wait)
+{
+	struct blame_owner owner = { .kind = BLAME_OVERFLOW };
+	struct walk walk = { 0 };
+	struct blame_cpu *cpu;
+	__u64 quota, segments, head;
+
+	if (!wait || wait->until <= wait->since)
+		return 0;
+	walk.vm = wait->vm;
+	walk.at = wait->since;
+	walk.until = wait->until;
+	walk.cpu = wait->cpu;
+	cpu = find_cpu(walk.cpu);
+	if (!cpu)
+		return 0;
+	/* A thread that is throttled is switched out at once: the quota comes first. */
+	quota = at_most(wait->quota, walk.until - walk.at);
+	if (quota) {
+		charge_kind(&walk.vm, BLAME_QUOTA, wait->throttled, quota);
+		walk.at += quota;
+	}
+	if (walk.until > walk.at)
+		walk.steal = (at_most(wait->stolen, walk.until - walk.at) << 10) /
+			     (walk.until - walk.at);
+
+	/* A segment that had ended when the wait began may have been extended. */
+	head = cpu->head;
+	walk.next = wait->head ? wait->head - 1 : 0;
+	segments = head - walk.next;
+	if (segments >= BLAME_RING) {
+		walk.next = head - BLAME_RING;
+		charge_until(&walk, cpu->ring[walk.next++ % BLAME_RING].end, &owner);
+		segments = BLAME_RING - 1;
+	}
+	bpf_loop(segments, visit_segment, &walk, 0);
+	if (walk.at < walk.until) {
+		owner = wait->last;
+		if (!owner.kind)
+			owner.kind = BLAME_UNKNOWN;
+		charge_until(&walk, walk.until, &owner);
+	}
+	if (walk.stolen)
+		charge_kind(&walk.vm, BLAME_STEAL, 0, walk.stolen);
+	return 0;
+}
+
+static __always_inline void charge_vcpu(struct blame_vcpu *vcpu, const struct wait *wait)
+{
+	if (wait->until <= wait->since)
+		return;
+	charge_wait(wait);
+	__sync_fetch_and_add(&vcpu->charged, wait->until - wait->since);
+}
+
+/*
+ * Claim the open wait, which ends now: returns its start, or 0 if none is open. The
+ * program that claims a wait charges it.
+ */
+static __always_inline __u64 claim_wait(struct blame_vcpu *vcpu)
+{
+	struct blame_cpu *cpu;
+	__u64 since;
+
+	if (!vcpu->since)
+		return 0;
+	since = __sync_lock_test_and_set(&vcpu->since, 0);
+	cpu = since ? find_cpu(vcpu->cpu) : NULL;
+	if (cpu)
+		__sync_fetch_and_add(&cpu->waiting, -1);
+	return since;
+}
+
+/* queue: on the CPU that the thread waits for; NULL if it is not known */
+static __always_inline void begin_wait(struct blame_vcpu *vcpu, __u32 on, struct cfs_rq *queue,
+				       __u64 delay, __u64 now, const bool raw)
+{
+	struct blame_cpu *cpu = find_cpu(on);
+
+	if (!cpu)
+		return;
+	vcpu->cpu = on;
+	vcpu->head = cpu->head;
+	vcpu->quota = NO_CLOCK;
+	if (queue) {
+		struct rq *rq = GET(queue, rq);
+
+		cpu->rq = (__u64)rq;
+		vcpu->quota = read_quota(queue, raw);
+		vcpu->steal = read_steal(rq, raw);
+	}
+	vcpu->run_delay = delay;
+	vcpu->start = now;
+	__sync_fetch_and_add(&cpu->waiting, 1);
+	__sync_lock_test_and_set(&vcpu->since, now);
+}
+
+static __noinline struct blame_vcpu *add_vcpu(struct task_struct *task)
+{
+	const void *notifier = task->preempt_notifiers.first;
+	__u32 tid = task->pid, tgid = task->tgid;
+	struct blame_vcpu vcpu = {
+		.vm.kvm = read_vcpu(notifier, vcpu_kvm),
+		.vm.tgid = tgid,
+		.notifier = (__u64)notifier,
+		.task = (__u64)task,
+		.first_delay = task->sched_info.run_delay,
+	};
+	struct blame_pair pair = { .vm = vcpu.vm, .owner.kind = BLAME_UNKNOWN };
+	struct blame_charge none = { 0 };
+
+	if (bpf_map_update_elem(&vcpus, &tid, &vcpu, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&counts.no_vcpu, 1);
+		return NULL;
+	}
+	bpf_map_update_elem(&charges, &pair, &none, BPF_NOEXIST);
+	add_to_filter(tids, tid);
+	add_to_filter(tgids, tgid);
+	return bpf_map_lookup_elem(&vcpus, &tid);
+}
+
+/* The thread runs another vCPU now. */
+static __noinline void move_vcpu(struct blame_vcpu *vcpu, const void *notifier)
+{
+	struct blame_pair pair = { .owner.kind = BLAME_UNKNOWN };
+	struct blame_charge none = { 0 };
+
+	vcpu->notifier = (__u64)notifier;
+	vcpu->vm.kvm = read_vcpu(notifier, vcpu_kvm);
+	pair.vm = vcpu->vm;
+	bpf_map_update_elem(&charges, &pair, &none, BPF_NOEXIST);
+}
+
+/*
+ * A vCPU's thread is switched out, and its run_delay complete. If its wait is open, the
+ * event that ended it was lost: run_delay has its length. If run_delay grew by more than
+ * the charges, a wait was lost as a whole. wait: space of the caller, whose stack is small
+ */
+static __noinline void heal(struct blame_vcpu *vcpu, struct task_struct *task,
+			    struct wait *wait)
+{
+	__u64 delay = task->sched_info.run_delay, missed, since = claim_wait(vcpu);
+
+	if (since) {
+		__sync_fetch_and_add(&counts.healed, 1);
+		__builtin_memset(&wait->last, 0, sizeof(wait->last));
+		measure_wait(wait, vcpu, task, since,
+			     vcpu->start + (delay - vcpu->run_delay), false);
+		charge_vcpu(vcpu, wait);
+	}
+	missed = delay - vcpu->first_delay - vcpu->charged;
+	if ((__s64)missed > MISSED_NS && !vcpu->sampled) {
+		charge_kind(&vcpu->vm, BLAME_UNKNOWN, 0, missed);
+		__sync_fetch_and_add(&vcpu->charged, missed);
+	}
+}
+
+/*
+ * A vCPU gets this CPU. If the run queue has it for a shorter time than the wait is open, it
+ * was moved here, and the move does not count. If the difference is large, the events that
+ * ended this wait and began another one were lost.
+ */
+static __noinline __u64 heal_start(struct blame_vcpu *vcpu, struct task_struct *task,
+				   __u64 since, struct wait *wait)
+{
+	__u64 start = task->sched_info.last_queued;
+
+	if (!start || (__s64)(start - since) <= 0)
+		return since;
+	if (start - since <= MISSED_NS)
+		return start;
+	__sync_fetch_and_add(&counts.healed, 1);
+	__builtin_memset(&wait->last, 0, sizeof(wait->last));
+	measure_wait(wait, vcpu, task, since,
+		     vcpu->start + task->sched_info.run_delay - vcpu->run_delay, false);
+	charge_vcpu(vcpu, wait);
+	return start;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u32 this = bpf_get_smp_processor_id();
+	struct blame_cpu *cpu = find_cpu(this);
+	struct blame_vcpu *from, *to;
+	__u64 now, since, last;
+	struct wait wait;
+
+	if (!cpu)
+		return 0;
+	from = find_vcpu(prev);
+	if (!from && has_vcpu(prev) && runs_vcpu(prev))
+		from = add_vcpu(prev);
+	if (!cpu->waiting && !from)
+		return 0;
+
+	now = prev->se.cfs_rq->rq->clock;
+	if (from) {
+		const void *notifier = prev->preempt_notifiers.first;
+
+		heal(from, prev, &wait);
+		if (notifier && (__u64)notifier != from->notifier && runs_vcpu(prev))
+			move_vcpu(from, notifier);
+	}
+	if (cpu->waiting) {
+		to = find_vcpu(next);
+		since = to ? claim_wait(to) : 0;
+		if (since)
+			since = heal_start(to, next, since, &wait);
+		make_owner(&wait.last, prev, from, false);
+		if (since) {
+			measure_wait(&wait, to, next, since, now, false);
+			charge_vcpu(to, &wait);
+		}
+	}
+	if (cpu->waiting) {
+		last = cpu->head - 1;
+		if (cpu->head && same_owner(&cpu->ring[last % BLAME_RING].owner, &wait.last)) {
+			cpu->ring[last % BLAME_RING].end = now;
+		} else {
+			struct blame_segment *segment = &cpu->ring[cpu->head % BLAME_RING];
+
+			segment->owner = wait.last;
+			segment->end = now;
+			cpu->head++;
+		}
+	}
+	/* As run_delay: a thread that is preempted while it goes to sleep does not wait. */
+	if (from && !prev->__state)
+		begin_wait(from, this, prev->se.cfs_rq, prev->sched_info.run_delay, now, false);
+	if (from && prev->__state & TASK_DEAD) {
+		this = prev->pid;
+		bpf_map_delete_elem(&vcpus, &this);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(blame_wakeup, struct task_struct *task)
+{
+	struct blame_vcpu *vcpu = find_vcpu(task);
+
+	/* Without last_queued, the thread was preempted while it went to sleep. */
+	if (!vcpu || vcpu->since || is_on_cpu(task) || !task->sched_info.last_queued)
+		return 0;
+	begin_wait(vcpu, task->se.cfs_rq->rq->cpu, task->se.cfs_rq,
+		   task->sched_info.run_delay, task->se.cfs_rq->rq->clock, false);
+	return 0;
+}
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(blame_migrate, struct task_struct *task, int to)
+{
+	struct blame_vcpu *vcpu = find_vcpu(task);
+	__u64 now, start, since = vcpu ? claim_wait(vcpu) : 0;
+	struct task_struct *running;
+	struct wait wait;
+
+	if (!since)
+		return 0;
+	now = task->se.cfs_rq->rq->clock;
+	/* run_delay is complete, and excludes the time of an earlier move. */
+	start = now - (task->sched_info.run_delay - vcpu->run_delay);
+	if ((__s64)(start - since) > 0)
+		since = start;
+	running = task->se.cfs_rq->rq->curr;
+	make_owner(&wait.last, running, find_vcpu(running), false);
+	measure_wait(&wait, vcpu, task, since, now, false);
+	charge_vcpu(vcpu, &wait);
+	begin_wait(vcpu, to, queue_on(task, to), task->sched_info.run_delay, now, true);
+	return 0;
+}
+
+/*
+ * At each sample: list the vCPUs, and charge waits that are open, up to now. This program
+ * can be preempted: it works on copies, and charges only if the wait is still open.
+ */
+SEC("iter/bpf_map_elem")
+int blame_sample(struct bpf_iter__bpf_map_elem *ctx)
+{
+	const bool raw = true;
+	struct task_struct *task, *running;
+	struct blame_thread thread = { 0 };
+	const __u32 *key = ctx->key;
+	struct blame_vcpu *vcpu;
+	struct wait wait = { 0 };
+	__u64 since, now;
+	struct rq *rq;
+	__u32 tid;
+
+	/* NULL after the last element */
+	if (!key)
+		return 0;
+	tid = *key;
+	vcpu = bpf_map_lookup_elem(&vcpus, &tid);
+	if (!vcpu)
+		return 0;
+	thread.vm = vcpu->vm;
+	thread.tid = tid;
+	bpf_seq_write(ctx->meta->seq, &thread, sizeof(thread));
+
+	__sync_fetch_and_add(&vcpu->sampled, 1);
+	task = (void *)vcpu->task;
+	rq = GET(GET(task, se.cfs_rq), rq);
+	now = GET(rq, clock);
+	since = vcpu->since;
+	if (since && since < now) {
+		running = GET(rq, curr);
+		tid = GET(running, pid);
+		make_owner(&wait.last, running, bpf_map_lookup_elem(&vcpus, &tid), true);
+		measure_wait(&wait, vcpu, task, since, now, true);
+		if (__sync_val_compare_and_swap(&vcpu->since, since, now) == since) {
+			vcpu->quota += wait.quota;
+			vcpu->steal += wait.stolen;
+			charge_vcpu(vcpu, &wait);
+		}
+	}
+	__sync_fetch_and_add(&vcpu->sampled, -1);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

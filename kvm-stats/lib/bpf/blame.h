@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Interface between the BPF program of "blame" and its loader */
+#ifndef KVMSTATS_BPF_BLAME_H
+#define KVMSTATS_BPF_BLAME_H
+
+#include <linux/types.h>
+
+/* Switches that a CPU remembers; a power of 2 */
+#define BLAME_RING	512
+#define BLAME_VCPUS	4096
+#define BLAME_CHARGES	8192
+#define BLAME_CGROUPS	1024
+
+enum blame_kind {
+	BLAME_VCPU = 1,	/* id: struct kvm of the vCPU that ran */
+	BLAME_VMM,	/* thread of a VMM that is not a vCPU, by comm */
+	BLAME_PROCESS,	/* id: cgroup */
+	BLAME_KERNEL,	/* kernel thread, by comm */
+	BLAME_QUOTA,	/* id: cgroup whose quota was used up */
+	BLAME_STEAL,	/* the host's own hypervisor */
+	BLAME_IDLE,
+	BLAME_OVERFLOW,	/* unknown: more switches than the ring holds */
+	BLAME_UNKNOWN,
+};
+
+/* Thread that ran while a vCPU waited */
+struct blame_owner {
+	__u64 id;
+	char comm[16];
+	__u32 tgid;		/* of VMM threads, else 0 */
+	__u32 kind;
+};
+
+/* From the end of the previous segment to this one's, this owner ran. */
+struct blame_segment {
+	__u64 end;		/* clock of the run queue, nanoseconds */
+	struct blame_owner owner;
+};
+
+struct blame_cpu {
+	__u64 head;		/* segments written */
+	__u32 waiting;		/* open waits of vCPUs for this CPU */
+	__u32 reserved;
+	__u64 rq;		/* address of struct rq; 0: not known */
+	struct blame_segment ring[BLAME_RING];
+};
+
+/* A VM, as the kernel knows it */
+struct blame_vm {
+	__u64 kvm;		/* address of struct kvm */
+	__u32 tgid;
+	__u32 reserved;
+};
+
+/* A vCPU's thread, by TID */
+struct blame_vcpu {
+	struct blame_vm vm;
+	__u64 notifier;		/* address: another one is another vCPU */
+	__u64 task;		/* address of the thread */
+	__u64 since;		/* the open wait is charged up to here; 0 if none is open */
+	__u64 start;		/* start of the last wait */
+	__u64 head;		/* head of the CPU's ring at that time */
+	__u64 quota;		/* throttled clock at that time */
+	__u64 steal;		/* steal clock at that time */
+	__u64 run_delay;	/* at that time */
+	__u64 first_delay;	/* run_delay when the vCPU was first seen */
+	__u64 charged;		/* since then */
+	__u32 cpu;		/* that it waits for */
+	__u32 sampled;		/* not 0: blame_sample() charges it at this moment */
+};
+
+/* As blame_sample() lists it */
+struct blame_thread {
+	struct blame_vm vm;
+	__u32 tid;
+	__u32 reserved;
+};
+
+struct blame_pair {
+	struct blame_vm vm;	/* that waited; all 0: of VMs that had no entry left */
+	struct blame_owner owner;
+};
+
+struct blame_charge {
+	__u64 ns;
+	__u64 segments;
+};
+
+struct blame_cgroup {
+	char name[64];
+	char parent[64];
+};
+
+/* Events that did not fit or were lost */
+struct blame_counts {
+	__u64 no_vcpu;		/* vCPUs without an entry */
+	__u64 no_pair;		/* charges without an entry */
+	__u64 healed;		/* waits that had no end */
+};
+
+#endif /* KVMSTATS_BPF_BLAME_H */

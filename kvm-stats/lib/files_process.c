@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Borrow the VM, vCPU and statistics files of one process. */
+#include <errno.h>
+#include <linux/kcmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "abi.h"
+#include "files.h"
+
+void files_drop_taken(struct taken *t)
+{
+	reader_drop(&t->file);
+	reader_drop(&t->vcpus);
+	free(t);
+}
+
+void files_drop_process(struct files_state *s, struct process *p)
+{
+	struct taken *t, *next;
+
+	for (t = p->taken; t; t = next) {
+		next = t->next;
+		files_drop_taken(t);
+	}
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	if (p->folder >= 0)
+		close(p->folder);
+	p->next = s->spare;
+	s->spare = p;
+}
+
+static int list_fds(struct kvmstats *k, struct files_state *s, pid_t pid, long *all)
+{
+	int n;
+
+	while ((n = proc_kvm_fds(core_proc(k), pid, s->list, s->room, all)) > s->room) {
+		struct kvm_fd *list = realloc(s->list, 2 * n * sizeof(*list));
+		pid_t *tid = realloc(s->tid, 2 * n * sizeof(*tid));
+
+		s->list = list ? list : s->list;
+		s->tid = tid ? tid : s->tid;
+		if (!list || !tid)
+			return -ENOMEM;
+		s->room = 2 * n;
+	}
+	return n;
+}
+
+static bool same_fd(const struct kvm_fd *a, const struct kvm_fd *b)
+{
+	return a->kind == b->kind && a->id == b->id && a->num == b->num;
+}
+
+/* Has the VMM closed the file (EBADF), or got another with the same number? */
+static bool replaced(const struct files_state *s, const struct process *p,
+		     const struct taken *t)
+{
+	long ret;
+
+	if (t->tells || t->file.fd < 0)
+		return false;
+	ret = syscall(SYS_kcmp, s->self, p->pid, KCMP_FILE, t->file.fd, t->from.num);
+	return ret > 0 || (ret < 0 && errno == EBADF);
+}
+
+bool files_any_replaced(const struct files_state *s, const struct process *p)
+{
+	const struct taken *t;
+
+	for (t = p->taken; t; t = t->next) {
+		if (replaced(s, p, t))
+			return true;
+	}
+	return false;
+}
+
+static bool number_known(const struct files_state *s, uint64_t number,
+			 const struct kvm_fd *from)
+{
+	const struct process *p;
+	const struct taken *t;
+
+	for (p = s->first; number && p; p = p->next) {
+		for (t = p->taken; t; t = t->next) {
+			if (t->number == number && t->from.kind == from->kind &&
+			    t->from.id == from->id && t->file.fd >= 0 && !t->gone.hup)
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Open the statistics of a borrowed VM or vCPU fd. Returns 1 on success or if they are open
+ * already, 0 if this kernel does not support it, or a negative errno.
+ */
+static int take_kvm(struct kvmstats *k, struct files_state *s, struct process *p,
+		    struct taken *t, const char **wrong)
+{
+	enum file_kind kind = t->from.kind == KVM_FD_VM ? FILE_VM : FILE_VCPU;
+	int fd = proc_take_fd(p->pidfd, &t->from), stats, rows = -1;
+
+	if (fd < 0)
+		return fd;
+	stats = ioctl(fd, s->getfd, ABI_SCOPE_OWN);
+	if (stats < 0) {
+		int error = errno;
+
+		close(fd);
+		/* EIO: kernels that ask for the VMM's mm before anything else */
+		return error == ENOTTY || error == EIO || error == EINVAL ? 0 : -error;
+	}
+	t->number = proc_fdinfo(stats, "kvm-stats-vm");
+	if (number_known(s, t->number, &t->from)) {
+		close(stats);
+		close(fd);
+		return 1;
+	}
+	if (kind == FILE_VM)
+		rows = ioctl(fd, s->getfd, ABI_SCOPE_VCPUS);
+	close(fd);
+	*wrong = reader_add(k, &s->reader, stats, kind, &t->file, &t->gone, &t->tells);
+	if (!*wrong && rows >= 0)
+		*wrong = reader_add(k, &s->reader, rows, FILE_VCPUS, &t->vcpus,
+				    &t->gone, NULL);
+	else if (rows >= 0)
+		close(rows);
+	return 1;
+}
+
+static int take_stats(struct kvmstats *k, struct files_state *s, struct process *p,
+		      struct taken *t, const char **wrong)
+{
+	int fd = proc_take_fd(p->pidfd, &t->from);
+
+	if (fd < 0)
+		return fd;
+	t->number = proc_fdinfo(fd, "kvm-stats-vm");
+	*wrong = reader_add(k, &s->reader, fd,
+			    t->from.kind == KVM_FD_VM_STATS ? FILE_VM : FILE_VCPU,
+			    &t->file, &t->gone, &t->tells);
+	return 1;
+}
+
+static const struct taken *find_taken(const struct process *p, const struct kvm_fd *fd)
+{
+	const struct taken *t;
+
+	for (t = p->taken; t; t = t->next) {
+		if (!t->missing && !t->gone.hup && same_fd(&t->from, fd))
+			return t;
+	}
+	return NULL;
+}
+
+static bool has_rows(const struct process *p)
+{
+	const struct taken *t;
+
+	for (t = p->taken; t; t = t->next) {
+		if (t->vcpus.fd >= 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Borrow the new files of one kind. Return whether the kernel supports this: for VM and
+ * vCPU fds, it needs KVM_STATS_GETFD.
+ */
+static bool take_kind(struct kvmstats *k, struct files_state *s, struct process *p,
+		      int n, enum kvm_fd_kind kind)
+{
+	bool own = kind == KVM_FD_VM || kind == KVM_FD_VCPU, lets = true;
+	struct taken **end = &p->taken;
+	int i, ret;
+
+	while (*end)
+		end = &(*end)->next;
+	for (i = 0; i < n; i++) {
+		const char *wrong = NULL;
+		struct taken *t;
+
+		if (s->list[i].kind != kind || find_taken(p, &s->list[i]))
+			continue;
+		t = calloc(1, sizeof(*t));
+		if (!t) {
+			core_unread(k, KVMSTATS_TOO_MANY, "process %d: %s", p->pid,
+				    strerror(ENOMEM));
+			return lets;
+		}
+		t->from = s->list[i];
+		t->file.fd = -1;
+		t->vcpus.fd = -1;
+		ret = own ? take_kvm(k, s, p, t, &wrong) : take_stats(k, s, p, t, &wrong);
+		if (ret < 0)
+			wrong = strerror(-ret);
+		if (ret > 0 && !wrong) {
+			*end = t;
+			end = &t->next;
+			continue;
+		}
+		files_drop_taken(t);
+		if (!ret)
+			return false;
+		/* EBADF: closed since we looked; ESRCH: ended */
+		if (ret == -EBADF || ret == -ESRCH)
+			continue;
+		core_unread(k, ret < 0 ? core_reason(-ret) : KVMSTATS_FORMAT,
+			    "process %d: %s", p->pid, wrong);
+		/* to be tried again */
+		p->fds = -1;
+	}
+	return lets;
+}
+
+static void take_all(struct kvmstats *k, struct files_state *s, struct process *p, int n)
+{
+	bool any = false;
+	struct taken *t;
+
+	if (!s->no_getfd && !take_kind(k, s, p, n, KVM_FD_VM))
+		s->no_getfd = true;
+	if (!s->no_getfd) {
+		if (!has_rows(p))
+			take_kind(k, s, p, n, KVM_FD_VCPU);
+	} else {
+		take_kind(k, s, p, n, KVM_FD_VM_STATS);
+		take_kind(k, s, p, n, KVM_FD_VCPU_STATS);
+	}
+	for (t = p->taken; t; t = t->next)
+		any |= t->file.fd >= 0 || t->number;
+	p->unreadable = !any;
+}
+
+bool files_is_vm(const struct taken *t)
+{
+	return t->from.kind == KVM_FD_VM || t->from.kind == KVM_FD_VM_STATS;
+}
+
+/* Descriptors are far below; it goes down from here. */
+#define KEY_MIXED	UINT32_MAX
+
+/*
+ * Return a permanent key of the VM that a file belongs to. The kernel does not report the
+ * VM of a vCPU: if a process has several VMs, combine their vCPUs, except for those with
+ * the same id.
+ */
+static uint64_t vm_key(const struct process *p, const struct taken *t)
+{
+	uint64_t key = (uint64_t)p->pid << 32;
+	const struct taken *other;
+	uint32_t same = 0;
+
+	if (t->number)
+		return t->number;
+	if (p->vms <= 1)
+		return key;
+	if (files_is_vm(t))
+		return key | t->from.num;
+	for (other = p->taken; other; other = other->next)
+		same += other->from.kind == t->from.kind && other->from.id == t->from.id &&
+			other->from.num < t->from.num;
+	return key | (KEY_MIXED - same);
+}
+
+bool files_is_ambiguous(const struct process *p, const struct taken *t)
+{
+	return !t->number && p->vms > 1 && !files_is_vm(t);
+}
+
+/* Which vCPU of ours runs in which thread; list has the VMM's fds of now. */
+static void find_threads(struct kvmstats *k, struct files_state *s, struct process *p,
+			 int n)
+{
+	pid_t *tid = s->tid;
+	struct taken *t;
+	int i;
+
+	memset(tid, 0, n * sizeof(*tid));
+	if (proc_vcpu_threads(core_proc(k), p->pid, s->list, n, p->vms == 1, tid) > 0) {
+		for (t = p->taken; t; t = t->next) {
+			for (i = 0; i < n && !t->tid; i++) {
+				if (!tid[i] || s->list[i].id != t->from.id)
+					continue;
+				/* with several VMs, by the vCPU fd itself alone */
+				if ((t->from.kind == KVM_FD_VCPU &&
+				     t->from.num == s->list[i].num) ||
+				    (t->from.kind == KVM_FD_VCPU_STATS && p->vms == 1))
+					t->tid = tid[i];
+			}
+		}
+	}
+}
+
+bool files_lacks_threads(const struct process *p)
+{
+	const struct taken *t;
+
+	for (t = p->taken; t; t = t->next) {
+		if ((t->from.kind == KVM_FD_VCPU || t->from.kind == KVM_FD_VCPU_STATS) &&
+		    t->file.fd >= 0 && !t->tid)
+			return true;
+	}
+	return false;
+}
+
+/* Note why the files of a process cannot be listed: it exited, or permission is denied. */
+static void note_unlisted(struct kvmstats *k, struct process *p, int error)
+{
+	p->denied = (error == EACCES || error == EPERM) &&
+		    proc_has_cmdline(core_proc(k), p->pid);
+	if (error != EACCES && error != EPERM && error != ENOENT && error != ESRCH) {
+		core_unread(k, core_reason(error), "process %d: %s", p->pid, strerror(error));
+		p->fds = -1;
+	}
+}
+
+/* Count the files of KVM that were listed. Return whether the process is a VMM. */
+static bool count_fds(struct files_state *s, struct process *p, int n)
+{
+	bool has_vcpu = false;
+	int i;
+
+	s->lost |= p->is_vmm && n < p->kvm_fds;
+	p->kvm_fds = n;
+	p->vms = 0;
+	for (i = 0; i < n; i++) {
+		p->vms += s->list[i].kind == KVM_FD_VM;
+		has_vcpu |= s->list[i].kind == KVM_FD_VCPU;
+	}
+	return p->vms || has_vcpu;
+}
+
+static void mark_missing(struct files_state *s, struct process *p, int n)
+{
+	struct taken *t;
+	int i;
+
+	for (t = p->taken; t; t = t->next) {
+		for (i = 0; i < n && !same_fd(&t->from, &s->list[i]); i++)
+			;
+		/* A file that reports the end of its VM is valid until then. */
+		if (!t->tells && (i == n || replaced(s, p, t)))
+			t->missing = true;
+	}
+}
+
+/* Return false if the process exited or cannot be opened. */
+static bool open_process(struct kvmstats *k, struct files_state *s, struct process *p)
+{
+	int error;
+
+	if (p->folder < 0)
+		p->folder = proc_fd_folder(core_proc(k), p->pid);
+	if (p->pidfd >= 0)
+		return true;
+	p->pidfd = proc_pidfd(p->pid);
+	if (p->pidfd >= 0) {
+		reader_watch(&s->reader, p->pidfd, &p->gone);
+		return true;
+	}
+	error = -p->pidfd;
+	p->pidfd = -1;
+	if (error != ESRCH) {
+		core_unread(k, core_reason(error), "process %d: %s", p->pid, strerror(error));
+		p->fds = -1;
+	}
+	return false;
+}
+
+void files_scan_process(struct kvmstats *k, struct files_state *s, struct process *p)
+{
+	struct taken *t;
+	long all;
+	int n = list_fds(k, s, p->pid, &all);
+
+	p->last_look = s->now;
+	p->last_compare = s->now;
+	p->denied = false;
+	if (n < 0) {
+		note_unlisted(k, p, -n);
+		return;
+	}
+	/* A file that was being opened when they were counted may belong to a VM by now. */
+	if (p->fds > 0)
+		p->fds = all;
+	p->is_vmm = count_fds(s, p, n);
+	mark_missing(s, p, n);
+	/* A process that has only files of other VMMs is an agent like us. */
+	if (!p->is_vmm) {
+		p->is_vmm = p->taken;
+		return;
+	}
+	if (!open_process(k, s, p))
+		return;
+	take_all(k, s, p, n);
+	for (t = p->taken; t; t = t->next)
+		t->key = vm_key(p, t);
+	if (files_lacks_threads(p))
+		find_threads(k, s, p, n);
+}

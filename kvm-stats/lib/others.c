@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * CPU time of a VMM's threads that are not vCPUs: the process's CPU clock, without the time
+ * of its vCPUs' threads. A read of the clock needs no file and no permission. Names of
+ * threads are read at intervals only, to split the time by role.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core.h"
+#include "proc.h"
+
+#define ROLES_INTERVAL_NS	5000000000ULL
+
+/* The kernel's clock of a process: all threads, including those that have exited */
+#define PROCESS_CLOCK(pid)	((clockid_t)(~(unsigned int)(pid) << 3 | 2))
+
+/* A thread with a role other than KVMSTATS_EMULATOR */
+struct other_thread {
+	pid_t tid;
+	enum kvmstats_role role;
+	uint64_t run;
+	bool seen;
+};
+
+const char *kvmstats_role_name(enum kvmstats_role role)
+{
+	static const char *const names[KVMSTATS_ROLES] = {
+		[KVMSTATS_EMULATOR] = "emulator",
+		[KVMSTATS_IO_THREADS] = "io",
+		[KVMSTATS_VHOST] = "vhost",
+	};
+
+	return (unsigned int)role < KVMSTATS_ROLES ? names[role] : NULL;
+}
+
+uint64_t kvmstats_vm_other_threads(const struct kvmstats_vm *vm, enum kvmstats_role role)
+{
+	const struct core_vm *of = (const void *)vm;
+
+	return (unsigned int)role < KVMSTATS_ROLES ? of->others.role[role] : 0;
+}
+
+uint64_t kvmstats_activity_other_threads(const struct kvmstats_activity *a)
+{
+	return a->other_threads;
+}
+
+/* Return true if PIDs in the host's procfs are PIDs of this process's namespace. */
+static bool is_own_namespace(const struct kvmstats *k)
+{
+	char text[16] = "";
+
+	return readlinkat(k->proc, "self", text, sizeof(text) - 1) > 0 &&
+	       atoi(text) == getpid();
+}
+
+static enum kvmstats_role role_of(const char *comm)
+{
+	/* of QEMU, cloud-hypervisor, crosvm, and of the kernel for io_uring */
+	static const char *const io[] = { "IO ", "worker", "_disk", "_net", "v_", "iou-" };
+	size_t i;
+
+	if (!strncmp(comm, "vhost-", 6))
+		return KVMSTATS_VHOST;
+	for (i = 0; i < sizeof(io) / sizeof(*io); i++) {
+		if (!strncmp(comm, io[i], strlen(io[i])))
+			return KVMSTATS_IO_THREADS;
+	}
+	return KVMSTATS_EMULATOR;
+}
+
+/* A process and its VMs, which are k->vm[from] to k->vm[to - 1] */
+struct process {
+	struct kvmstats *k;
+	unsigned int from, to;
+	struct other_threads *others;	/* of its first VM */
+};
+
+static bool is_vcpu(const struct process *p, pid_t tid)
+{
+	unsigned int i, j;
+
+	for (i = p->from; i < p->to; i++) {
+		for (j = 0; j < p->k->vm[i]->pub.vcpus; j++) {
+			if (p->k->vm[i]->vcpu[j]->pub.tid == tid)
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool read_thread_file(int dirfd, pid_t tid, const char *name, char *text, size_t size)
+{
+	char path[32];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%d/%s", tid, name);
+	fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, size - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+static struct other_thread *find_thread(struct other_threads *others, pid_t tid)
+{
+	struct other_thread *more;
+	unsigned int i;
+
+	for (i = 0; i < others->count; i++) {
+		if (others->thread[i].tid == tid)
+			return &others->thread[i];
+	}
+	more = realloc(others->thread, (others->count + 1) * sizeof(*more));
+	if (!more)
+		return NULL;
+	others->thread = more;
+	more += others->count++;
+	/* A thread that was created since the previous time has all of its time to add. */
+	*more = (struct other_thread){ .tid = tid };
+	return more;
+}
+
+static int read_thread(void *arg, int dirfd, int tid)
+{
+	const struct process *p = arg;
+	struct other_thread *thread;
+	enum kvmstats_role role;
+	char text[64];
+	uint64_t run;
+
+	if (is_vcpu(p, tid) || !read_thread_file(dirfd, tid, "comm", text, sizeof(text)))
+		return 0;
+	role = role_of(text);
+	if (role == KVMSTATS_EMULATOR ||
+	    !read_thread_file(dirfd, tid, "schedstat", text, sizeof(text)))
+		return 0;
+	run = strtoull(text, NULL, 10);
+	thread = find_thread(p->others, tid);
+	if (!thread)
+		return 0;
+	if (p->others->split)
+		p->others->role[role] += growth_of(run, thread->run);
+	thread->run = run;
+	thread->seen = true;
+	return 0;
+}
+
+/* The rest of the time was used by the emulator. */
+static void split_rest(struct other_threads *others)
+{
+	uint64_t split = others->role[KVMSTATS_IO_THREADS] + others->role[KVMSTATS_VHOST];
+
+	if (others->total > split + others->role[KVMSTATS_EMULATOR])
+		others->role[KVMSTATS_EMULATOR] = others->total - split;
+}
+
+static void split_by_role(struct process *p, pid_t pid, uint64_t now)
+{
+	struct other_threads *others = p->others;
+	unsigned int i, n = 0;
+	char path[32];
+	int fd;
+
+	if (others->split && now - others->split < ROLES_INTERVAL_NS)
+		return;
+	snprintf(path, sizeof(path), "%d/task", pid);
+	fd = openat(p->k->proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	for (i = 0; i < others->count; i++)
+		others->thread[i].seen = false;
+	proc_numbers(fd, read_thread, p);
+	close(fd);
+	for (i = 0; i < others->count; i++) {
+		if (others->thread[i].seen)
+			others->thread[n++] = others->thread[i];
+	}
+	others->count = n;
+	others->split = now;
+	split_rest(others);
+}
+
+/*
+ * CPU time of a vCPU's thread since the previous sample. If the thread was not known as the
+ * vCPU's then, its time was reported as that of other threads: return all of it, but at most
+ * the interval, because it may have done other work first.
+ */
+static int64_t vcpu_growth(struct core_vcpu *vcpu, uint64_t now, uint64_t interval, bool *known)
+{
+	const struct thread_times *t = &vcpu->thread;
+	const bool same = vcpu->other_tid == vcpu->pub.tid;
+	uint64_t run = t->run, before = vcpu->other_run;
+
+	/* The clock of the process is read after the source. */
+	if (t->up_to_date && t->state == THREAD_RUNS && now > t->time)
+		run += now - t->time;
+	*known &= t->has_run;
+	vcpu->other_tid = vcpu->pub.tid;
+	vcpu->other_run = run;
+	if (same)
+		return run - before;
+	return run < interval ? run : interval;
+}
+
+static void update_process(struct process *p, struct core_vm *first)
+{
+	const pid_t pid = first->pub.identity.pid;
+	struct other_threads *others = &first->others;
+	uint64_t clock, before = others->clock, interval = p->k->sampled - p->k->sampled_before, now;
+	struct timespec t;
+	unsigned int i, j;
+	int64_t run = 0;
+	bool known = true;
+
+	if (clock_gettime(PROCESS_CLOCK(pid), &t))
+		return;
+	now = core_now(p->k);
+	clock = t.tv_sec * 1000000000ULL + t.tv_nsec;
+	for (i = p->from; i < p->to; i++) {
+		for (j = 0; j < p->k->vm[i]->pub.vcpus; j++)
+			run += vcpu_growth(p->k->vm[i]->vcpu[j], now, interval, &known);
+	}
+	others->clock = clock;
+	if (!known)
+		return;
+	if (before && !first->pub.first_sample) {
+		others->pending += clock - before - run;
+		if (others->pending > 0) {
+			first->pub.sum.other_threads = others->pending;
+			others->total += others->pending;
+			others->pending = 0;
+		}
+		first->pub.sum.known |= KVMSTATS_OTHER_THREADS_KNOWN;
+	}
+	p->others = others;
+	split_by_role(p, pid, now);
+}
+
+void others_update(struct kvmstats *k)
+{
+	struct core_vm *first;
+	struct process p = { .k = k };
+	unsigned int i;
+
+	if (!k->vms || !is_own_namespace(k))
+		return;
+	for (p.from = 0; p.from < k->vms; p.from = p.to) {
+		first = NULL;
+		for (i = p.from; i < k->vms && k->vm[i]->pub.identity.pid ==
+		     k->vm[p.from]->pub.identity.pid; i++) {
+			if (!first && k->vm[i]->seen && !k->vm[i]->pub.ended)
+				first = k->vm[i];
+			if (k->vm[i]->pub.ended)
+				split_rest(&k->vm[i]->others);
+		}
+		p.to = i;
+		if (first)
+			update_process(&p, first);
+	}
+}

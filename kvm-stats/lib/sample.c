@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* Take a sample: ask the source, then compute what it does not report. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core.h"
+#include "identity.h"
+#include "probe_vm.h"
+#include "uevent.h"
+
+#define PROBE_MAX_NS	1000000000ULL	/* time that a probe usually takes, by far */
+
+/* Move vCPUs that were not reported to the end of the list: they can be added again. */
+static void drop_vcpus(struct kvmstats *k, struct core_vm *vm)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < vm->pub.vcpus; i++) {
+		struct core_vcpu *vcpu = vm->vcpu[i];
+
+		if (!vcpu->seen) {
+			activity_drop(k, vm, vcpu);
+			core_vcpu_close(vcpu);
+			vcpu->files_tid = 0;
+			continue;
+		}
+		/* Exchanging with a vCPU that was dropped keeps the order of the others. */
+		vm->vcpu[i] = vm->vcpu[n];
+		vm->vcpu[n++] = vcpu;
+	}
+	vm->pub.vcpus = n;
+	for (i = 0; i < n; i++)
+		vm->pub_vcpu[i] = &vm->vcpu[i]->pub;
+	vm->pub.vcpu = vm->pub_vcpu;
+}
+
+/* Number the VMs of a process. A number never changes, so that labels are stable. */
+static void count_in_process(struct kvmstats *k)
+{
+	struct core_vm *vm, *first = NULL;
+	unsigned int i, last = 0;
+
+	for (i = 0; i < k->vms; i++) {
+		vm = k->vm[i];
+		if (vm->is_pending)
+			continue;
+		if (!first || first->pub.identity.pid != vm->pub.identity.pid) {
+			first = vm;
+			last = 0;
+		}
+		if (last < vm->pub.nth)
+			last = vm->pub.nth;
+		if (vm == first)
+			continue;
+		if (!first->pub.nth)
+			first->pub.nth = ++last;
+		if (!vm->pub.nth)
+			vm->pub.nth = ++last;
+	}
+}
+
+/* Estimate when the VM was created, from the start of its process. */
+static void estimate_start_time(struct kvmstats *k, struct core_vm *vm)
+{
+	uint64_t age = core_clock(CLOCK_BOOTTIME) - vm->process_started;
+
+	if (!vm->process_started)
+		return;
+	/* The process existed at the previous sample, but the VM did not. */
+	if (k->sampled_before && age > k->sampled - k->sampled_before)
+		age = 0;
+	vm->pub.identity.started = core_clock(CLOCK_REALTIME) - age;
+}
+
+/* Keep the values of a VM that has ended, or whose source failed. */
+static void keep_last_values(struct kvmstats *k, struct core_vm *vm, bool ended)
+{
+	unsigned int i;
+
+	vm->pub.first_sample = true;
+	vm->pub.elapsed = 0;
+	vm->pub.ended = ended;
+	memset(&vm->pub.sum, 0, sizeof(vm->pub.sum));
+	if (vm->growth)
+		memset(vm->growth, 0, k->table[KVMSTATS_VCPU]->data_size);
+	for (i = 0; i < vm->pub.vcpus; i++) {
+		vm->vcpu[i]->pub.first_sample = true;
+		memset(&vm->vcpu[i]->pub.last, 0, sizeof(vm->vcpu[i]->pub.last));
+	}
+}
+
+static void begin_sample(struct kvmstats *k)
+{
+	unsigned int i, j;
+
+	k->problem[0] = '\0';
+	k->why = "";
+	k->unread = 0;
+	for (i = 0; i < KVMSTATS_REASONS; i++) {
+		k->reason[i].count = 0;
+		k->reason[i].why[0] = '\0';
+	}
+	k->sampled_before = k->sampled;
+	k->sampled = core_now(k);
+	for (i = 0; i < k->vms;) {
+		struct core_vm *vm = k->vm[i];
+
+		if (vm->pub.ended && k->sampled - vm->pub.ended_at >= k->keep) {
+			core_forget(k, i);
+			continue;
+		}
+		vm->seen = false;
+		for (j = 0; j < vm->pub.vcpus; j++)
+			vm->vcpu[j]->seen = false;
+		i++;
+	}
+	k->cursor = 0;
+}
+
+/* The vCPU's thread was created since the previous sample. */
+static bool is_newborn(const struct kvmstats *k, const struct core_vcpu *vcpu)
+{
+	return vcpu->pub.first_sample && k->sampled_before &&
+	       vcpu->thread.born > k->sampled_before;
+}
+
+/* All vCPUs are, except for those that have not run yet. */
+static bool is_newborn_vm(const struct kvmstats *k, const struct core_vm *vm)
+{
+	bool born = false;
+	unsigned int i;
+
+	for (i = 0; i < vm->pub.vcpus; i++) {
+		if (is_newborn(k, vm->vcpu[i]))
+			born = true;
+		else if (vm->vcpu[i]->pub.tid || !vm->vcpu[i]->pub.first_sample)
+			return false;
+	}
+	return born;
+}
+
+/* Count from the creation of VMs and vCPUs that were created since the previous sample. */
+static void count_from_birth(const struct kvmstats *k, struct core_vm *vm)
+{
+	unsigned int i;
+
+	if (vm->pub.first_sample && !is_newborn_vm(k, vm))
+		return;
+	if (vm->pub.first_sample)
+		vm->pub.elapsed = vm->pub.time - k->sampled_before;
+	vm->pub.first_sample = false;
+	for (i = 0; i < vm->pub.vcpus; i++) {
+		if (!is_newborn(k, vm->vcpu[i]))
+			continue;
+		vm->vcpu[i]->pub.first_sample = false;
+		times_begin_at_birth(vm->vcpu[i]);
+	}
+}
+
+static void update_vm(struct kvmstats *k, struct core_vm *vm)
+{
+	unsigned int i;
+
+	if (vm->hidden && !vm->pub.ended)
+		core_unread(k, KVMSTATS_HIDDEN, "process %d: /proc hides the identity of its VM",
+			    vm->pub.identity.pid);
+	drop_vcpus(k, vm);
+	for (i = 0; i < vm->pub.vcpus; i++) {
+		if (!vm->vcpu[i]->thread_given)
+			thread_read(k, vm, vm->vcpu[i]);
+	}
+	count_from_birth(k, vm);
+	activity_update(k, vm);
+}
+
+/* Programs that use this library create a VM with one vCPU of this id for a moment. */
+static bool is_probe(const struct core_vm *vm)
+{
+	return vm->vcpus == 1 && vm->vcpu[0]->pub.id == PROBE_VCPU_ID;
+}
+
+/*
+ * A VM that has not had a vCPU may be a probe before its vCPU is created or after it was
+ * closed. Report such a VM at once if its process is a VMM, else after a while.
+ */
+static bool may_be_probe(const struct kvmstats *k, const struct core_vm *vm)
+{
+	return !vm->vcpus && !vm->labelled && !identity_is_vmm(&vm->pub.identity) &&
+	       (vm->pub.ended || core_now(k) - vm->first_seen < PROBE_MAX_NS);
+}
+
+/* Link the VMs that are reported. */
+static void link_vms(struct kvmstats *k)
+{
+	struct kvmstats_vm **at = &k->first;
+	unsigned int i;
+
+	for (i = 0; i < k->vms; i++) {
+		if (k->vm[i]->is_pending)
+			continue;
+		*at = &k->vm[i]->pub;
+		at = &k->vm[i]->pub.next;
+	}
+	*at = NULL;
+}
+
+static int read_source(struct kvmstats *k)
+{
+	if (k->source)
+		return k->source->sample(k, k->state);
+	return k->wait ? 0 : core_problem(k, -ENODEV, "no source works: %s", k->source_why);
+}
+
+/* Before the source is read: it does not find a VM that was destroyed by then. */
+static void count_destroyed(struct kvmstats *k)
+{
+	k->has_destroyed = k->events && uevent_count_destroyed(k->events, &k->destroyed);
+}
+
+static void count_unobserved(struct kvmstats *k)
+{
+	if (k->has_destroyed && k->destroyed > k->ended + k->unobserved)
+		k->unobserved = k->destroyed - k->ended;
+}
+
+bool kvmstats_unobserved(const struct kvmstats *k, uint64_t *vms)
+{
+	*vms = k->unobserved;
+	return k->has_destroyed;
+}
+
+int kvmstats_sample(struct kvmstats *k)
+{
+	struct core_vm *vm;
+	unsigned int i;
+	int ret;
+
+	begin_sample(k);
+	source_look(k, false);
+	count_destroyed(k);
+	ret = read_source(k);
+	/* The source fails: choose another one, which shares no state with it. */
+	if (ret && ret != -ENOMEM && k->source) {
+		source_look(k, true);
+		ret = read_source(k);
+	}
+	/* The sources of the tests have their own clock. */
+	if (k->time)
+		k->sampled = k->time;
+	if (!k->looked)
+		k->looked = k->sampled;
+	for (i = 0; i < k->vms; i++) {
+		vm = k->vm[i];
+		if (vm->seen)
+			update_vm(k, vm);
+		else
+			keep_last_values(k, vm, vm->pub.ended || !ret);
+		if (vm->pub.ended && !vm->pub.ended_at) {
+			vm->pub.ended_at = k->sampled;
+			/* A VM that may be a probe is not reported, thus unobserved. */
+			k->ended += !is_probe(vm) && !may_be_probe(k, vm) &&
+				    vm->pub.identity.pid != getpid();
+		}
+	}
+	others_update(k);
+	for (i = k->vms; i--;) {
+		vm = k->vm[i];
+		vm->is_pending = may_be_probe(k, vm);
+		if (is_probe(vm) || (vm->is_pending && vm->pub.ended))
+			core_forget(k, i);
+		else if (!vm->labelled)
+			estimate_start_time(k, vm);
+	}
+	count_in_process(k);
+	label_vms(k);
+	link_vms(k);
+	count_unobserved(k);
+	return ret;
+}

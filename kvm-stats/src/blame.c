@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Who had the CPU while the vCPUs of a VM waited for one */
+#include <err.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "blame_sum.h"
+#include "sampled.h"
+#include "serve/buf.h"
+#include "xalloc.h"
+
+/* Owners of a VM in the table; the others are added up. */
+#define TABLE_OWNERS	10
+
+static const struct out_column columns[] = {
+	{ NULL, "time", false },
+	{ "VM", "vm", false },
+	{ "WAITED", "wait_s", true },
+	{ "OWNER", "kind", false },
+	{ "NAME", "name", false },
+	{ "TIME", "s", true },
+	{ "SHARE", "share", true },
+	{ NULL, NULL, false }
+};
+
+static void put_seconds(struct out *out, enum out_format format, uint64_t ns)
+{
+	char text[48];
+
+	text_decimal(ns / 1000, 6, text);
+	/* milliseconds in the table */
+	if (format == OUT_TABLE)
+		text[strlen(text) - 3] = '\0';
+	out_number(out, text);
+}
+
+static void put_owner(struct out *out, enum out_format format, const char *now,
+		      const struct blame_victim *victim, const char *kind, const char *name,
+		      uint64_t ns)
+{
+	char text[48];
+
+	out_text(out, now);
+	out_text(out, victim->vm.label);
+	put_seconds(out, format, victim->ns);
+	if (!kind) {
+		out_none(out);
+		out_none(out);
+		out_none(out);
+		out_none(out);
+		return;
+	}
+	out_text(out, kind);
+	out_text(out, name);
+	put_seconds(out, format, ns);
+	if (format == OUT_TABLE) {
+		text_permille((text_share(ns, victim->ns) + 500) / 1000, text);
+		strcat(text, "%");
+	} else {
+		text_decimal(text_share(ns, victim->ns), 6, text);
+	}
+	out_number(out, text);
+}
+
+static void put_victim(struct out *out, enum out_format format, const char *now,
+		       const struct blame_victim *victim)
+{
+	const size_t shown = format == OUT_TABLE && victim->count > TABLE_OWNERS ?
+		TABLE_OWNERS : victim->count;
+	char text[32];
+	uint64_t rest = 0;
+	size_t i;
+
+	if (!victim->count)
+		put_owner(out, format, now, victim, NULL, NULL, 0);
+	for (i = 0; i < shown; i++)
+		put_owner(out, format, now, victim, victim->shares[i].kind,
+			  victim->shares[i].name, victim->shares[i].ns);
+	if (shown == victim->count)
+		return;
+	for (; i < victim->count; i++)
+		rest += victim->shares[i].ns;
+	snprintf(text, sizeof(text), "%zu others", victim->count - shown);
+	put_owner(out, format, now, victim, "-", text, rest);
+}
+
+static void write_json(const struct blame_victim *victim)
+{
+	struct buf b = { 0 };
+	size_t i;
+
+	buf_json_member(&b, "{\"vm\":", victim->vm.label);
+	buf_str(&b, ",\"wait_s\":");
+	buf_fixed(&b, victim->ns / 1000, 6);
+	buf_str(&b, ",\"owners\":[");
+	for (i = 0; i < victim->count; i++) {
+		const struct blame_share *share = &victim->shares[i];
+
+		buf_json_member(&b, i ? ",{\"kind\":" : "{\"kind\":", share->kind);
+		buf_json_member(&b, ",\"name\":", share->name);
+		buf_str(&b, ",\"s\":");
+		buf_fixed(&b, share->ns / 1000, 6);
+		buf_str(&b, ",\"share\":");
+		buf_fixed(&b, text_share(share->ns, victim->ns), 6);
+		buf_char(&b, '}');
+	}
+	buf_str(&b, "]}\n");
+	check_alloc(b.failed ? NULL : b.text);
+	fwrite(b.text, 1, b.len, stdout);
+	buf_free(&b);
+}
+
+struct command {
+	struct blame_sum sum;
+	enum out_format format;
+};
+
+static void write_sample(void *arg, bool first, uint64_t elapsed)
+{
+	const struct command *command = arg;
+	const struct blame_sum *sum = &command->sum;
+	const enum out_format format = command->format;
+	struct out *out;
+	char now[TIME_SIZE];
+	size_t i;
+
+	if (format == OUT_JSON_LINES) {
+		for (i = 0; i < sum->count; i++)
+			write_json(&sum->victims[i]);
+		return;
+	}
+	if (format == OUT_TABLE)
+		printf("%safter %.1f s\n", first ? "" : "\n", elapsed / 1e9);
+	app_time_text(app_wall(app_now()), now);
+	out = out_open(format == OUT_CSV && !first ? OUT_CSV_MORE : format, columns);
+	for (i = 0; i < sum->count; i++)
+		put_victim(out, format, now, &sum->victims[i]);
+	out_close(out);
+}
+
+static int open_command(void *arg, struct kvmstats_probe *p)
+{
+	struct command *command = arg;
+
+	return blame_sum_open(&command->sum, true, p);
+}
+
+static int read_command(void *arg)
+{
+	struct command *command = arg;
+
+	return blame_sum_read(&command->sum);
+}
+
+static void add_command(void *arg, const struct kvmstats_vm *first, char **words, int n)
+{
+	struct command *command = arg;
+
+	blame_sum_add(&command->sum, first, words, n);
+}
+
+/* Time that is in no row, or not named */
+static void report_lost(const struct blame_sum *sum)
+{
+	const struct blame_counts counts = blame_counts(sum->blame);
+
+	if (counts.no_vcpu)
+		warnx("blame: vCPUs missed at %llu switches: more than %d vCPUs",
+		      (unsigned long long)counts.no_vcpu, BLAME_VCPUS);
+	if (counts.no_pair)
+		warnx("blame: %llu charges without a name: more than %d pairs of a VM and an owner",
+		      (unsigned long long)counts.no_pair, BLAME_CHARGES);
+}
+
+static void close_command(void *arg)
+{
+	struct command *command = arg;
+
+	report_lost(&command->sum);
+	blame_sum_close(&command->sum);
+}
+
+int command_blame(const struct settings *settings)
+{
+	static const struct sampled blame = {
+		open_command, read_command, add_command, write_sample, close_command,
+	};
+	struct command command = { .format = settings->format };
+
+	return sampled_run(settings, &blame, &command.sum.follow, &command);
+}

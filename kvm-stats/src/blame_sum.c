@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blame_sum.h"
+
+/* Owners of a VM, which can have any number of names */
+#define MAX_OWNERS	256
+
+int blame_sum_open(struct blame_sum *sum, bool continues, struct kvmstats_probe *p)
+{
+	memset(sum, 0, sizeof(*sum));
+	sum->follow.size = sizeof(*sum->victims);
+	sum->follow.continues = continues;
+	return blame_open(&sum->blame, p);
+}
+
+void blame_sum_close(struct blame_sum *sum)
+{
+	size_t i;
+
+	for (i = 0; i < sum->count; i++)
+		free(sum->victims[i].shares);
+	follow_free(&sum->follow);
+	blame_close(sum->blame);
+}
+
+int blame_sum_read(struct blame_sum *sum)
+{
+	return blame_sample(sum->blame);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	const size_t len = strlen(text), n = strlen(end);
+
+	return len > n && !strcmp(text + len - n, end);
+}
+
+static bool is_unit(const char *name)
+{
+	return ends_with(name, ".service") || ends_with(name, ".scope");
+}
+
+/* The unit of systemd that a cgroup is, or is in; else the cgroup. "": the root */
+static const char *unit_of(const struct blame_cgroup *cgroup)
+{
+	return !is_unit(cgroup->name) && is_unit(cgroup->parent) ? cgroup->parent : cgroup->name;
+}
+
+#define COMM_LEN 15	/* without the '\0' */
+
+static void name_process(const struct blame_sum *sum, const struct blame_owner *owner,
+			 struct blame_share *share)
+{
+	struct blame_cgroup cgroup = { 0 };
+	const char *unit;
+
+	share->kind = "process";
+	blame_cgroup(sum->blame, owner->id, &cgroup);
+	unit = unit_of(&cgroup);
+	snprintf(share->name, sizeof(share->name), "%.*s%s%s%s", COMM_LEN, owner->comm,
+		 *unit ? " (" : "", unit, *unit ? ")" : "");
+}
+
+/* A thread of the kernel that works for a VM has the process in its name. */
+static uint32_t served_process(const char *comm)
+{
+	unsigned int tgid;
+
+	if (sscanf(comm, "vhost-%u", &tgid) == 1 || sscanf(comm, "kvm-pit/%u", &tgid) == 1)
+		return tgid;
+	return 0;
+}
+
+static void name_vm(const struct blame_sum *sum, const struct blame_vm *waiting, uint64_t kvm,
+		    uint32_t tgid, const char *thread, struct blame_share *share)
+{
+	const char *label = follow_label(&sum->follow, kvm, tgid);
+
+	if (tgid == waiting->tgid && (!kvm || kvm == waiting->kvm)) {
+		share->kind = "self";
+		snprintf(share->name, sizeof(share->name), "%.*s", COMM_LEN, thread);
+		return;
+	}
+	share->kind = "vm";
+	if (label)
+		snprintf(share->name, sizeof(share->name), "%s", label);
+	else
+		snprintf(share->name, sizeof(share->name), "process %u", tgid);
+}
+
+static void name_owner(const struct blame_sum *sum, const struct blame_pair *pair,
+		       struct blame_share *share)
+{
+	const struct blame_owner *owner = &pair->owner;
+	struct blame_cgroup cgroup = { 0 };
+	uint32_t served;
+
+	*share->name = '\0';
+	switch (owner->kind) {
+	case BLAME_VCPU:
+		name_vm(sum, &pair->vm, owner->id, owner->tgid, "vCPUs", share);
+		break;
+	case BLAME_VMM:
+		if (owner->tgid == pair->vm.tgid || follow_label(&sum->follow, 0, owner->tgid))
+			name_vm(sum, &pair->vm, 0, owner->tgid, owner->comm, share);
+		else
+			name_process(sum, owner, share);
+		break;
+	case BLAME_PROCESS:
+		name_process(sum, owner, share);
+		break;
+	case BLAME_KERNEL:
+		served = served_process(owner->comm);
+		if (served && (served == pair->vm.tgid || follow_label(&sum->follow, 0, served))) {
+			name_vm(sum, &pair->vm, 0, served, owner->comm, share);
+			break;
+		}
+		share->kind = "kernel";
+		snprintf(share->name, sizeof(share->name), "%.*s", COMM_LEN, owner->comm);
+		break;
+	case BLAME_QUOTA:
+		share->kind = "quota";
+		blame_cgroup(sum->blame, owner->id, &cgroup);
+		snprintf(share->name, sizeof(share->name), "%s", unit_of(&cgroup));
+		break;
+	case BLAME_STEAL:
+		share->kind = "steal";
+		snprintf(share->name, sizeof(share->name), "hypervisor of this host");
+		break;
+	case BLAME_IDLE:
+		share->kind = "idle";
+		snprintf(share->name, sizeof(share->name), "CPU wakeup latency");
+		break;
+	case BLAME_OVERFLOW:
+		share->kind = "unknown";
+		snprintf(share->name, sizeof(share->name), "more switches than recorded");
+		break;
+	default:
+		share->kind = "unknown";
+		snprintf(share->name, sizeof(share->name), "lost events");
+	}
+}
+
+static struct blame_share *find_share(const struct blame_victim *victim, const char *kind,
+				      const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < victim->count; i++)
+		if (!strcmp(victim->shares[i].kind, kind) && !strcmp(victim->shares[i].name, name))
+			return &victim->shares[i];
+	return NULL;
+}
+
+/* Add the time of the smallest owner to those of kind "other". */
+static void drop_smallest(struct blame_victim *victim)
+{
+	struct blame_share *smallest = NULL, *share, *other = find_share(victim, "other", "");
+	size_t i;
+
+	for (i = 0; i < victim->count; i++) {
+		share = &victim->shares[i];
+		if (share != other && (!smallest || share->recent < smallest->recent ||
+				       (share->recent == smallest->recent &&
+					share->ns < smallest->ns)))
+			smallest = share;
+	}
+	if (other) {
+		other->ns += smallest->ns;
+		other->growth += smallest->growth;
+		*smallest = victim->shares[--victim->count];
+	} else {
+		smallest->kind = "other";
+		*smallest->name = '\0';
+	}
+}
+
+static void add_share(struct blame_victim *victim, const struct blame_share *share, uint64_t ns)
+{
+	struct blame_share *found = find_share(victim, share->kind, share->name);
+
+	victim->ns += ns;
+	if (!found) {
+		if (victim->count > MAX_OWNERS)
+			drop_smallest(victim);
+		victim->shares = follow_grow(victim->shares, victim->count, &victim->room,
+					     sizeof(*share));
+		found = &victim->shares[victim->count++];
+		*found = *share;
+		found->ns = found->growth = found->recent = 0;
+	}
+	found->ns += ns;
+	found->growth += ns;
+}
+
+static int compare_shares(const void *x, const void *y)
+{
+	const struct blame_share *a = x, *b = y;
+
+	return a->ns < b->ns ? 1 : a->ns > b->ns ? -1 : strcmp(a->name, b->name);
+}
+
+static int compare_victims(const void *x, const void *y)
+{
+	const struct blame_victim *a = x, *b = y;
+
+	return a->ns < b->ns ? 1 : a->ns > b->ns ? -1 : strcmp(a->vm.label, b->vm.label);
+}
+
+static void release_victim(void *victim)
+{
+	free(((struct blame_victim *)victim)->shares);
+}
+
+void blame_sum_add(struct blame_sum *sum, const struct kvmstats_vm *first, char **words, int n)
+{
+	const struct blame_thread *threads;
+	const struct blame_row *rows;
+	struct blame_share share;
+	size_t i, count;
+
+	threads = blame_threads(sum->blame, &count);
+	follow_sample(&sum->follow, first, words, n, threads, count);
+	sum->victims = sum->follow.sums;
+	sum->count = sum->follow.count;
+	rows = blame_rows(sum->blame, &count);
+	for (i = 0; i < count; i++) {
+		struct blame_victim *victim = rows[i].growth ?
+			follow_sum(&sum->follow, &rows[i].pair.vm) : NULL;
+
+		if (!victim)
+			continue;
+		name_owner(sum, &rows[i].pair, &share);
+		add_share(victim, &share, rows[i].growth);
+	}
+	for (i = 0; i < sum->count; i++)
+		follow_sort(sum->victims[i].shares, sum->victims[i].count,
+			    sizeof(struct blame_share), compare_shares);
+	follow_sort(sum->victims, sum->count, sizeof(*sum->victims), compare_victims);
+	follow_limit(&sum->follow, release_victim);
+	sum->count = sum->follow.count;
+}
+
+struct blame_victim *blame_sum_find(const struct blame_sum *sum, const struct kvmstats_vm *vm)
+{
+	return follow_find(&sum->follow, vm);
+}
+
+void blame_sum_forget(struct blame_sum *sum)
+{
+	size_t i, kept = 0;
+
+	for (i = 0; i < sum->count; i++) {
+		if (sum->victims[i].vm.live)
+			sum->victims[kept++] = sum->victims[i];
+		else
+			free(sum->victims[i].shares);
+	}
+	sum->count = sum->follow.count = kept;
+}

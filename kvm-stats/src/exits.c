@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* How much time the exits of a VM's vCPUs take, by reason */
+#include <err.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exits_sum.h"
+#include "sampled.h"
+#include "serve/buf.h"
+#include "xalloc.h"
+
+/* Addresses of a VM, the most expensive first; the others are added up. */
+#define MAX_ADDRESSES	10
+#define BAR_WIDTH	40
+
+enum column {
+	TIME, VM, VCPU, REASON, SPACE, ADDRESS, DEVICE, EXITS, KERNEL, USER, SHARE, READY, HALT,
+	MEAN, MAX, FROM, BUCKET, BAR, COLUMNS
+};
+
+static const struct out_column all_columns[COLUMNS] = {
+	[TIME] = { NULL, "time", false },
+	[VM] = { "VM", "vm", false },
+	[VCPU] = { "VCPU", "vcpu", true },
+	[REASON] = { "REASON", "reason", false },
+	[SPACE] = { "SPACE", "space", false },
+	[ADDRESS] = { "ADDRESS", "address", true },
+	[DEVICE] = { "DEVICE", "device", false },
+	[EXITS] = { "EXITS", "exits", true },
+	[KERNEL] = { "KERNEL", "kernel_s", true },
+	[USER] = { "USER", "user_s", true },
+	[SHARE] = { "SHARE", "share", true },
+	[READY] = { "READY", "ready_s", true },
+	[HALT] = { "HALT", "halt_s", true },
+	[MEAN] = { "MEAN-us", "mean_s", true },
+	[MAX] = { "MAX-us", "max_s", true },
+	[FROM] = { "FROM-us", "from_s", true },
+	[BUCKET] = { "EXITS", "exits", true },
+	[BAR] = { "", NULL, false },
+};
+
+struct writer {
+	struct exits_sum sum;
+	struct out *out;
+	enum out_format format;
+	enum exits_by by;
+	bool histogram;
+	char now[TIME_SIZE];
+	struct out_column columns[COLUMNS + 1];
+	bool has[COLUMNS];
+};
+
+static bool has_column(const struct writer *w, enum column column)
+{
+	switch (column) {
+	case TIME:
+	case VM:
+		return true;
+	case VCPU:
+		return w->by == EXITS_BY_VCPU;
+	case REASON:
+		return w->by != EXITS_BY_ADDRESS;
+	case SPACE:
+	case ADDRESS:
+	case DEVICE:
+		return w->by == EXITS_BY_ADDRESS;
+	case FROM:
+	case BUCKET:
+	case BAR:
+		return w->histogram;
+	default:
+		return !w->histogram;
+	}
+}
+
+static void choose_columns(struct writer *w)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < COLUMNS; i++) {
+		w->has[i] = has_column(w, i);
+		if (w->has[i])
+			w->columns[n++] = all_columns[i];
+	}
+	w->columns[n] = (struct out_column){ NULL, NULL, false };
+}
+
+/* Seconds; milliseconds in the table */
+static void put_seconds(struct writer *w, enum column column, uint64_t ns)
+{
+	char text[TEXT_SIZE];
+
+	if (!w->has[column])
+		return;
+	if (w->format == OUT_TABLE)
+		text_decimal(ns / 1000000, 3, text);
+	else
+		text_decimal(ns, 9, text);
+	out_number(w->out, text);
+}
+
+/* Seconds; microseconds in the table */
+static void put_short(struct writer *w, enum column column, uint64_t ns)
+{
+	char text[TEXT_SIZE];
+
+	if (w->format != OUT_TABLE || !w->has[column]) {
+		put_seconds(w, column, ns);
+		return;
+	}
+	text_decimal(ns / 100, 1, text);
+	out_number(w->out, text);
+}
+
+static void put_share(struct writer *w, uint64_t share)
+{
+	char text[TEXT_SIZE];
+
+	if (!w->has[SHARE])
+		return;
+	if (w->format == OUT_TABLE) {
+		text_permille((share + 500) / 1000, text);
+		strcat(text, "%");
+	} else {
+		text_decimal(share, 6, text);
+	}
+	out_number(w->out, text);
+}
+
+static const char *space_name(const struct exits_key *key)
+{
+	return key->space == EXITS_PORT ? "port" : key->space == EXITS_MMIO ? "mmio" : "";
+}
+
+/* What the exits of a row have in common; others: number of addresses added up, or 0 */
+static void put_subject(struct writer *w, const struct exits_vm *vm,
+			const struct exits_total *total, size_t others)
+{
+	char name[EXIT_NAME_SIZE], device[DEVICE_SIZE], address[TEXT_SIZE];
+
+	out_text(w->out, w->now);
+	out_text(w->out, vm->vm.label);
+	if (w->has[VCPU])
+		out_u64(w->out, total->key.serial);
+	if (w->has[REASON])
+		out_text(w->out, exit_name(total->cell.isa, total->key.reason, name));
+	if (!w->has[ADDRESS])
+		return;
+	if (others) {
+		snprintf(address, sizeof(address), "%zu others", others);
+		out_text(w->out, "");
+		out_text(w->out, address);
+		out_text(w->out, "");
+		return;
+	}
+	snprintf(address, sizeof(address), "%#llx", (unsigned long long)total->key.address);
+	out_text(w->out, space_name(&total->key));
+	out_text(w->out, address);
+	out_text(w->out, exits_device(vm->vm.pid, &total->key, device));
+}
+
+static uint64_t mean(const struct exits_cell *cell)
+{
+	return cell->count ? exits_cost(cell) / cell->count : 0;
+}
+
+static void put_total(struct writer *w, const struct exits_vm *vm,
+		      const struct exits_total *total, size_t others)
+{
+	const struct exits_cell *cell = &total->cell;
+
+	put_subject(w, vm, total, others);
+	out_u64(w->out, cell->count);
+	put_seconds(w, KERNEL, cell->kernel);
+	put_seconds(w, USER, cell->user);
+	put_share(w, text_share(exits_cost(cell), vm->elapsed));
+	put_seconds(w, READY, cell->ready);
+	put_seconds(w, HALT, cell->halt);
+	put_short(w, MEAN, mean(cell));
+	put_short(w, MAX, cell->max);
+}
+
+static void put_histogram(struct writer *w, const struct exits_vm *vm,
+			  const struct exits_total *total, size_t others)
+{
+	const uint64_t *bucket = total->bucket;
+	unsigned int i, first = EXITS_BUCKETS, last = 0;
+	uint64_t most = 0;
+	char bar[BAR_WIDTH + 1];
+
+	for (i = 0; i < EXITS_BUCKETS; i++) {
+		if (bucket[i] > most)
+			most = bucket[i];
+		if (bucket[i] && first == EXITS_BUCKETS)
+			first = i;
+		if (bucket[i])
+			last = i;
+	}
+	for (i = first; i <= last; i++) {
+		const int width = most ? BAR_WIDTH * bucket[i] / most : 0;
+
+		put_subject(w, vm, total, others);
+		put_short(w, FROM, i ? 1ULL << (i + EXITS_SHIFT) : 0);
+		out_u64(w->out, bucket[i]);
+		memset(bar, '#', width);
+		bar[width] = '\0';
+		out_text(w->out, bar);
+	}
+}
+
+/* Number of a VM's totals with a row */
+static size_t count_rows(const struct writer *w, const struct exits_vm *vm)
+{
+	return w->by == EXITS_BY_ADDRESS && vm->count > MAX_ADDRESSES ? MAX_ADDRESSES : vm->count;
+}
+
+/* Add up the totals without a row. */
+static void add_rest(const struct exits_vm *vm, size_t shown, struct exits_total *rest)
+{
+	size_t i, j;
+
+	memset(rest, 0, sizeof(*rest));
+	for (i = shown; i < vm->count; i++) {
+		exits_add(&rest->cell, &vm->totals[i].cell);
+		for (j = 0; j < EXITS_BUCKETS; j++)
+			rest->bucket[j] += vm->totals[i].bucket[j];
+	}
+}
+
+/* Call put for each row of a VM. */
+static void each_row(struct writer *w, const struct exits_vm *vm,
+		     void (*put)(struct writer *w, const struct exits_vm *vm,
+				 const struct exits_total *total, size_t others))
+{
+	const size_t shown = count_rows(w, vm);
+	struct exits_total rest;
+	size_t i;
+
+	for (i = 0; i < shown; i++)
+		put(w, vm, &vm->totals[i], 0);
+	if (shown == vm->count)
+		return;
+	add_rest(vm, shown, &rest);
+	put(w, vm, &rest, vm->count - shown);
+}
+
+static void json_seconds(struct buf *b, const char *key, uint64_t ns)
+{
+	buf_str(b, key);
+	buf_fixed(b, ns, 9);
+}
+
+static void json_subject(struct buf *b, const struct exits_sum *sum, const struct exits_vm *vm,
+			 const struct exits_total *total)
+{
+	char name[EXIT_NAME_SIZE], device[DEVICE_SIZE];
+
+	if (sum->by == EXITS_BY_ADDRESS) {
+		buf_json_member(b, "{\"space\":", space_name(&total->key));
+		buf_str(b, ",\"address\":");
+		buf_u64(b, total->key.address);
+		buf_json_member(b, ",\"device\":", exits_device(vm->vm.pid, &total->key, device));
+		return;
+	}
+	buf_json_member(b, "{\"reason\":", exit_name(total->cell.isa, total->key.reason, name));
+	if (sum->by == EXITS_BY_VCPU) {
+		buf_str(b, ",\"vcpu\":");
+		buf_u64(b, total->key.serial);
+	}
+}
+
+static void json_total(struct buf *b, const struct writer *w, const struct exits_vm *vm,
+		       const struct exits_total *total)
+{
+	const struct exits_cell *cell = &total->cell;
+	unsigned int i;
+
+	buf_str(b, ",\"exits\":");
+	buf_u64(b, cell->count);
+	json_seconds(b, ",\"kernel_s\":", cell->kernel);
+	json_seconds(b, ",\"user_s\":", cell->user);
+	buf_str(b, ",\"share\":");
+	buf_fixed(b, text_share(exits_cost(cell), vm->elapsed), 6);
+	json_seconds(b, ",\"ready_s\":", cell->ready);
+	json_seconds(b, ",\"halt_s\":", cell->halt);
+	json_seconds(b, ",\"mean_s\":", mean(cell));
+	json_seconds(b, ",\"max_s\":", cell->max);
+	if (w->histogram) {
+		buf_str(b, ",\"histogram\":[");
+		for (i = 0; i < EXITS_BUCKETS; i++) {
+			if (i)
+				buf_char(b, ',');
+			buf_u64(b, total->bucket[i]);
+		}
+		buf_char(b, ']');
+	}
+	buf_char(b, '}');
+}
+
+static void write_json(const struct writer *w, const struct exits_sum *sum,
+		       const struct exits_vm *vm)
+{
+	const size_t shown = count_rows(w, vm);
+	struct exits_total rest;
+	struct buf b = { 0 };
+	size_t i;
+
+	buf_json_member(&b, "{\"vm\":", vm->vm.label);
+	json_seconds(&b, ",\"vcpus_s\":", vm->elapsed);
+	buf_str(&b, ",\"reasons\":[");
+	for (i = 0; i < shown; i++) {
+		if (i)
+			buf_char(&b, ',');
+		json_subject(&b, sum, vm, &vm->totals[i]);
+		json_total(&b, w, vm, &vm->totals[i]);
+	}
+	buf_char(&b, ']');
+	if (shown < vm->count) {
+		add_rest(vm, shown, &rest);
+		buf_str(&b, ",\"others\":{\"addresses\":");
+		buf_u64(&b, vm->count - shown);
+		json_total(&b, w, vm, &rest);
+	}
+	buf_str(&b, "}\n");
+	check_alloc(b.failed ? NULL : b.text);
+	fwrite(b.text, 1, b.len, stdout);
+	buf_free(&b);
+}
+
+static void write_sample(void *arg, bool first, uint64_t elapsed)
+{
+	struct writer *w = arg;
+	const struct exits_sum *sum = &w->sum;
+	size_t i;
+
+	if (w->format == OUT_JSON_LINES) {
+		for (i = 0; i < sum->count; i++)
+			write_json(w, sum, &sum->vms[i]);
+		return;
+	}
+	if (w->format == OUT_TABLE)
+		printf("%safter %.1f s\n", first ? "" : "\n", elapsed / 1e9);
+	app_time_text(app_wall(app_now()), w->now);
+	w->out = out_open(w->format == OUT_CSV && !first ? OUT_CSV_MORE : w->format, w->columns);
+	for (i = 0; i < sum->count; i++)
+		each_row(w, &sum->vms[i], w->histogram ? put_histogram : put_total);
+	out_close(w->out);
+}
+
+/* Exits that are in no row */
+static void report_lost(const struct exits_sum *sum)
+{
+	const struct exits_counts counts = exits_counts(sum->exits);
+
+	if (counts.no_vcpu)
+		warnx("exits: %llu exits not counted: more than %d vCPUs",
+		      (unsigned long long)counts.no_vcpu, EXITS_SLOTS / 2);
+	if (counts.no_cell)
+		warnx("exits: %llu exits not counted: more than %d reasons and addresses of vCPUs",
+		      (unsigned long long)counts.no_cell, EXITS_CELLS);
+}
+
+static int open_command(void *arg, struct kvmstats_probe *p)
+{
+	struct writer *w = arg;
+
+	return exits_sum_open(&w->sum, w->by, true, p);
+}
+
+static int read_command(void *arg)
+{
+	struct writer *w = arg;
+
+	return exits_sum_read(&w->sum);
+}
+
+static void add_command(void *arg, const struct kvmstats_vm *first, char **words, int n)
+{
+	struct writer *w = arg;
+
+	exits_sum_add(&w->sum, first, words, n);
+}
+
+static void close_command(void *arg)
+{
+	struct writer *w = arg;
+
+	report_lost(&w->sum);
+	exits_sum_close(&w->sum);
+}
+
+int command_exits(const struct settings *settings)
+{
+	static const struct sampled exits = {
+		open_command, read_command, add_command, write_sample, close_command,
+	};
+	struct writer w = { .format = settings->format, .by = settings->exits_by,
+			    .histogram = settings->histogram };
+
+	choose_columns(&w);
+	return sampled_run(settings, &exits, &w.sum.follow, &w);
+}

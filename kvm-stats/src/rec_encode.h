@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Numbers and texts as bytes: 7 bits of a number to each, the lowest first. */
+#ifndef REC_ENCODE_H
+#define REC_ENCODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct bytes {
+	unsigned char *data;
+	size_t size, room;
+};
+
+/* Add to the end. Ends the program without memory. */
+void bytes_put(struct bytes *b, const void *data, size_t size);
+void bytes_number(struct bytes *b, uint64_t n);
+void bytes_signed(struct bytes *b, int64_t n);
+void bytes_text(struct bytes *b, const char *text);
+
+/* Take from the beginning; what is not there is 0 or "", and wrong is set. */
+struct taken {
+	const unsigned char *at, *end;
+	bool wrong;
+};
+
+uint64_t take_number(struct taken *t);
+/* Sets wrong if it is more than that. */
+uint64_t take_most(struct taken *t, uint64_t most);
+int64_t take_signed(struct taken *t);
+/* As much as there is room for, in whole characters of UTF-8 */
+void take_text(struct taken *t, char *to, size_t size);
+
+uint32_t bytes_crc(uint32_t crc, const void *data, size_t size);
+
+/* Little-endian */
+void put_le32(unsigned char *to, uint32_t n);
+void put_le64(unsigned char *to, uint64_t n);
+uint32_t get_le32(const unsigned char *from);
+uint64_t get_le64(const unsigned char *from);
+
+#endif /* REC_ENCODE_H */

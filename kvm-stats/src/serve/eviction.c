@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Choose which connection to close when there are too many: the one that has been idle,
+ * or has read nothing of its response, for longest, from the address with most
+ * connections. So a new connection always finds space, and a client that opens thousands
+ * of them evicts its own first.
+ */
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "app.h"
+#include "serve.h"
+
+#define HASH_FACTOR	1099511628211ULL
+#define IPV4_PREFIX	0xffff00000000ULL
+
+uint64_t address_key(const struct sockaddr *address)
+{
+	const struct in6_addr *v6;
+	uint64_t key = 0;
+
+	if (address && address->sa_family == AF_INET)
+		return IPV4_PREFIX | ((const struct sockaddr_in *)address)->sin_addr.s_addr;
+	if (!address || address->sa_family != AF_INET6)
+		return 0;
+	v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+	if (IN6_IS_ADDR_V4MAPPED(v6))
+		return IPV4_PREFIX | v6->s6_addr32[3];
+	memcpy(&key, v6, sizeof(key));
+	return key;
+}
+
+bool address_is_loopback(const struct sockaddr *address)
+{
+	const struct in6_addr *v6;
+
+	if (address->sa_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+	if (address->sa_family != AF_INET6)
+		return true;
+	v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+	return IN6_IS_ADDR_LOOPBACK(v6) ||
+	       (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
+}
+
+unsigned int address_bucket(uint64_t key)
+{
+	key *= HASH_FACTOR;
+	return (key ^ key >> 32) % ADDRESS_BUCKETS;
+}
+
+/* Return true if the client has received more of its response since the last check. */
+static bool is_reading(struct connection *c)
+{
+	uint64_t before = c->acked;
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (c->state != STATE_ANSWERING ||
+	    getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return false;
+	c->acked = info.tcpi_bytes_acked;
+	return c->acked != before;
+}
+
+static struct connection *next_in_bucket(struct connection *c, unsigned int bucket)
+{
+	while (c && (address_bucket(c->address) != bucket || c->closed))
+		c = c->next;
+	return c;
+}
+
+/*
+ * The first connection of the address with most of them, unless its client reads: a
+ * scraper with the address of a flood gets its response if it reads some of it before the
+ * next EVICT_THRESHOLD connections arrive.
+ */
+struct connection *find_connection_to_evict(struct server *s)
+{
+	unsigned int most = 0, left, i;
+	struct connection *c, *next;
+
+	for (i = 1; i < ADDRESS_BUCKETS; i++) {
+		if (s->of_bucket[i] > s->of_bucket[most])
+			most = i;
+	}
+	c = next_in_bucket(s->first, most);
+	/* If all clients read, one is evicted nevertheless. */
+	for (left = s->of_bucket[most]; left > 1 && is_reading(c); left--) {
+		next = next_in_bucket(c->next, most);
+		move_to_end(s, c);
+		c = next;
+	}
+	return c;
+}
+
+int find_scraper(struct server *s, const struct connection *c)
+{
+	const char *agent = MHD_lookup_connection_value(c->c, MHD_HEADER_KIND, "User-Agent");
+	uint64_t hash = c->address * HASH_FACTOR;
+	int i, oldest = 0;
+
+	for (; agent && *agent; agent++)
+		hash = (hash ^ (unsigned char)*agent) * HASH_FACTOR;
+	for (i = 0; i < MAX_SCRAPERS; i++) {
+		if (s->scrapers[i].last && s->scrapers[i].hash == hash)
+			break;
+		if (s->scrapers[i].last < s->scrapers[oldest].last)
+			oldest = i;
+	}
+	i = i < MAX_SCRAPERS ? i : oldest;
+	s->scrapers[i].hash = hash;
+	s->scrapers[i].last = app_now();
+	return i;
+}
+
+uint32_t known_scrapers(const struct server *s)
+{
+	uint64_t now = app_now();
+	uint32_t known = 0;
+	int i;
+
+	for (i = 0; i < MAX_SCRAPERS; i++) {
+		if (s->scrapers[i].last && now - s->scrapers[i].last < ENDED_VM_TTL_NS)
+			known |= 1U << i;
+	}
+	return known;
+}

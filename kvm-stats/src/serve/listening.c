@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Sockets to listen on, and the configuration of their connections */
+#include <arpa/inet.h>
+#include <err.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app.h"
+#include "notify.h"
+#include "serve.h"
+
+#define DEFAULT_LISTEN		"127.0.0.1:10847"
+#define MAX_CONNECTIONS		256
+#define MAX_HEADER_BYTES	16384	/* all headers of a request */
+#define BACKLOG			4096
+#define CONFIG_CHECK_INTERVAL	SECOND
+
+static void __attribute__((noreturn)) invalid_address(const char *where)
+{
+	errx(STATUS_USAGE, "--listen '%s': not ADDRESS:PORT", where);
+}
+
+/* Split "ADDRESS:PORT", "[ADDRESS]:PORT" or ":PORT", and return the port. */
+static const char *split_address(const char *where, char host[64])
+{
+	const char *colon = strrchr(where, ':'), *begin = where;
+	size_t len = colon ? colon - where : 0;
+
+	if (len >= 2 && *where == '[' && where[len - 1] == ']') {
+		begin++;
+		len -= 2;
+	} else if (memchr(where, ':', len)) {
+		invalid_address(where);
+	}
+	if (!colon || len >= 64 || !colon[1] ||
+	    colon[1 + strspn(colon + 1, "0123456789")] || strlen(colon + 1) > 5 ||
+	    strtoul(colon + 1, NULL, 10) > 65535)
+		invalid_address(where);
+	snprintf(host, 64, "%.*s", (int)len, begin);
+	return colon + 1;
+}
+
+/* Return a listening socket, or -1 and set errno. */
+static int open_socket(const struct addrinfo *address)
+{
+	const int on = 1, off = 0;
+	int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -1;
+	if (address->ai_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
+	    !bind(fd, address->ai_addr, address->ai_addrlen) && !listen(fd, BACKLOG))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int listen_on(const char *where)
+{
+	const struct addrinfo hints = {
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+		.ai_socktype = SOCK_STREAM,
+	};
+	struct addrinfo *address;
+	const char *port;
+	char host[64];
+	int fd;
+
+	port = split_address(where, host);
+	/* ":PORT" is all addresses, of IPv6 and IPv4 if the host has both. */
+	if (getaddrinfo(*host ? host : "::", port, &hints, &address))
+		invalid_address(where);
+	fd = open_socket(address);
+	freeaddrinfo(address);
+	if (fd < 0 && !*host && errno == EAFNOSUPPORT &&
+	    !getaddrinfo("0.0.0.0", port, &hints, &address)) {
+		fd = open_socket(address);
+		freeaddrinfo(address);
+	}
+	if (fd < 0)
+		errx(STATUS_USAGE, "cannot listen on %s: %s", where, strerror(errno));
+	return fd;
+}
+
+static void report_address(const struct server *s, int fd)
+{
+	struct sockaddr_storage address;
+	socklen_t len = sizeof(address);
+	char host[64], port[8];
+
+	if (getsockname(fd, (void *)&address, &len) ||
+	    getnameinfo((void *)&address, len, host, sizeof(host), port,
+			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
+		return;
+	fprintf(stderr, "kvm-stats: serving on http%s://%s%s%s:%s/\n",
+		s->config && s->config->cert ? "s" : "",
+		strchr(host, ':') ? "[" : "", host, strchr(host, ':') ? "]" : "", port);
+	if (!address_is_loopback((void *)&address) &&
+	    !(s->config && (s->config->nr_users || s->config->client_auth)))
+		fprintf(stderr, "kvm-stats: port %s: anyone who can reach it sees names and load of all VMs; --config requires users or client certificates\n",
+			port);
+}
+
+/* libmicrohttpd logs each client that closes its connection. */
+static void discard_log(void *cls, const char *format, va_list args)
+{
+}
+
+static void start_daemon(struct server *s, int fd)
+{
+	const bool tls = s->config && s->config->cert;
+	/* A key and a certificate without MHD_USE_TLS are an error. */
+	struct MHD_OptionItem options[] = {
+		{ MHD_OPTION_HTTPS_MEM_KEY, 0, tls ? s->config->key : NULL },
+		{ MHD_OPTION_HTTPS_MEM_CERT, 0, tls ? s->config->cert : NULL },
+		{ MHD_OPTION_END, 0, NULL },
+	};
+	struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
+	struct MHD_Daemon *daemon;
+
+	daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
+			MHD_USE_ERROR_LOG | (tls ? MHD_USE_TLS : 0),
+			0, NULL, NULL, handle_request, s,
+			MHD_OPTION_EXTERNAL_LOGGER, discard_log, NULL,
+			MHD_OPTION_LISTEN_SOCKET, fd,
+			MHD_OPTION_CONNECTION_LIMIT, (unsigned int)MAX_CONNECTIONS,
+			MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MAX_HEADER_BYTES,
+			MHD_OPTION_CONNECTION_TIMEOUT, 0U,
+			MHD_OPTION_NOTIFY_CONNECTION, connection_changed, s,
+			MHD_OPTION_NOTIFY_COMPLETED, request_completed, s,
+			MHD_OPTION_ARRAY, tls ? options : none,
+			MHD_OPTION_END);
+	if (!daemon)
+		errx(STATUS_NOTHING, "cannot start to serve%s", tls ? " with TLS" : "");
+	s->daemon[s->nr_daemons++] = daemon;
+	report_address(s, fd);
+}
+
+void start_listening(struct server *s)
+{
+	const char *path = s->settings.config;
+	char error[WEB_ERROR_SIZE];
+	int fd = notify_socket(), fds[LISTEN_MAX];
+	unsigned int i;
+
+	if (path) {
+		s->config = web_config_read(path, &s->files, error);
+		if (!s->config)
+			errx(STATUS_USAGE, "%s", error);
+		s->rate_tokens = UINT64_MAX / 2;	/* a full bucket */
+	}
+	if (fd == -2)
+		errx(STATUS_USAGE, "more than one socket from systemd");
+	if (fd >= 0) {
+		start_daemon(s, fd);
+		return;
+	}
+	if (!s->settings.nr_listen)
+		s->settings.listen[s->settings.nr_listen++] = DEFAULT_LISTEN;
+	/* Report addresses only after all of them are known to be usable. */
+	for (i = 0; i < s->settings.nr_listen; i++)
+		fds[i] = listen_on(s->settings.listen[i]);
+	for (i = 0; i < s->settings.nr_listen; i++)
+		start_daemon(s, fds[i]);
+}
+
+void stop_listening(struct server *s)
+{
+	unsigned int i;
+
+	/* MHD_stop_daemon() requires that no connection is suspended. */
+	resume_connections(s, false, true);
+	for (i = 0; i < s->nr_daemons; i++)
+		MHD_run(s->daemon[i]);
+	free_responses(s);
+	for (i = 0; i < s->nr_daemons; i++)
+		MHD_stop_daemon(s->daemon[i]);
+	web_config_put(s->config);
+}
+
+/* Keep passwords that were verified for the same hash. */
+static void keep_passwords(struct web_config *new, struct web_config *old)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < new->nr_users; i++) {
+		for (j = 0; j < old->nr_users; j++) {
+			if (strcmp(new->user[i].name, old->user[j].name) ||
+			    strcmp(new->user[i].hash, old->user[j].hash))
+				continue;
+			free(new->user[i].password);
+			new->user[i].password = old->user[j].password;
+			old->user[j].password = NULL;
+		}
+	}
+}
+
+void reload_config(struct server *s, uint64_t now)
+{
+	char error[WEB_ERROR_SIZE];
+	struct web_config *new;
+
+	if (!s->config || now - s->config_checked < CONFIG_CHECK_INTERVAL)
+		return;
+	s->config_checked = now;
+	if (!web_files_changed(&s->files))
+		return;
+	new = web_config_read(s->settings.config, &s->files, error);
+	if (new && !new->cert != !s->config->cert) {
+		snprintf(error, sizeof(error), "%.*s: enabling or disabling TLS requires a restart",
+			 (int)sizeof(error) / 2, s->settings.config);
+		web_config_put(new);
+		new = NULL;
+	}
+	if (!new) {
+		fprintf(stderr, "kvm-stats: %s; keeping the previous configuration\n", error);
+		return;
+	}
+	keep_passwords(new, s->config);
+	web_config_put(s->config);
+	s->config = new;
+	s->config_generation++;
+	s->rate_tokens = UINT64_MAX / 2;
+	/* The headers may have changed. */
+	free_responses(s);
+	fprintf(stderr, "kvm-stats: reloaded %s\n", s->settings.config);
+}

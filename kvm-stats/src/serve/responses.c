@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Requests and their responses */
+#include <stdlib.h>
+#include <string.h>
+
+#include "access.h"
+#include "app.h"
+#include "page.h"
+#include "serve.h"
+
+#define PASSWORD_MAX	256
+
+/* Texts and the responses that send them */
+
+static struct server *page_server;	/* for free_page(), which gets no other argument */
+
+static void free_page(void *of)
+{
+	struct page *page = of;
+
+	page->next = page_server->free_pages;
+	page_server->free_pages = page;
+}
+
+static struct page *new_page(struct server *s)
+{
+	struct page *page = s->free_pages;
+
+	page_server = s;
+	if (page)
+		s->free_pages = page->next;
+	else
+		page = calloc(1, sizeof(*page));
+	if (page)
+		buf_reset(&page->b);
+	return page;
+}
+
+/* Add the headers that web.yml can replace. */
+static void add_headers(const struct server *s, struct MHD_Response *r)
+{
+	static const char *const defaults[WEB_HEADERS] = { "default-src 'self'", "nosniff" };
+	const char *value;
+	int i;
+
+	for (i = 0; i < WEB_HEADERS; i++) {
+		value = s->config && s->config->header[i] ? s->config->header[i] : defaults[i];
+		if (value && *value)
+			MHD_add_response_header(r, web_header_names[i], value);
+	}
+}
+
+static struct MHD_Response *make_response(const struct server *s, struct page *page,
+					  const char *type, bool gzip)
+{
+	struct MHD_Response *r = NULL;
+
+	if (!page->b.failed)
+		r = MHD_create_response_from_buffer_with_free_callback_cls(page->b.len,
+								page->b.text, free_page, page);
+	if (!r) {
+		free_page(page);
+		return NULL;
+	}
+	MHD_add_response_header(r, "Content-Type", type);
+	MHD_add_response_header(r, "Vary", "Accept, Accept-Encoding");
+	MHD_add_response_header(r, "Cache-Control", "no-store");
+	if (gzip)
+		MHD_add_response_header(r, "Content-Encoding", "gzip");
+	add_headers(s, r);
+	return r;
+}
+
+static struct page *compress_page(struct server *s, const struct page *from)
+{
+	struct page *page = new_page(s);
+
+	if (!page)
+		return NULL;
+	if (deflateReset(&s->z) != Z_OK || !buf_fits(&page->b, deflateBound(&s->z, from->b.len))) {
+		free_page(page);
+		return NULL;
+	}
+	s->z.next_in = (unsigned char *)from->b.text;
+	s->z.avail_in = from->b.len;
+	s->z.next_out = (unsigned char *)page->b.text;
+	s->z.avail_out = page->b.room;
+	if (deflate(&s->z, Z_FINISH) != Z_STREAM_END) {
+		free_page(page);
+		return NULL;
+	}
+	page->b.len = page->b.room - s->z.avail_out;
+	return page;
+}
+
+static void put_health(const struct server *s, struct cached_text *text, struct page *page,
+		       uint64_t now)
+{
+	const struct model *m = s->model;
+	bool works = strcmp(m->source, "none");
+	uint64_t age = now - m->time;
+	unsigned int i;
+
+	if (!m->samples) {
+		buf_str(&page->b, "no sample taken yet\n");
+	} else if (!works) {
+		buf_str(&page->b, "no source of statistics works\n");
+		buf_str(&page->b, s->health);
+	} else {
+		buf_str(&page->b, age > s->settings.max_age ? "last sample too old: " : "ok: ");
+		buf_u64(&page->b, m->vms);
+		buf_str(&page->b, m->vms == 1 ? " VM, source " : " VMs, source ");
+		buf_str(&page->b, m->source);
+		buf_str(&page->b, ", sampled ");
+		buf_fixed(&page->b, age / 1000000, 3);
+		buf_str(&page->b, " s ago\n");
+		buf_str(&page->b, s->health);
+		for (i = 0; i < KVMSTATS_REASONS; i++) {
+			if (!m->unread[i])
+				continue;
+			buf_str(&page->b, "cannot read ");
+			buf_u64(&page->b, m->unread[i]);
+			buf_str(&page->b, ": ");
+			buf_str(&page->b, m->why[i]);
+			buf_char(&page->b, '\n');
+		}
+	}
+	text->code = m->samples && works && age <= s->settings.max_age ? 200 : 503;
+}
+
+/* Write a text and return its type. */
+static const char *write_text(struct server *s, struct cached_text *text, struct page *page,
+			      enum text which, uint64_t now)
+{
+	struct model *m = s->model;
+
+	text->code = MHD_HTTP_OK;
+	if (which != TEXT_HEALTH && (!m->samples || now - m->time > s->settings.max_age)) {
+		buf_str(&page->b, "503: last sample too old\n");
+		text->code = MHD_HTTP_SERVICE_UNAVAILABLE;
+		return "text/plain; charset=utf-8";
+	}
+	switch (which) {
+	case TEXT_JSON:
+		page_json(&page->b, m, now);
+		return "application/json";
+	case TEXT_HTML:
+		page_html(&page->b, m, now, s->settings.metrics_path);
+		return "text/html; charset=utf-8";
+	case TEXT_HEALTH:
+		put_health(s, text, page, now);
+		return "text/plain; charset=utf-8";
+	default:
+		write_metrics(&page->b, m, (enum format)which, s->codes);
+		return format_types[which];
+	}
+}
+
+static void drop_text(struct cached_text *text)
+{
+	if (text->plain)
+		MHD_destroy_response(text->plain);
+	if (text->gzip)
+		MHD_destroy_response(text->gzip);
+	text->plain = text->gzip = NULL;
+}
+
+void free_responses(struct server *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < TEXTS; i++)
+		drop_text(&s->text[i]);
+}
+
+/* Return the response for the last sample. It is built for the first request only. */
+static struct MHD_Response *find_response(struct server *s, enum text which, bool gzip)
+{
+	struct cached_text *text = &s->text[which];
+	uint64_t now = app_now();
+	struct page *page, *small;
+
+	pthread_mutex_lock(&s->lock);
+	/* After an interval without a sample, the age in the text has changed. */
+	if (!text->plain || text->sample != s->model->samples ||
+	    now - text->time > s->interval) {
+		drop_text(text);
+		page = new_page(s);
+		if (page) {
+			text->type = write_text(s, text, page, which, now);
+			text->plain = make_response(s, page, text->type, false);
+			text->page = page;
+		}
+		text->sample = s->model->samples;
+		text->time = now;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (gzip && text->plain && !text->gzip) {
+		small = compress_page(s, text->page);
+		text->gzip = small ? make_response(s, small, text->type, true) : NULL;
+	}
+	return gzip && text->gzip ? text->gzip : text->plain;
+}
+
+static void count_code(struct server *s, unsigned int code)
+{
+	unsigned int i;
+
+	for (i = 0; i < MAX_CODES && s->codes[i].code && s->codes[i].code != code; i++)
+		;
+	if (i == MAX_CODES)
+		return;
+	s->codes[i].code = code;
+	s->codes[i].count++;
+}
+
+static enum MHD_Result send_text(struct server *s, struct connection *c, unsigned int code,
+				 const char *type, const char *text)
+{
+	struct MHD_Response *r = MHD_create_response_from_buffer(strlen(text), (void *)text,
+								 MHD_RESPMEM_PERSISTENT);
+	enum MHD_Result ret;
+
+	if (!r)
+		return MHD_NO;
+	count_code(s, code);
+	MHD_add_response_header(r, "Content-Type", type);
+	add_headers(s, r);
+	if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
+		MHD_add_response_header(r, "Allow", "GET, HEAD");
+	/* Another certificate requires another connection. */
+	if (code == MHD_HTTP_FORBIDDEN)
+		MHD_add_response_header(r, "Connection", "close");
+	ret = code == MHD_HTTP_UNAUTHORIZED ?
+	      MHD_queue_basic_auth_fail_response(c->c, "kvm-stats", r) :
+	      MHD_queue_response(c->c, code, r);
+	MHD_destroy_response(r);
+	return ret;
+}
+
+/* Admission */
+
+/* Take a token from the bucket of rate_limit. */
+static bool within_rate(struct server *s)
+{
+	const struct web_config *config = s->config;
+	uint64_t now = app_now(), max;
+
+	if (!config || !config->rate_interval)
+		return true;
+	if (__builtin_mul_overflow(config->rate_interval, config->rate_burst, &max))
+		max = UINT64_MAX / 2;
+	s->rate_tokens += now - s->rate_time;
+	s->rate_time = now;
+	if (s->rate_tokens > max)
+		s->rate_tokens = max;
+	if (s->rate_tokens < config->rate_interval)
+		return false;
+	s->rate_tokens -= config->rate_interval;
+	return true;
+}
+
+/* Verify the password in the login thread, and suspend the connection until then. */
+static const char *begin_login(struct server *s, struct connection *c, const char *name,
+			       const char *password, unsigned int *code)
+{
+	struct web_user *user = access_user(s->config, name);
+
+	if (!s->config->nr_users)
+		return NULL;
+	if (user && user->password && access_same(user->password, password))
+		return NULL;
+	*code = MHD_HTTP_TOO_MANY_REQUESTS;
+	c->login = login_begin(s->logins, c->address, name,
+			       user ? user->hash : s->config->user[0].hash, password, user);
+	if (!c->login)
+		return "429: too many logins, try again later\n";
+	*code = 0;
+	c->login_generation = s->config_generation;
+	suspend_connection(c, STATE_LOGIN);
+	return "";
+}
+
+static const char *finish_login(struct server *s, struct connection *c, const char *name,
+				const char *password, unsigned int *code)
+{
+	enum login_result result = login_result(s->logins, c->login);
+	struct web_user *user = access_user(s->config, name);
+
+	login_end(s->logins, c->login);
+	c->login = NULL;
+	/* web.yml was reloaded: the hash may be another one now. */
+	if (c->login_generation != s->config_generation)
+		return begin_login(s, c, name, password, code);
+	*code = MHD_HTTP_TOO_MANY_REQUESTS;
+	if (result == LOGIN_REJECTED || result == LOGIN_PENDING)
+		return "429: too many logins, try again later\n";
+	*code = MHD_HTTP_UNAUTHORIZED;
+	if (result == LOGIN_WRONG || !user)
+		return "401: wrong user or password\n";
+	free(user->password);
+	user->password = strdup(password);
+	return NULL;
+}
+
+/*
+ * Return NULL if the user of a request may log in. Otherwise return the error and set
+ * *code, which is 0 if the connection is suspended.
+ */
+static const char *check_user(struct server *s, struct connection *c, unsigned int *code)
+{
+	char *name, *password = NULL;
+	const char *error = "401: user and password required\n";
+
+	*code = MHD_HTTP_UNAUTHORIZED;
+	name = MHD_basic_auth_get_username_password(c->c, &password);
+	if (name && password && strlen(password) <= PASSWORD_MAX)
+		error = c->login ? finish_login(s, c, name, password, code) :
+			begin_login(s, c, name, password, code);
+	MHD_free(name);
+	MHD_free(password);
+	return error;
+}
+
+static const char *check_client(const struct server *s, const struct connection *c)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(c->c, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+	return access_client(s->config, info ? info->tls_session : NULL);
+}
+
+/* Return true if the client may see everything; otherwise *ret is the result. */
+static bool admit(struct server *s, struct connection *c, enum MHD_Result *ret)
+{
+	const char *host = MHD_lookup_connection_value(c->c, MHD_HEADER_KIND, "Host");
+	const char *error = NULL;
+	unsigned int code;
+
+	if (c->login) {
+		/* The other checks were made before the login. */
+		error = check_user(s, c, &code);
+	} else if (c->local && host && !access_host(host, s->settings.hosts,
+						   s->settings.nr_hosts)) {
+		code = MHD_HTTP_MISDIRECTED_REQUEST;
+		error = "421: not a name of this host; --host allows more names\n";
+	} else if (!within_rate(s)) {
+		code = MHD_HTTP_TOO_MANY_REQUESTS;
+		error = "429: too many requests, try again later\n";
+	} else if (s->config && check_client(s, c)) {
+		code = MHD_HTTP_FORBIDDEN;
+		error = "403: valid client certificate required\n";
+	} else if (s->config && s->config->nr_users) {
+		error = check_user(s, c, &code);
+	}
+	c->admitted = !error;
+	if (error)
+		*ret = code ? send_text(s, c, code, "text/plain; charset=utf-8", error) : MHD_YES;
+	return c->admitted;
+}
+
+/* Requests */
+
+static enum text find_text(const struct server *s, const struct connection *c,
+			   const char *url)
+{
+	if (!strcmp(url, s->settings.metrics_path))
+		return (enum text)accept_format(MHD_lookup_connection_value(c->c,
+								MHD_HEADER_KIND, "Accept"));
+	return !strcmp(url, "/api/v1/vms") ? TEXT_JSON : !strcmp(url, "/") ? TEXT_HTML :
+	       !strcmp(url, "/healthz") ? TEXT_HEALTH : TEXTS;
+}
+
+static enum MHD_Result send_sample(struct server *s, struct connection *c, enum text text)
+{
+	const char *accepts = MHD_lookup_connection_value(c->c, MHD_HEADER_KIND,
+							  "Accept-Encoding");
+	struct MHD_Response *r;
+
+	if (!c->waited && !s->stop &&
+	    (text < TEXT_JSON || (!s->sampled && text != TEXT_HEALTH)) && request_sample(s)) {
+		c->waited = true;
+		suspend_connection(c, STATE_WAITING);
+		return MHD_YES;
+	}
+	r = find_response(s, text, accept_gzip(accepts));
+	if (!r)
+		return MHD_NO;
+	if (text < TEXT_JSON && s->text[text].code == MHD_HTTP_OK) {
+		c->scraper = find_scraper(s, c);
+		c->sample = s->text[text].sample;
+	}
+	count_code(s, s->text[text].code);
+	return MHD_queue_response(c->c, s->text[text].code, r);
+}
+
+enum MHD_Result handle_request(void *server, struct MHD_Connection *connection,
+			       const char *url, const char *method, const char *version,
+			       const char *upload, size_t *upload_size, void **request)
+{
+	struct connection *c = connection_of(connection);
+	struct server *s = server;
+	enum MHD_Result ret;
+	enum text text;
+
+	if (!c)
+		return MHD_NO;
+	if (!*request) {
+		/* The headers have arrived; a body is ignored. */
+		*request = s;
+		enqueue_connection(s, c, STATE_ANSWERING);
+		return MHD_YES;
+	}
+	if (*upload_size) {
+		*upload_size = 0;
+		return MHD_YES;
+	}
+	if (!c->admitted && !admit(s, c, &ret))
+		return ret;
+	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
+		return send_text(s, c, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain; charset=utf-8",
+				 "405: use GET or HEAD\n");
+	if (!strcmp(url, "/style.css"))
+		return send_text(s, c, MHD_HTTP_OK, "text/css; charset=utf-8", page_style);
+	text = find_text(s, c, url);
+	if (text == TEXTS)
+		return send_text(s, c, MHD_HTTP_NOT_FOUND, "text/plain; charset=utf-8",
+				 "404: unknown path; / has links to all others\n");
+	return send_sample(s, c, text);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Options of the commands that export: rows of options[] (src/options.c) refer to these. */
+#ifndef SERVE_SETTINGS_H
+#define SERVE_SETTINGS_H
+
+#include "model.h"
+
+struct settings;
+
+#define LISTEN_MAX	8
+#define HOSTS_MAX	16
+#define MAX_EXIT_REASONS	10
+
+struct serve_settings {
+	struct serve_options model;
+	bool list;			/* export: print the metrics that can be exported */
+	const char *listen[LISTEN_MAX];	/* ADDRESS:PORT */
+	unsigned int nr_listen;		/* 0 for the default address */
+	const char *hosts[HOSTS_MAX];	/* further names of this host */
+	unsigned int nr_hosts;
+	const char *config;		/* web.yml, or NULL */
+	const char *metrics_path;
+	uint64_t max_age;		/* nanoseconds */
+};
+
+/* Set an option. They exit with status 2 and one line if the value is invalid. */
+void serve_set_listen(struct settings *settings, const char *name, const char *value);
+void serve_set_host(struct settings *settings, const char *name, const char *value);
+void serve_set_path(struct settings *settings, const char *name, const char *value);
+void serve_set_config(struct settings *settings, const char *name, const char *value);
+void serve_set_max_age(struct settings *settings, const char *name, const char *value);
+void serve_set_stats(struct settings *settings, const char *name, const char *value);
+void serve_set_detail(struct settings *settings, const char *name, const char *value);
+void serve_set_max_series(struct settings *settings, const char *name, const char *value);
+void serve_set_blame(struct settings *settings, const char *name, const char *value);
+void serve_set_exits(struct settings *settings, const char *name, const char *value);
+void serve_set_list(struct settings *settings, const char *name, const char *value);
+
+/* Exit with status 2 and one line if the options contradict each other or this kernel. */
+void serve_check_settings(const struct settings *settings);
+
+#endif /* SERVE_SETTINGS_H */

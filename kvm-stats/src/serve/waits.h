@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Exported owners of the time for which a VM waited for a CPU (lib/blame.h).
+ *
+ * Each VM has a limited number of owners, those with the longest times of the last minutes
+ * (recent.h). The time of all other owners is one more series.
+ */
+#ifndef SERVE_WAITS_H
+#define SERVE_WAITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "buf.h"
+
+#define MAX_OWNERS_SHOWN	32
+
+struct blame_victim;
+
+struct wait_owner {
+	const char *kind;
+	char name[192];
+	uint64_t ns, new_ns;	/* new_ns: while a sample is added */
+	uint64_t recent;	/* of the last minutes, weighted by age */
+};
+
+struct waits {
+	struct wait_owner owner[MAX_OWNERS_SHOWN];	/* the largest recent time first */
+	unsigned int count;
+	uint64_t other_ns;	/* of owners at times at which they were not exported */
+	uint64_t recent;	/* of all owners */
+};
+
+/* Add a sample, which covers this time. Export at most max owners. */
+void waits_update(struct waits *waits, struct blame_victim *victim, unsigned int max,
+		  uint64_t elapsed);
+
+/* Write "short of CPU: build-17 ran 62 % of the time it waited"; nothing without owners. */
+void waits_summary(struct buf *b, const struct waits *waits);
+
+#endif /* SERVE_WAITS_H */

@@ -1,0 +1,726 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "web_config.h"
+
+#define FILE_MAX_BYTES	1048576
+#define BCRYPT_COST_MAX	18	/* each login takes ten seconds or more */
+
+struct parser {
+	const char *path;
+	struct web_config *config;
+	struct web_files *files;
+	char *error;		/* "" until the first error */
+	yaml_document_t doc;
+	/* values that are used after the whole file was parsed */
+	const char *min_version, *max_version;
+	char *cert_file, *key_file, *ca_file;
+	char ciphers[256], groups[128];	/* for gnutls_priority_init() */
+	bool client_preference;
+};
+
+struct key {
+	const char *name;
+	void (*read)(struct parser *p, const char *key, const yaml_node_t *value);
+};
+
+const char *const web_header_names[WEB_HEADERS] = {
+	"Content-Security-Policy", "X-Content-Type-Options", "X-Frame-Options",
+	"X-XSS-Protection", "Strict-Transport-Security",
+};
+
+__attribute__((format(printf, 3, 4)))
+static void config_error(struct parser *p, const yaml_node_t *node, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	if (*p->error)
+		return;
+	if (node)
+		n = snprintf(p->error, WEB_ERROR_SIZE, "%s:%zu: ", p->path,
+			     node->start_mark.line + 1);
+	else
+		n = snprintf(p->error, WEB_ERROR_SIZE, "%s: ", p->path);
+	if (n >= WEB_ERROR_SIZE)
+		return;
+	va_start(args, format);
+	vsnprintf(p->error + n, WEB_ERROR_SIZE - n, format, args);
+	va_end(args);
+}
+
+/* Return the text of a scalar, or "" after reporting an error. */
+static const char *read_text(struct parser *p, const char *key, const yaml_node_t *node)
+{
+	if (node->type != YAML_SCALAR_NODE ||
+	    strlen((char *)node->data.scalar.value) != node->data.scalar.length) {
+		config_error(p, node, "%s: not a string", key);
+		return "";
+	}
+	return (char *)node->data.scalar.value;
+}
+
+static char *copy_text(struct parser *p, const char *text)
+{
+	char *copy = strdup(text);
+
+	if (!copy)
+		config_error(p, NULL, "out of memory");
+	return copy;
+}
+
+static bool read_bool(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	const char *text = read_text(p, key, value);
+	bool is_true = !strcasecmp(text, "true") || !strcasecmp(text, "yes") ||
+		       !strcasecmp(text, "on");
+
+	if (!is_true && strcasecmp(text, "false") && strcasecmp(text, "no") &&
+	    strcasecmp(text, "off"))
+		config_error(p, value, "%s '%s': must be true or false", key, text);
+	return is_true;
+}
+
+static void read_map(struct parser *p, const char *name, const yaml_node_t *map,
+		     const struct key *keys)
+{
+	const yaml_node_pair_t *pair, *other;
+	const yaml_node_t *key, *value;
+	const struct key *k;
+	const char *text;
+
+	/* An empty section has a null value. */
+	if (map->type == YAML_SCALAR_NODE && !map->data.scalar.length)
+		return;
+	if (map->type != YAML_MAPPING_NODE) {
+		config_error(p, map, "%s: not a mapping", name);
+		return;
+	}
+	for (pair = map->data.mapping.pairs.start; pair < map->data.mapping.pairs.top; pair++) {
+		key = yaml_document_get_node(&p->doc, pair->key);
+		value = yaml_document_get_node(&p->doc, pair->value);
+		text = read_text(p, name, key);
+		for (other = map->data.mapping.pairs.start; other < pair; other++) {
+			if (!strcmp(text, read_text(p, name, yaml_document_get_node(&p->doc,
+										    other->key))))
+				config_error(p, key, "'%s': given twice", text);
+		}
+		for (k = keys; k->name && strcmp(k->name, text); k++)
+			;
+		if (k->read)
+			k->read(p, text, value);
+		else
+			config_error(p, key, "'%s': unknown key", text);
+	}
+}
+
+/* Call read for each string of a list. */
+static void read_list(struct parser *p, const char *key, const yaml_node_t *list,
+		      void (*read)(struct parser *p, const char *key, const yaml_node_t *item,
+				   const char *text))
+{
+	const yaml_node_item_t *item;
+	const yaml_node_t *node;
+
+	if (list->type == YAML_SCALAR_NODE && !list->data.scalar.length)
+		return;
+	if (list->type != YAML_SEQUENCE_NODE) {
+		config_error(p, list, "%s: not a list", key);
+		return;
+	}
+	for (item = list->data.sequence.items.start; item < list->data.sequence.items.top;
+	     item++) {
+		node = yaml_document_get_node(&p->doc, *item);
+		read(p, key, node, read_text(p, key, node));
+	}
+}
+
+/* tls_server_config */
+
+/* A relative file name is relative to the directory of web.yml. */
+static void read_file_name(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	char **file = !strcmp(key, "cert_file") ? &p->cert_file :
+		      !strcmp(key, "key_file") ? &p->key_file : &p->ca_file;
+	const char *name = read_text(p, key, value), *slash = strrchr(p->path, '/');
+
+	free(*file);
+	*file = NULL;
+	/* as without the key */
+	if (!*name)
+		return;
+	if (*name == '/' || !slash)
+		*file = copy_text(p, name);
+	else if (asprintf(file, "%.*s/%s", (int)(slash - p->path), p->path, name) < 0)
+		*file = NULL;
+}
+
+static void read_pem(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	char **pem = !strcmp(key, "cert") ? &p->config->cert :
+		     !strcmp(key, "key") ? &p->config->key : &p->config->ca;
+	const char *text = read_text(p, key, value);
+
+	free(*pem);
+	*pem = *text ? copy_text(p, text) : NULL;
+}
+
+static void read_client_auth(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	static const struct {
+		const char *name;
+		enum client_auth policy;
+	} types[] = {
+		{ "", CLIENT_AUTH_NONE },
+		{ "NoClientCert", CLIENT_AUTH_NONE },
+		{ "RequestClientCert", CLIENT_AUTH_REQUEST },
+		{ "RequireClientCert", CLIENT_AUTH_REQUIRE_ANY },
+		{ "RequireAnyClientCert", CLIENT_AUTH_REQUIRE_ANY },
+		{ "VerifyClientCertIfGiven", CLIENT_AUTH_VERIFY_IF_GIVEN },
+		{ "RequireAndVerifyClientCert", CLIENT_AUTH_REQUIRE_AND_VERIFY },
+	};
+	const char *text = read_text(p, key, value);
+	size_t i;
+
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		if (!strcmp(text, types[i].name)) {
+			p->config->client_auth = types[i].policy;
+			return;
+		}
+	}
+	config_error(p, value, "client_auth_type '%s': unknown policy", text);
+}
+
+static void add_san(struct parser *p, const char *key, const yaml_node_t *item,
+		    const char *text)
+{
+	char **sans = realloc(p->config->sans, (p->config->nr_sans + 1) * sizeof(*sans));
+	char *san = copy_text(p, text);
+
+	if (sans)
+		p->config->sans = sans;
+	if (!sans || !san) {
+		free(san);
+		config_error(p, item, "out of memory");
+		return;
+	}
+	sans[p->config->nr_sans++] = san;
+}
+
+static void read_sans(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	read_list(p, key, value, add_san);
+}
+
+/* Versions in the order of age; their names in Go and in GnuTLS */
+static const char *const versions[][2] = {
+	{ "TLS10", "1.0" }, { "TLS11", "1.1" }, { "TLS12", "1.2" }, { "TLS13", "1.3" },
+};
+#define NR_VERSIONS	(sizeof(versions) / sizeof(versions[0]))
+
+static size_t version_index(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < NR_VERSIONS && strcmp(versions[i][0], name); i++)
+		;
+	return i;
+}
+
+static void read_version(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	const char *text = read_text(p, key, value);
+
+	if (version_index(text) == NR_VERSIONS)
+		config_error(p, value, "%s '%s': must be TLS10, TLS11, TLS12 or TLS13", key, text);
+	else if (!strcmp(key, "min_version"))
+		p->min_version = text;
+	else
+		p->max_version = text;
+}
+
+/* Append ":+NAME" to list unless it is in it; false if there is no space. */
+static bool append(char *list, size_t size, const char *name)
+{
+	size_t len = strlen(list);
+	char item[64];
+
+	snprintf(item, sizeof(item), ":+%s", name);
+	return strstr(list, item) ||
+	       (size_t)snprintf(list + len, size - len, "%s", item) < size - len;
+}
+
+static void add_cipher(struct parser *p, const char *key, const yaml_node_t *item,
+		       const char *text)
+{
+	static const char *const ciphers[][2] = {
+		{ "AES_128_GCM_SHA256", "AES-128-GCM" },
+		{ "AES_256_GCM_SHA384", "AES-256-GCM" },
+		{ "CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305" },
+		{ "CHACHA20_POLY1305", "CHACHA20-POLY1305" },
+		{ "AES_128_CBC_SHA", "AES-128-CBC" },
+		{ "AES_256_CBC_SHA", "AES-256-CBC" },
+	};
+	static const char *const prefixes[] = {
+		"TLS_ECDHE_ECDSA_WITH_", "TLS_ECDHE_RSA_WITH_", "TLS_",
+	};
+	const char *end = "";
+	size_t i;
+
+	for (i = 0; i < 3 && !*end; i++) {
+		if (!strncmp(text, prefixes[i], strlen(prefixes[i])))
+			end = text + strlen(prefixes[i]);
+	}
+	for (i = 0; i < sizeof(ciphers) / sizeof(ciphers[0]); i++) {
+		if (!strcmp(end, ciphers[i][0])) {
+			append(p->ciphers, sizeof(p->ciphers), ciphers[i][1]);
+			return;
+		}
+	}
+	config_error(p, item, "%s '%s': unknown cipher suite", key, text);
+}
+
+static void read_ciphers(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	read_list(p, key, value, add_cipher);
+}
+
+static void add_curve(struct parser *p, const char *key, const yaml_node_t *item,
+		      const char *text)
+{
+	static const char *const curves[][2] = {
+		{ "CurveP256", "GROUP-SECP256R1" }, { "CurveP384", "GROUP-SECP384R1" },
+		{ "CurveP521", "GROUP-SECP521R1" }, { "X25519", "GROUP-X25519" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(curves) / sizeof(curves[0]); i++) {
+		if (!strcmp(text, curves[i][0])) {
+			append(p->groups, sizeof(p->groups), curves[i][1]);
+			return;
+		}
+	}
+	config_error(p, item, "%s '%s': unknown curve", key, text);
+}
+
+static void read_curves(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	read_list(p, key, value, add_curve);
+}
+
+static void read_preference(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	p->client_preference = !read_bool(p, key, value);
+}
+
+static const struct key tls_keys[] = {
+	{ "cert", read_pem },
+	{ "key", read_pem },
+	{ "client_ca", read_pem },
+	{ "cert_file", read_file_name },
+	{ "key_file", read_file_name },
+	{ "client_ca_file", read_file_name },
+	{ "client_auth_type", read_client_auth },
+	{ "client_allowed_sans", read_sans },
+	{ "min_version", read_version },
+	{ "max_version", read_version },
+	{ "cipher_suites", read_ciphers },
+	{ "prefer_server_cipher_suites", read_preference },
+	{ "curve_preferences", read_curves },
+	{ NULL, NULL }
+};
+
+/* http_server_config */
+
+/* HTTP/2 is not supported, so either value has the same effect. */
+static void read_http2(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	read_bool(p, key, value);
+}
+
+static void read_header(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	const char *text = read_text(p, key, value);
+	int i;
+
+	if (*text && ((!strcmp(key, "X-Content-Type-Options") && strcmp(text, "nosniff")) ||
+		      (!strcmp(key, "X-Frame-Options") && strcmp(text, "deny") &&
+		       strcmp(text, "sameorigin"))))
+		config_error(p, value, "%s '%s': invalid value", key, text);
+	if (strpbrk(text, "\r\n"))
+		config_error(p, value, "%s: more than one line", key);
+	for (i = 0; i < WEB_HEADERS; i++) {
+		if (!strcmp(key, web_header_names[i])) {
+			free(p->config->header[i]);
+			p->config->header[i] = copy_text(p, text);
+		}
+	}
+}
+
+static void read_headers(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	static struct key keys[WEB_HEADERS + 1];
+	int i;
+
+	for (i = 0; i < WEB_HEADERS; i++)
+		keys[i] = (struct key){ web_header_names[i], read_header };
+	read_map(p, key, value, keys);
+}
+
+static const struct key http_keys[] = {
+	{ "http2", read_http2 },
+	{ "headers", read_headers },
+	{ NULL, NULL }
+};
+
+/* rate_limit */
+
+/* A duration of Go: "1m30s", "100ms"; a number alone is in nanoseconds. */
+static void read_interval(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = {
+		{ "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 },
+		{ "h", 3600e9 },
+	};
+	const char *text = read_text(p, key, value), *at = text;
+	double sum = 0, n;
+	size_t i, len;
+	char *end;
+
+	do {
+		n = strspn(at, "0123456789.") ? strtod(at, &end) : -1;
+		if (n < 0)
+			break;
+		len = strcspn(end, "0123456789.");
+		for (i = 0; i < 6 && (strlen(units[i].name) != len ||
+				      strncmp(end, units[i].name, len)); i++)
+			;
+		if (i == 6 && *end)
+			n = -1;
+		sum += n * (i < 6 ? units[i].ns : 1);
+		at = end + len;
+	} while (*at && n >= 0);
+	if (n < 0 || sum > 86400e9)
+		config_error(p, value, "interval '%s': not a duration", text);
+	else
+		p->config->rate_interval = sum;
+}
+
+static void read_burst(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	const char *text = read_text(p, key, value);
+
+	if (!*text || text[strspn(text, "0123456789")] || strlen(text) > 9)
+		config_error(p, value, "burst '%s': not a number", text);
+	else
+		p->config->rate_burst = strtoul(text, NULL, 10);
+}
+
+static const struct key rate_keys[] = {
+	{ "interval", read_interval },
+	{ "burst", read_burst },
+	{ NULL, NULL }
+};
+
+/* basic_auth_users */
+
+static bool is_bcrypt(const char *hash)
+{
+	static const char digits[] =
+		"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+	return strlen(hash) == 60 && !strncmp(hash, "$2", 2) && strchr("aby", hash[2]) &&
+	       hash[3] == '$' && hash[6] == '$' && (hash[4] == '0' || hash[4] == '1') &&
+	       strspn(hash + 5, "0123456789") == 1 && atoi(hash + 4) >= 4 &&
+	       atoi(hash + 4) <= BCRYPT_COST_MAX && strspn(hash + 7, digits) == 53;
+}
+
+static void read_users(struct parser *p, const char *key, const yaml_node_t *map)
+{
+	const yaml_node_pair_t *pair;
+	const yaml_node_t *value;
+	struct web_user *user;
+	const char *name, *hash;
+
+	if (map->type == YAML_SCALAR_NODE && !map->data.scalar.length)
+		return;
+	if (map->type != YAML_MAPPING_NODE) {
+		config_error(p, map, "%s: not a mapping", key);
+		return;
+	}
+	for (pair = map->data.mapping.pairs.start; pair < map->data.mapping.pairs.top; pair++) {
+		name = read_text(p, key, yaml_document_get_node(&p->doc, pair->key));
+		value = yaml_document_get_node(&p->doc, pair->value);
+		hash = read_text(p, name, value);
+		if (!is_bcrypt(hash))
+			config_error(p, value, "user '%s': not a bcrypt hash with a cost of %d or less",
+				     name, BCRYPT_COST_MAX);
+		if (p->config->nr_users == WEB_USERS_MAX)
+			config_error(p, value, "more than %d users", WEB_USERS_MAX);
+		if (*p->error)
+			return;
+		user = &p->config->user[p->config->nr_users++];
+		user->name = copy_text(p, name);
+		user->hash = copy_text(p, hash);
+	}
+}
+
+/* The whole file */
+
+static void read_tls(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	read_map(p, key, value, tls_keys);
+}
+
+static void read_http(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	read_map(p, key, value, http_keys);
+}
+
+static void read_rate(struct parser *p, const char *key, const yaml_node_t *value)
+{
+	read_map(p, key, value, rate_keys);
+}
+
+static const struct key sections[] = {
+	{ "tls_server_config", read_tls },
+	{ "http_server_config", read_http },
+	{ "basic_auth_users", read_users },
+	{ "rate_limit", read_rate },
+	{ NULL, NULL }
+};
+
+static void stat_file(struct web_file *file)
+{
+	struct stat st;
+
+	memset(&file->st, 0, sizeof(file->st));
+	if (!stat(file->path, &st))
+		file->st = st;
+}
+
+/* Return the content of a file, or NULL after reporting an error. */
+static char *read_whole_file(struct parser *p, const char *path)
+{
+	struct web_file *file = &p->files->file[p->files->nr++];
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f;
+
+	/* The state before the content, so that a later change is never missed */
+	snprintf(file->path, sizeof(file->path), "%s", path);
+	stat_file(file);
+	f = fopen(path, "re");
+	if (f) {
+		text = calloc(1, FILE_MAX_BYTES + 1);
+		n = text ? fread(text, 1, FILE_MAX_BYTES, f) : 0;
+	}
+	if (!*p->error && (!text || ferror(f)))
+		snprintf(p->error, WEB_ERROR_SIZE, "%s: %s", path, strerror(errno));
+	else if (!*p->error && n == FILE_MAX_BYTES)
+		snprintf(p->error, WEB_ERROR_SIZE, "%s: larger than %d bytes", path,
+			 FILE_MAX_BYTES);
+	if (f)
+		fclose(f);
+	return text;
+}
+
+static void parse(struct parser *p, const char *text)
+{
+	yaml_parser_t parser;
+	yaml_node_t *root;
+
+	if (!yaml_parser_initialize(&parser)) {
+		config_error(p, NULL, "out of memory");
+		return;
+	}
+	yaml_parser_set_input_string(&parser, (const unsigned char *)text, strlen(text));
+	if (yaml_parser_load(&parser, &p->doc)) {
+		root = yaml_document_get_root_node(&p->doc);
+		/* An empty file is valid. */
+		if (root)
+			read_map(p, p->path, root, sections);
+	} else if (!*p->error) {
+		snprintf(p->error, WEB_ERROR_SIZE, "%s:%zu: %s", p->path,
+			 parser.problem_mark.line + 1,
+			 parser.problem ? parser.problem : "not YAML");
+	}
+	yaml_parser_delete(&parser);
+}
+
+static void read_pem_file(struct parser *p, const char *file, char **pem, const char *what)
+{
+	if (!file)
+		return;
+	if (*pem)
+		config_error(p, NULL, "%s and %s_file: only one is allowed", what, what);
+	else
+		*pem = read_whole_file(p, file);
+}
+
+static void set_priority(struct parser *p)
+{
+	size_t min = version_index(p->min_version), max = version_index(p->max_version), i;
+	char text[1024] = "NORMAL:-VERS-ALL";
+	size_t n = strlen(text);
+
+	if (min > max)
+		config_error(p, NULL, "min_version '%s': newer than max_version", p->min_version);
+	for (i = max + 1; i-- > min;)
+		n += snprintf(text + n, sizeof(text) - n, ":+VERS-TLS%s", versions[i][1]);
+	if (*p->ciphers)
+		n += snprintf(text + n, sizeof(text) - n,
+			      ":-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL%s", p->ciphers);
+	if (*p->groups)
+		n += snprintf(text + n, sizeof(text) - n, ":-GROUP-ALL%s", p->groups);
+	if (!p->client_preference)
+		snprintf(text + n, sizeof(text) - n, ":%%SERVER_PRECEDENCE");
+	if (!*p->error && gnutls_priority_init(&p->config->priority, text, NULL))
+		config_error(p, NULL, "no usable TLS version, cipher suite or curve");
+}
+
+static void set_credentials(struct parser *p)
+{
+	const struct web_config *config = p->config;
+	gnutls_datum_t cert = { (void *)config->cert, strlen(config->cert) };
+	gnutls_datum_t key = { (void *)config->key, strlen(config->key) };
+	gnutls_datum_t ca = { (void *)config->ca, config->ca ? strlen(config->ca) : 0 };
+	int ret;
+
+	if (gnutls_certificate_allocate_credentials(&p->config->credentials)) {
+		config_error(p, NULL, "out of memory");
+		return;
+	}
+	ret = gnutls_certificate_set_x509_key_mem(config->credentials, &cert, &key,
+						  GNUTLS_X509_FMT_PEM);
+	if (ret < 0)
+		config_error(p, NULL, "certificate '%s', key '%s': %s",
+			     p->cert_file ? p->cert_file : "cert",
+			     p->key_file ? p->key_file : "key", gnutls_strerror(ret));
+	if (!ca.size)
+		return;
+	ret = gnutls_certificate_set_x509_trust_mem(config->credentials, &ca,
+						    GNUTLS_X509_FMT_PEM);
+	if (ret <= 0)
+		config_error(p, NULL, "client CA '%s': %s", p->ca_file ? p->ca_file : "client_ca",
+			     ret ? gnutls_strerror(ret) : "no certificate");
+}
+
+static void check_tls(struct parser *p)
+{
+	struct web_config *config = p->config;
+
+	read_pem_file(p, p->cert_file, &config->cert, "cert");
+	read_pem_file(p, p->key_file, &config->key, "key");
+	read_pem_file(p, p->ca_file, &config->ca, "client_ca");
+	if (*p->error)
+		return;
+	if (!config->cert != !config->key)
+		config_error(p, NULL, "cert_file and key_file: both are required");
+	else if ((config->ca || config->client_auth) && !config->cert)
+		config_error(p, NULL, "client certificates require cert_file and key_file");
+	else if (config->ca && !config->client_auth)
+		config_error(p, NULL, "client_ca_file requires client_auth_type");
+	else if (!config->ca && config->client_auth == CLIENT_AUTH_REQUIRE_AND_VERIFY)
+		config_error(p, NULL, "client_auth_type requires client_ca_file");
+	if (*p->error || !config->cert)
+		return;
+	set_credentials(p);
+	set_priority(p);
+}
+
+struct web_config *web_config_read(const char *path, struct web_files *files,
+				   char error[WEB_ERROR_SIZE])
+{
+	struct parser p = {
+		.path = path, .error = error, .files = files,
+		.config = calloc(1, sizeof(*p.config)),
+		.min_version = "TLS12", .max_version = "TLS13",
+	};
+	char *text;
+
+	*error = '\0';
+	files->nr = 0;
+	if (!p.config) {
+		snprintf(error, WEB_ERROR_SIZE, "out of memory");
+		return NULL;
+	}
+	p.config->references = 1;
+	text = read_whole_file(&p, path);
+	if (!*error) {
+		parse(&p, text);
+		if (!*error)
+			check_tls(&p);
+		yaml_document_delete(&p.doc);
+	}
+	free(text);
+	free(p.cert_file);
+	free(p.key_file);
+	free(p.ca_file);
+	if (*error) {
+		web_config_put(p.config);
+		return NULL;
+	}
+	return p.config;
+}
+
+struct web_config *web_config_get(struct web_config *config)
+{
+	if (config)
+		config->references++;
+	return config;
+}
+
+void web_config_put(struct web_config *config)
+{
+	unsigned int i;
+
+	if (!config || --config->references)
+		return;
+	for (i = 0; i < config->nr_users; i++) {
+		free(config->user[i].name);
+		free(config->user[i].hash);
+		free(config->user[i].password);
+	}
+	for (i = 0; i < config->nr_sans; i++)
+		free(config->sans[i]);
+	for (i = 0; i < WEB_HEADERS; i++)
+		free(config->header[i]);
+	free(config->sans);
+	free(config->cert);
+	free(config->key);
+	free(config->ca);
+	if (config->credentials)
+		gnutls_certificate_free_credentials(config->credentials);
+	if (config->priority)
+		gnutls_priority_deinit(config->priority);
+	free(config);
+}
+
+bool web_files_changed(const struct web_files *files)
+{
+	const struct stat *old, *new;
+	struct web_file now;
+	unsigned int i;
+
+	for (i = 0; i < files->nr; i++) {
+		memcpy(now.path, files->file[i].path, sizeof(now.path));
+		stat_file(&now);
+		old = &files->file[i].st;
+		new = &now.st;
+		if (old->st_dev != new->st_dev || old->st_ino != new->st_ino ||
+		    old->st_size != new->st_size ||
+		    old->st_mtim.tv_sec != new->st_mtim.tv_sec ||
+		    old->st_mtim.tv_nsec != new->st_mtim.tv_nsec)
+			return true;
+	}
+	return false;
+}

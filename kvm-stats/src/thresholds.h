@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Thresholds: each is one row, used by "top", by the page of serve, and by the alerts in
+ * rules/kvm-stats.rules.yml, which tests/serve/test_rules.py compares with this table.
+ */
+#ifndef THRESHOLDS_H
+#define THRESHOLDS_H
+
+enum {
+	/* name				value	   unit, alert: quantity */
+	READY_NOTICED_PERMILLE		= 50,	/* permille, -: ready time of one vCPU, marked ! */
+	READY_CRITICAL_PERMILLE		= 100,	/* permille, KvmVmStarved: mode ready */
+	THROTTLED_CRITICAL_PERMILLE	= 100,	/* permille, KvmVmThrottled: mode throttled */
+	STUCK_PERMILLE			= 995,	/* permille, KvmVmStuck: mode other */
+	POLLING_PERMILLE		= 200,	/* permille, KvmHaltPollingWasted: mode poll */
+	EXIT_STORM_PER_SECOND		= 50000, /* exits, KvmExitStorm: exits per vCPU */
+	STALE_SECONDS			= 10,	/* seconds, KvmStatsStale: age of the sample */
+};
+
+#endif /* THRESHOLDS_H */

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Measure the cost of the BPF programs: blame_cost VMM, where VMM is the program of vmm.c.
+ * The kernel measures each run (BPF_STATS_RUN_TIME) while two threads wake each other through
+ * pipes on one CPU, and the run of an empty program at the same events. Prints the cost
+ * above the empty one of a switch on a CPU for which no vCPU waits and for which one waits,
+ * of the exit of a thread, and the memory of the maps. Other load takes caches away, so the
+ * fastest of many rounds counts. Needs root and /dev/kvm; prints TAP.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <linux/bpf.h>
+
+/* with their programs and maps */
+#include "../lib/blame.c"
+#include "../lib/bpf_iterator.c"
+#include "tap.h"
+#include "vm.h"
+
+#define ROUNDS		20
+#define SWITCHES	20000
+#define THREADS		2000
+#define SEGMENT_MAX_NS	200	/* of a switch on a CPU for which a vCPU waits */
+#define SWITCH_MAX_NS	25
+#define CPU_MEMORY_MAX	(32 << 10)
+#define MEMORY_MAX	(2 << 20)
+
+static int cpu;
+
+/* An empty program for a raw tracepoint */
+static int load_empty(const char *tracepoint, int *link)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	int fd = bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, "empty", "GPL", insns, 2, NULL);
+
+	*link = fd < 0 ? fd : bpf_raw_tracepoint_open(tracepoint, fd);
+	return fd;
+}
+
+struct runs {
+	uint64_t ns, count;
+};
+
+static struct runs read_runs(int program)
+{
+	struct bpf_prog_info info = { 0 };
+	__u32 size = sizeof(info);
+
+	bpf_obj_get_info_by_fd(program, &info, &size);
+	return (struct runs){ info.run_time_ns, info.run_cnt };
+}
+
+static bool pin_to(const void *arg)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	return !sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+static void switch_threads(void)
+{
+	int there[2], back[2], i;
+	char c = 0;
+	pid_t pid;
+
+	if (pipe(there) || pipe(back))
+		return;
+	pid = fork();
+	for (i = 0; i < SWITCHES / 2; i++) {
+		if (!pid && read(there[0], &c, 1) == 1 && write(back[1], &c, 1) == 1)
+			continue;
+		if (pid && write(there[1], &c, 1) == 1 && read(back[0], &c, 1) == 1)
+			continue;
+		break;
+	}
+	if (!pid)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	for (i = 0; i < 2; i++) {
+		close(there[i]);
+		close(back[i]);
+	}
+}
+
+static void *return_at_once(void *arg)
+{
+	return NULL;
+}
+
+static void exit_threads(void)
+{
+	pthread_t thread;
+	int i;
+
+	for (i = 0; i < THREADS && !pthread_create(&thread, NULL, return_at_once, NULL); i++)
+		pthread_join(thread, NULL);
+}
+
+/* Nanoseconds of a run of the program above one of the empty program, in the best round */
+static double measure(int program, int empty, void (*work)(void))
+{
+	double best = 1e9;
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		const struct runs a = read_runs(program), e = read_runs(empty);
+		struct runs b, f;
+		double ns;
+
+		work();
+		b = read_runs(program);
+		f = read_runs(empty);
+		ns = (double)(b.ns - a.ns) / (b.count - a.count) -
+		     (double)(f.ns - e.ns) / (f.count - e.count);
+		if (ns < best)
+			best = ns;
+	}
+	return best;
+}
+
+/* Bytes of an array or hash that is full */
+static double map_memory(const struct bpf_map *map)
+{
+	return (double)bpf_map__max_entries(map) *
+	       (bpf_map__key_size(map) + bpf_map__value_size(map) + 48);
+}
+
+static void measure_blame(char *vmm)
+{
+	char *arguments[] = { vmm, "-b", "1", "1", NULL };
+	struct kvmstats_probe probe = { 0 };
+	struct sched_param priority = { .sched_priority = 1 };
+	struct blame *blame;
+	int empty, link, program;
+	double ns, memory;
+	pid_t vm;
+
+	if (blame_open(&blame, &probe)) {
+		tap_result(false, "blame works: %s", probe.why);
+		return;
+	}
+	program = bpf_program__fd(blame->program->progs.blame_switch);
+	empty = load_empty("sched_switch", &link);
+	tap_result(empty >= 0 && link >= 0, "an empty program is attached to sched_switch");
+	ns = measure(program, empty, switch_threads);
+	tap_result(ns <= SWITCH_MAX_NS, "blame: a switch, no vCPU waits: %.0f ns, at most %d", ns,
+		   SWITCH_MAX_NS);
+	/* Threads with real-time priority keep the vCPU waiting. */
+	vm = vm_start(arguments, pin_to, NULL);
+	sleep(1);
+	sched_setscheduler(0, SCHED_FIFO, &priority);
+	ns = measure(program, empty, switch_threads);
+	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
+	tap_result(ns > SWITCH_MAX_NS && ns <= SEGMENT_MAX_NS,
+		   "blame: a switch, a vCPU waits: %.0f ns, at most %d", ns, SEGMENT_MAX_NS);
+	kill(vm, SIGKILL);
+	waitpid(vm, NULL, 0);
+	memory = map_memory(blame->program->maps.vcpus) + map_memory(blame->program->maps.charges) +
+		 map_memory(blame->program->maps.cgroups);
+	tap_result(memory <= MEMORY_MAX, "blame: maps have %.2f MB, at most %.2f", memory / 1e6,
+		   MEMORY_MAX / 1e6);
+	tap_result(sizeof(struct blame_cpu) <= CPU_MEMORY_MAX, "blame: %.1f KB for each CPU, at most %.1f",
+		   sizeof(struct blame_cpu) / 1e3, CPU_MEMORY_MAX / 1e3);
+	close(link);
+	close(empty);
+	blame_close(blame);
+}
+
+static void measure_exit(void)
+{
+	struct kvmstats_options options = { .source = "bpf" };
+	__u32 id = 0, size;
+	int empty, link, program = -1;
+	struct kvmstats *k;
+	double ns;
+
+	if (kvmstats_open(&k, &options))
+		return;
+	kvmstats_sample(k);
+	empty = load_empty("sched_process_exit", &link);
+	/* the last one of this name */
+	while (!bpf_prog_get_next_id(id, &id)) {
+		struct bpf_prog_info info = { 0 };
+		int fd = bpf_prog_get_fd_by_id(id);
+
+		size = sizeof(info);
+		if (fd < 0)
+			continue;
+		if (bpf_obj_get_info_by_fd(fd, &info, &size) || strcmp(info.name, "kvm_exit")) {
+			close(fd);
+			continue;
+		}
+		if (program >= 0)
+			close(program);
+		program = fd;
+	}
+	ns = measure(program, empty, exit_threads);
+	tap_result(program >= 0 && ns <= SEGMENT_MAX_NS,
+		   "bpf: the exit of a thread that is not a vCPU: %.0f ns, at most %d", ns, SEGMENT_MAX_NS);
+	kvmstats_close(k);
+}
+
+int main(int argc, char **argv)
+{
+	cpu_set_t cpus;
+	int stats;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: blame_cost VMM\n");
+		return 2;
+	}
+	sched_getaffinity(0, sizeof(cpus), &cpus);
+	for (cpu = CPU_SETSIZE; !CPU_ISSET(cpu - 1, &cpus); cpu--)
+		;
+	cpu--;
+	pin_to(NULL);
+	stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	tap_result(stats >= 0, "the kernel measures BPF programs");
+	if (stats < 0)
+		return tap_end();
+	measure_blame(argv[1]);
+	measure_exit();
+	close(stats);
+	return tap_end();
+}

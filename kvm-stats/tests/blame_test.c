@@ -1,0 +1,948 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The charges of "blame" equal the kernel's own account of the threads: run_delay of the
+ * vCPUs that wait, CPU time of the threads that run in this time. VMMs and hogs are stopped
+ * at both ends of each test, so that no wait is open. Needs root and /dev/kvm; prints TAP.
+ *
+ * usage: blame_test VMM
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <linux/kvm.h>
+#include <linux/magic.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+/* with its maps and links, for events that are lost and maps that are full */
+#include "../lib/blame.c"
+#include "tap.h"
+#include "vm.h"
+
+#define MS		1000000ULL
+#define RUN_MS		1000
+#define MAX_VMS		20
+
+static char *vmm;
+static int cpu, other_cpu;	/* the last two that this process may use */
+static struct blame *blame;
+/* Other processes of the host may run the same test. */
+static char hog_name[16];
+
+/* A VMM, or a hog, which has no vCPU */
+struct process {
+	pid_t pid;
+	pid_t vcpu;		/* TID of its vCPU, or 0 */
+};
+
+struct account {
+	uint64_t ran, waited;
+};
+
+static struct account read_account(pid_t pid, pid_t tid)
+{
+	struct account account = { 0 };
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
+	f = fopen(path, "re");
+	if (f) {
+		if (fscanf(f, "%lu %lu", &account.ran, &account.waited) != 2)
+			account.ran = account.waited = 0;
+		fclose(f);
+	}
+	return account;
+}
+
+/* Call visit for each thread whose name begins so. */
+static void each_thread(pid_t pid, const char *name, void (*visit)(pid_t pid, pid_t tid, void *arg),
+			void *arg)
+{
+	char path[64], comm[32];
+	struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		const pid_t tid = atoi(entry->d_name);
+		FILE *f;
+
+		if (!tid)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
+		f = fopen(path, "re");
+		if (!f)
+			continue;
+		if (fgets(comm, sizeof(comm), f) && !strncmp(comm, name, strlen(name)))
+			visit(pid, tid, arg);
+		fclose(f);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static void keep_tid(pid_t pid, pid_t tid, void *arg)
+{
+	*(pid_t *)arg = tid;
+}
+
+static void add_run_time(pid_t pid, pid_t tid, void *arg)
+{
+	*(uint64_t *)arg += read_account(pid, tid).ran;
+}
+
+static uint64_t run_time(pid_t pid, const char *name)
+{
+	uint64_t ran = 0;
+
+	each_thread(pid, name, add_run_time, &ran);
+	return ran;
+}
+
+static bool pin_to(const void *arg)
+{
+	const int *to = arg;
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(*to, &cpus);
+	return !sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+static void move_thread(pid_t tid, int to)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(to, &cpus);
+	sched_setaffinity(tid, sizeof(cpus), &cpus);
+}
+
+static struct process start_vmm(char *threads)
+{
+	char *arguments[] = { vmm, "-b", "-t", threads, "1", "1", NULL };
+	struct process process = { .pid = vm_start(arguments, pin_to, &cpu) };
+	int i;
+
+	/* the thread gets its name a moment later */
+	for (i = 0; i < 1000 && !process.vcpu; i++, usleep(10000))
+		each_thread(process.pid, "CPU 0/KVM", keep_tid, &process.vcpu);
+	return process;
+}
+
+/* A process that runs all the time */
+static struct process start_hog(const char *name, int on)
+{
+	struct process process = { .pid = fork() };
+
+	if (process.pid)
+		return process;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* The program stays attached while a process has a copy of its link. */
+	closefrom(3);
+	prctl(PR_SET_NAME, name);
+	pin_to(&on);
+	for (;;)
+		;
+}
+
+static void end_process(struct process *process)
+{
+	kill(process->pid, SIGKILL);
+	waitpid(process->pid, NULL, 0);
+}
+
+static bool is_stopped(pid_t pid, pid_t tid)
+{
+	char path[64], text[256] = "", *state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	f = fopen(path, "re");
+	if (!f)
+		return true;
+	if (!fgets(text, sizeof(text), f))
+		*text = '\0';
+	fclose(f);
+	state = strrchr(text, ')');
+	return !state || state[2] == 'T';
+}
+
+struct group {
+	struct process *list;
+	size_t count;
+};
+
+/* A thread can be preempted between its change of state and its last switch. */
+static bool is_waiting(uint32_t tid)
+{
+	const int map = bpf_map__fd(blame->program->maps.vcpus);
+	struct blame_vcpu vcpu;
+
+	return !bpf_map_lookup_elem(map, &tid, &vcpu) && vcpu.since;
+}
+
+static void check_stopped(pid_t pid, pid_t tid, void *arg)
+{
+	*(bool *)arg &= is_stopped(pid, tid) && !is_waiting(tid);
+}
+
+/*
+ * Send with real-time priority, if this host allows it: preempted between two signals, this
+ * process would let one of them run alone, and this time would not be charged.
+ */
+static void signal_all(struct group *group, int signal)
+{
+	struct sched_param priority = { .sched_priority = 2 }, normal = { 0 };
+	size_t i;
+
+	sched_setscheduler(0, SCHED_FIFO, &priority);
+	for (i = 0; i < group->count; i++)
+		kill(group->list[i].pid, signal);
+	sched_setscheduler(0, SCHED_OTHER, &normal);
+}
+
+/* Stop all of them, and wait until no thread is on a run queue. */
+static void stop(struct group *group)
+{
+	bool stopped = false;
+	size_t i;
+
+	signal_all(group, SIGSTOP);
+	while (!stopped) {
+		usleep(1000);
+		stopped = true;
+		for (i = 0; i < group->count; i++)
+			each_thread(group->list[i].pid, "", check_stopped, &stopped);
+	}
+}
+
+static void proceed(struct group *group)
+{
+	signal_all(group, SIGCONT);
+}
+
+static bool is_seen(pid_t tid)
+{
+	const struct blame_thread *threads;
+	size_t i, n;
+
+	threads = blame_threads(blame, &n);
+	for (i = 0; i < n; i++)
+		if (threads[i].tid == (uint32_t)tid)
+			return true;
+	return false;
+}
+
+/* Run them until the program has seen each vCPU, then stop them. */
+static bool settle(struct group *group)
+{
+	size_t i, seen = 0;
+	int round;
+
+	for (round = 0; round < 300 && seen < group->count; round++) {
+		usleep(100000);
+		if (blame_sample(blame))
+			break;
+		for (seen = 0, i = 0; i < group->count; i++)
+			seen += !group->list[i].vcpu || is_seen(group->list[i].vcpu);
+	}
+	stop(group);
+	return seen == group->count && !blame_sample(blame);
+}
+
+/* Charges since the sample before to the VM of a process, by kind and comm if given */
+static uint64_t charged(const struct process *process, uint32_t kind, const char *comm,
+			uint32_t tgid)
+{
+	uint64_t ns = 0;
+	size_t i;
+
+	for (i = 0; i < blame->count; i++) {
+		const struct blame_row *row = &blame->rows[i];
+
+		if (row->pair.vm.tgid == (uint32_t)process->pid &&
+		    (!kind || row->pair.owner.kind == kind) &&
+		    (!comm || !strcmp(row->pair.owner.comm, comm)) &&
+		    (!tgid || row->pair.owner.tgid == tgid))
+			ns += row->growth;
+	}
+	return ns;
+}
+
+/* Compare with a tolerance of 1 % or 10 ms. */
+static bool same(uint64_t a, uint64_t b)
+{
+	const uint64_t difference = a > b ? a - b : b - a;
+
+	return difference <= 10 * MS || difference <= a / 100 || difference <= b / 100;
+}
+
+/* For a failed test: the charges, and how many waits were healed */
+static void print_charges(const struct process *process)
+{
+	const struct blame_counts counts = blame_counts(blame);
+	size_t i;
+
+	printf("# %llu waits healed\n", counts.healed);
+	for (i = 0; i < blame->count; i++) {
+		const struct blame_row *row = &blame->rows[i];
+
+		if (row->pair.vm.tgid == (uint32_t)process->pid && row->growth)
+			printf("#   kind %u, process %u, %s: %.2f ms\n", row->pair.owner.kind,
+			       row->pair.owner.tgid, row->pair.owner.comm, row->growth / 1e6);
+	}
+}
+
+static void check_sum(const char *what, const struct process *process, const struct account *before)
+{
+	const uint64_t waited = read_account(process->pid, process->vcpu).waited - before->waited;
+	const uint64_t sum = charged(process, 0, NULL, 0);
+
+	tap_result(same(sum, waited), "%s: charges equal run_delay: %.2f of %.2f ms", what,
+		   sum / 1e6, waited / 1e6);
+	if (!same(sum, waited))
+		print_charges(process);
+}
+
+/*
+ * At most what the owner ran: its CPU time has no steal and interrupts, which the charge
+ * may have, and the charge has no time in which the vCPU did not wait.
+ */
+static void check_owner(const char *what, const struct process *process, uint64_t charge,
+			uint64_t ran)
+{
+	const uint64_t steal = charged(process, BLAME_STEAL, NULL, 0);
+
+	tap_result(charge <= ran + ran / 50 + 10 * MS && charge + steal + 10 * MS + ran / 50 >= ran,
+		   "%s: charged %.2f ms, ran %.2f ms", what, charge / 1e6, ran / 1e6);
+}
+
+static void check_unknown(const char *what, const struct process *process)
+{
+	const uint64_t unknown = charged(process, BLAME_UNKNOWN, NULL, 0) +
+				 charged(process, BLAME_OVERFLOW, NULL, 0);
+
+	tap_result(same(unknown, 0) || unknown < charged(process, 0, NULL, 0) / 100,
+		   "%s: less than 1 %% or 10 ms is unknown: %.2f ms", what, unknown / 1e6);
+}
+
+static void test_hog(void)
+{
+	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
+	struct group group = { list, 2 };
+	struct account before;
+	uint64_t ran;
+
+	tap_result(settle(&group), "a spinning vCPU and a hog");
+	before = read_account(list[0].pid, list[0].vcpu);
+	ran = run_time(list[1].pid, hog_name);
+	proceed(&group);
+	usleep(RUN_MS * 1000);
+	stop(&group);
+	blame_sample(blame);
+	check_sum("hog", &list[0], &before);
+	check_owner("hog", &list[0], charged(&list[0], BLAME_PROCESS, hog_name, 0),
+		    run_time(list[1].pid, hog_name) - ran);
+	check_unknown("hog", &list[0]);
+	end_process(&list[0]);
+	end_process(&list[1]);
+}
+
+static void test_two_vms(void)
+{
+	struct process list[] = { start_vmm("0"), start_vmm("0") };
+	struct group group = { list, 2 };
+	struct account before[2];
+	int i;
+
+	tap_result(settle(&group), "two VMs on one CPU");
+	for (i = 0; i < 2; i++)
+		before[i] = read_account(list[i].pid, list[i].vcpu);
+	proceed(&group);
+	usleep(RUN_MS * 1000);
+	stop(&group);
+	blame_sample(blame);
+	for (i = 0; i < 2; i++) {
+		const struct process *other = &list[!i];
+
+		check_sum("two VMs", &list[i], &before[i]);
+		check_owner("two VMs: the other one's vCPU", &list[i],
+			    charged(&list[i], BLAME_VCPU, NULL, other->pid),
+			    read_account(other->pid, other->vcpu).ran - before[!i].ran);
+	}
+	end_process(&list[0]);
+	end_process(&list[1]);
+}
+
+static void test_hog_moves(void)
+{
+	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
+	struct group group = { list, 2 };
+	struct account before;
+	uint64_t ran, half;
+
+	tap_result(settle(&group), "a hog that moves to another CPU");
+	before = read_account(list[0].pid, list[0].vcpu);
+	ran = run_time(list[1].pid, hog_name);
+	proceed(&group);
+	usleep(RUN_MS / 2 * 1000);
+	move_thread(list[1].pid, other_cpu);
+	half = run_time(list[1].pid, hog_name);
+	usleep(RUN_MS / 2 * 1000);
+	stop(&group);
+	blame_sample(blame);
+	check_sum("moved hog", &list[0], &before);
+	check_owner("moved hog: only what it ran on the vCPU's CPU", &list[0],
+		    charged(&list[0], BLAME_PROCESS, hog_name, 0), half - ran);
+	end_process(&list[0]);
+	end_process(&list[1]);
+}
+
+static void test_vcpu_moves(void)
+{
+	struct process list[] = { start_vmm("0"), start_hog("hog-1", cpu),
+				  start_hog("hog-2", other_cpu) };
+	struct group group = { list, 3 };
+	struct account before;
+	int i;
+
+	tap_result(settle(&group), "a vCPU that moves between CPUs with a hog each");
+	before = read_account(list[0].pid, list[0].vcpu);
+	proceed(&group);
+	for (i = 0; i < RUN_MS / 7; i++) {
+		move_thread(list[0].vcpu, i % 2 ? cpu : other_cpu);
+		usleep(7000);
+	}
+	stop(&group);
+	blame_sample(blame);
+	check_sum("moved vCPU", &list[0], &before);
+	check_unknown("moved vCPU", &list[0]);
+	tap_result(charged(&list[0], BLAME_PROCESS, "hog-1", 0) &&
+		   charged(&list[0], BLAME_PROCESS, "hog-2", 0),
+		   "moved vCPU: both hogs are charged");
+	for (i = 0; i < 3; i++)
+		end_process(&list[i]);
+}
+
+/* Returns true if the CPU is offline now, which only a test machine allows. */
+static bool take_offline(int number)
+{
+	char path[64];
+	FILE *f;
+
+	if (access("/lab/plan", F_OK))
+		return false;
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", number);
+	f = fopen(path, "we");
+	if (!f)
+		return false;
+	fputs("0", f);
+	return !fclose(f);
+}
+
+/*
+ * The kernel moves the threads of a CPU before it goes offline. The last test: KVM may not run
+ * guests on an emulated CPU that is online again.
+ */
+static void test_offline(void)
+{
+	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu),
+				  start_hog("hog-2", other_cpu) };
+	struct group group = { list, 3 };
+	struct account before;
+	uint64_t charge;
+
+	tap_result(settle(&group), "a CPU is taken offline");
+	before = read_account(list[0].pid, list[0].vcpu);
+	proceed(&group);
+	usleep(RUN_MS / 4 * 1000);
+	if (take_offline(cpu)) {
+		usleep(RUN_MS / 2 * 1000);
+		stop(&group);
+		blame_sample(blame);
+		check_sum("CPU offline", &list[0], &before);
+		check_unknown("CPU offline", &list[0]);
+		charge = charged(&list[0], BLAME_PROCESS, "hog-2", 0);
+		tap_result(charge > 50 * MS, "CPU offline: the hog of the other CPU is charged %.2f ms",
+			   charge / 1e6);
+	} else {
+		printf("# not run, a CPU is taken offline: no test machine\n");
+		proceed(&group);
+	}
+	end_process(&list[0]);
+	end_process(&list[1]);
+	end_process(&list[2]);
+}
+
+static void test_own_threads(void)
+{
+	struct process list[] = { start_vmm("2") };
+	struct group group = { list, 1 };
+	struct account before;
+	uint64_t ran;
+
+	tap_result(settle(&group), "a VMM with two busy threads");
+	before = read_account(list[0].pid, list[0].vcpu);
+	ran = run_time(list[0].pid, "busy");
+	proceed(&group);
+	usleep(RUN_MS * 1000);
+	stop(&group);
+	blame_sample(blame);
+	check_sum("own threads", &list[0], &before);
+	check_owner("own threads, by name", &list[0],
+		    charged(&list[0], BLAME_VMM, "busy", list[0].pid),
+		    run_time(list[0].pid, "busy") - ran);
+	end_process(&list[0]);
+}
+
+static void test_many(void)
+{
+	struct process list[MAX_VMS];
+	struct group group = { list, MAX_VMS };
+	struct account before[MAX_VMS];
+	double worst = 0;
+	int i, right = 0;
+
+	for (i = 0; i < MAX_VMS; i++)
+		list[i] = start_vmm("0");
+	tap_result(settle(&group), "%d VMs on one CPU", MAX_VMS);
+	for (i = 0; i < MAX_VMS; i++)
+		before[i] = read_account(list[i].pid, list[i].vcpu);
+	proceed(&group);
+	usleep(RUN_MS * 1000);
+	stop(&group);
+	blame_sample(blame);
+	for (i = 0; i < MAX_VMS; i++) {
+		const uint64_t waited = read_account(list[i].pid, list[i].vcpu).waited -
+					before[i].waited;
+		const uint64_t sum = charged(&list[i], 0, NULL, 0);
+		const double difference = sum / 1e6 - waited / 1e6;
+
+		right += same(sum, waited);
+		if (difference > worst || -difference > worst)
+			worst = difference > 0 ? difference : -difference;
+	}
+	tap_result(right == MAX_VMS, "%d VMs: charges equal run_delay of %d, %.2f ms off at most",
+		   MAX_VMS, right, worst);
+	for (i = 0; i < MAX_VMS; i++)
+		end_process(&list[i]);
+}
+
+/* With all entries for vCPUs taken, other vCPUs are counted; later they are charged. */
+static void test_full_vcpus(void)
+{
+	const int map = bpf_map__fd(blame->program->maps.vcpus);
+	const uint64_t before = blame_counts(blame).no_vcpu;
+	const struct blame_vcpu none = { 0 };
+	struct process list[] = { { 0 }, start_hog(hog_name, cpu) };
+	struct group group = { list, 2 };
+	uint32_t first = 0x40000000, tid = first;
+	struct account account;
+	uint64_t missed;
+
+	while (!bpf_map_update_elem(map, &tid, &none, BPF_NOEXIST))
+		tid++;
+	list[0] = start_vmm("0");
+	usleep(RUN_MS / 2 * 1000);
+	missed = blame_counts(blame).no_vcpu - before;
+	tap_result(tid - first <= BLAME_VCPUS && missed && !is_seen(list[0].vcpu),
+		   "%u entries for vCPUs are taken: another vCPU is missed at %lu switches",
+		   tid - first, missed);
+	while (tid > first) {
+		tid--;
+		bpf_map_delete_elem(map, &tid);
+	}
+	tap_result(settle(&group), "entries are free again: the vCPU is seen");
+	account = read_account(list[0].pid, list[0].vcpu);
+	proceed(&group);
+	usleep(RUN_MS / 2 * 1000);
+	stop(&group);
+	blame_sample(blame);
+	check_sum("entries are free again", &list[0], &account);
+	end_process(&list[0]);
+	end_process(&list[1]);
+}
+
+/* With all pairs taken, the time of a new owner is unknown. */
+static void test_full_charges(void)
+{
+	struct process list[] = { start_vmm("0"), { 0 } };
+	struct blame_pair pair = { .owner.kind = BLAME_PROCESS };
+	const int map = bpf_map__fd(blame->program->maps.charges);
+	const struct blame_charge none = { 0 };
+	struct group group = { list, 1 };
+	struct account before;
+	uint64_t no_pair, unknown;
+
+	tap_result(settle(&group), "a VM before all pairs are taken");
+	while (!bpf_map_update_elem(map, &pair, &none, BPF_NOEXIST))
+		pair.owner.id++;
+	no_pair = blame_counts(blame).no_pair;
+	before = read_account(list[0].pid, list[0].vcpu);
+	list[1] = start_hog("late hog", cpu);
+	proceed(&group);
+	usleep(RUN_MS / 2 * 1000);
+	group.count = 2;
+	stop(&group);
+	blame_sample(blame);
+	unknown = charged(&list[0], BLAME_UNKNOWN, NULL, 0);
+	check_sum("all pairs are taken", &list[0], &before);
+	tap_result(unknown > 50 * MS && blame_counts(blame).no_pair > no_pair,
+		   "all pairs are taken: %.2f ms of a new owner are unknown, %llu charges are counted",
+		   unknown / 1e6, blame_counts(blame).no_pair - no_pair);
+	/* Pairs that do not grow between two samples are removed, as the map is nearly full. */
+	blame_sample(blame);
+	before = read_account(list[0].pid, list[0].vcpu);
+	proceed(&group);
+	usleep(RUN_MS / 2 * 1000);
+	stop(&group);
+	blame_sample(blame);
+	check_sum("pairs are free again", &list[0], &before);
+	tap_result(charged(&list[0], BLAME_PROCESS, "late hog", 0) > 50 * MS,
+		   "pairs are free again: the owner is named");
+	end_process(&list[0]);
+	end_process(&list[1]);
+}
+
+/* Wait for the end of the vCPU's current wait, and then of other waits of ns in total. */
+static void await_waits(const struct process *process, uint64_t ns)
+{
+	uint64_t waited = read_account(process->pid, process->vcpu).waited, began = waited;
+
+	while (waited == began) {
+		usleep(1000);
+		began = read_account(process->pid, process->vcpu).waited;
+	}
+	while (waited < began + ns) {
+		usleep(1000);
+		waited = read_account(process->pid, process->vcpu).waited;
+	}
+}
+
+/* For a part of the test the program misses all switches. */
+static void test_lost(void)
+{
+	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
+	struct bpf_link **link = &blame->program->links.blame_switch;
+	struct group group = { list, 2 };
+	struct account before;
+	uint64_t unknown;
+	int i, attached = 0;
+
+	tap_result(settle(&group), "switches that are lost");
+	before = read_account(list[0].pid, list[0].vcpu);
+	proceed(&group);
+	/* often enough for one that begins while the vCPU waits */
+	for (i = 0; i < 10; i++) {
+		usleep(RUN_MS / 20 * 1000);
+		bpf_link__destroy(*link);
+		await_waits(&list[0], 25 * MS);
+		*link = bpf_program__attach(blame->program->progs.blame_switch);
+		attached += *link != NULL;
+	}
+	tap_result(attached == 10, "lost switches: the program is attached again");
+	usleep(RUN_MS / 20 * 1000);
+	stop(&group);
+	blame_sample(blame);
+	check_sum("lost switches", &list[0], &before);
+	unknown = charged(&list[0], BLAME_UNKNOWN, NULL, 0);
+	tap_result(unknown > 10 * MS, "lost switches: their time is unknown: %.2f ms", unknown / 1e6);
+	end_process(&list[0]);
+	end_process(&list[1]);
+}
+
+/* A sample charges the part of a wait that has passed. */
+static void test_open_wait(void)
+{
+	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
+	struct group group = { list, 2 };
+	struct sched_param priority = { .sched_priority = 1 };
+	struct account before;
+	uint64_t first, second, sum, waited;
+
+	tap_result(settle(&group), "a wait that does not end");
+	if (sched_setscheduler(list[1].pid, SCHED_FIFO, &priority)) {
+		printf("# not run, a wait that does not end: no real-time priority: %s\n",
+		       strerror(errno));
+		proceed(&group);
+		goto out;
+	}
+	before = read_account(list[0].pid, list[0].vcpu);
+	proceed(&group);
+	usleep(200000);
+	blame_sample(blame);
+	first = charged(&list[0], BLAME_PROCESS, hog_name, 0);
+	sum = charged(&list[0], 0, NULL, 0);
+	usleep(200000);
+	blame_sample(blame);
+	second = charged(&list[0], BLAME_PROCESS, hog_name, 0);
+	sum += charged(&list[0], 0, NULL, 0);
+	tap_result(first > 100 * MS && second > 100 * MS,
+		   "open wait: each sample has its part: %.2f and %.2f ms", first / 1e6, second / 1e6);
+	stop(&group);
+	blame_sample(blame);
+	sum += charged(&list[0], 0, NULL, 0);
+	waited = read_account(list[0].pid, list[0].vcpu).waited - before.waited;
+	tap_result(same(sum, waited), "open wait: no part is charged twice: %.2f of %.2f ms",
+		   sum / 1e6, waited / 1e6);
+out:
+	end_process(&list[0]);
+	end_process(&list[1]);
+}
+
+#ifdef __x86_64__
+#define PAGE_SIZE	4096UL
+
+/* Let the page fault of the main thread last for 10 ms. */
+static void *delay_fault(void *arg)
+{
+	const int uffd = *(int *)arg;
+	struct uffdio_zeropage zero = { .range.len = PAGE_SIZE };
+	struct uffd_msg fault;
+
+	if (read(uffd, &fault, sizeof(fault)) == sizeof(fault)) {
+		usleep(10000);
+		zero.range.start = fault.arg.pagefault.address & -PAGE_SIZE;
+		ioctl(uffd, UFFDIO_ZEROPAGE, &zero);
+	}
+	return NULL;
+}
+
+/* Sleep in an ioctl of a vCPU that does not run. Returns false without userfaultfd. */
+static bool sleep_with_vcpu(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = {
+		.range.len = PAGE_SIZE, .mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int kvm, vcpu, uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	pthread_t thread;
+	void *page;
+
+	page = mmap(NULL, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	range.range.start = (uintptr_t)page;
+	if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api) ||
+	    ioctl(uffd, UFFDIO_REGISTER, &range) ||
+	    pthread_create(&thread, NULL, delay_fault, &uffd))
+		return false;
+	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	vcpu = ioctl(ioctl(kvm, KVM_CREATE_VM, 0), KVM_CREATE_VCPU, 0);
+	if (ioctl(vcpu, KVM_SET_CPUID2, page))
+		return false;
+	pthread_join(thread, NULL);
+	return true;
+}
+
+/* A thread that sets up a vCPU, like the main thread of a VMM, does not run it. */
+static void test_main_thread(void)
+{
+	struct process list[] = { { .pid = 0 }, start_hog(hog_name, cpu) };
+	struct account account;
+	int ready[2];
+	char ok = 0;
+
+	if (pipe(ready))
+		return;
+	list[0].pid = fork();
+	if (!list[0].pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(ready[1], 3);
+		closefrom(4);
+		pin_to(&cpu);
+		ok = sleep_with_vcpu();
+		if (write(3, &ok, 1) != 1)
+			_exit(1);
+		for (;;)
+			;
+	}
+	close(ready[1]);
+	if (read(ready[0], &ok, 1) != 1 || !ok) {
+		printf("# not run, the main thread of a VMM: no userfaultfd\n");
+		goto out;
+	}
+	usleep(RUN_MS / 2 * 1000);
+	blame_sample(blame);
+	account = read_account(list[0].pid, list[0].pid);
+	tap_result(account.waited > 100 * MS && !is_seen(list[0].pid) &&
+		   !charged(&list[0], 0, NULL, 0),
+		   "main thread that sets up a vCPU: none of the %.2f ms that it waited are charged",
+		   account.waited / 1e6);
+out:
+	close(ready[0]);
+	end_process(&list[0]);
+	end_process(&list[1]);
+}
+#else
+static void test_main_thread(void)
+{
+}
+#endif
+
+/* The folder of a new cgroup with a quota, in the hierarchy of v1 or v2; false: none */
+static bool make_quota(char *path, size_t size, bool *v2)
+{
+	static const char * const places[] = { "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct",
+					       "/sys/fs/cgroup" };
+	char file[128];
+	size_t i;
+	FILE *f;
+
+	for (i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		*v2 = i == 2;
+		if (*v2) {
+			f = fopen("/sys/fs/cgroup/cgroup.subtree_control", "we");
+			if (f) {
+				fputs("+cpu", f);
+				fclose(f);
+			}
+		}
+		snprintf(path, size, "%s/blame-test-%d", places[i], getpid());
+		if (mkdir(path, 0755))
+			continue;
+		snprintf(file, sizeof(file), "%s/%s", path, *v2 ? "cpu.max" : "cpu.cfs_quota_us");
+		f = fopen(file, "r+e");
+		if (f) {
+			fputs(*v2 ? "2000 50000" : "2000", f);
+			if (!fclose(f)) {
+				if (!*v2) {
+					snprintf(file, sizeof(file), "%s/cpu.cfs_period_us", path);
+					f = fopen(file, "r+e");
+					fputs("50000", f);
+					fclose(f);
+				}
+				return true;
+			}
+		}
+		rmdir(path);
+	}
+	return false;
+}
+
+static uint64_t read_throttled(const char *path)
+{
+	unsigned long long value = 0, found = 0;
+	char file[128], line[64];
+	FILE *f;
+
+	snprintf(file, sizeof(file), "%s/cpu.stat", path);
+	f = fopen(file, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "throttled_time %llu", &value) == 1)
+			found = value;
+		if (sscanf(line, "throttled_usec %llu", &value) == 1)
+			found = value * 1000;
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static void test_quota(void)
+{
+	struct process list[] = { start_vmm("0") };
+	struct group group = { list, 1 };
+	struct blame_cgroup cgroup = { 0 };
+	struct account before;
+	struct statfs mounted;
+	char path[96], file[128];
+	uint64_t quota, throttled;
+	size_t i;
+	FILE *f;
+	bool v2;
+
+	/* The lab mounts no cgroups. */
+	if (!statfs("/sys/fs/cgroup", &mounted) && mounted.f_type == SYSFS_MAGIC)
+		mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, NULL);
+	if (!make_quota(path, sizeof(path), &v2)) {
+		printf("# not run, a quota: no cgroup with a cpu controller\n");
+		end_process(&list[0]);
+		return;
+	}
+	snprintf(file, sizeof(file), "%s/cgroup.procs", path);
+	f = fopen(file, "we");
+	fprintf(f, "%d\n", list[0].pid);
+	fclose(f);
+	tap_result(settle(&group), "a VM with a quota");
+	before = read_account(list[0].pid, list[0].vcpu);
+	throttled = read_throttled(path);
+	proceed(&group);
+	/* on a busy host, it takes longer to use the quota up */
+	for (i = 0; i < 300 && read_throttled(path) - throttled < 200 * MS; i++)
+		usleep(100000);
+	stop(&group);
+	blame_sample(blame);
+	throttled = read_throttled(path) - throttled;
+	quota = charged(&list[0], BLAME_QUOTA, NULL, 0);
+	check_sum("quota", &list[0], &before);
+	/* the group may be throttled for a moment in which the vCPU does not want to run */
+	tap_result(throttled > 100 * MS && quota <= throttled + 10 * MS + throttled / 50 &&
+		   quota + 20 * MS + throttled / 50 >= throttled,
+		   "quota: charged %.2f ms, throttled %.2f ms", quota / 1e6, throttled / 1e6);
+	for (i = 0; i < blame->count; i++)
+		if (blame->rows[i].pair.owner.kind == BLAME_QUOTA &&
+		    blame->rows[i].pair.vm.tgid == (uint32_t)list[0].pid)
+			blame_cgroup(blame, blame->rows[i].pair.owner.id, &cgroup);
+	tap_result(!strncmp(cgroup.name, "blame-test-", 11), "quota: its cgroup is named: %s",
+		   cgroup.name);
+	end_process(&list[0]);
+	for (i = 0; i < 100 && rmdir(path); i++)
+		usleep(10000);
+}
+
+int main(int argc, char **argv)
+{
+	struct kvmstats_probe probe = { 0 };
+	cpu_set_t cpus;
+	int i;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: blame_test VMM\n");
+		return 2;
+	}
+	setlinebuf(stdout);
+	snprintf(hog_name, sizeof(hog_name), "hog-%d", getpid());
+	vmm = argv[1];
+	sched_getaffinity(0, sizeof(cpus), &cpus);
+	for (i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &cpus)) {
+			other_cpu = cpu;
+			cpu = i;
+		}
+	if (blame_open(&blame, &probe)) {
+		tap_result(false, "blame_open: %s; %s", probe.why, probe.help);
+		return tap_end();
+	}
+	test_hog();
+	test_two_vms();
+	if (CPU_COUNT(&cpus) > 1) {
+		test_hog_moves();
+		test_vcpu_moves();
+	} else {
+		printf("# not run, threads that move: one CPU\n");
+	}
+	test_own_threads();
+	test_main_thread();
+	test_many();
+	test_lost();
+	test_full_vcpus();
+	test_full_charges();
+	test_open_wait();
+	test_quota();
+	if (CPU_COUNT(&cpus) > 1)
+		test_offline();
+	blame_close(blame);
+	return tap_end();
+}

@@ -1,0 +1,905 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The counts and times of "exits" equal those of VMMs with known exits, and KVM's own exit
+ * counters. Each VMM measures its time in userspace itself. Needs root and /dev/kvm; prints
+ * TAP. Where KVM reports no exits, the test is that "exits" refuses with the reason.
+ *
+ * With a program PERF, its "kvm stat" must count the same exits by reason.
+ *
+ * usage: exits_test [PERF]
+ */
+#include <fcntl.h>
+#include <linux/kvm.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+/* with its maps, for those that are full */
+#include "../lib/exits.c"
+#include "abi.h"
+#include "tap.h"
+
+static struct exits *exits;
+
+#define MS		1000000ULL
+#define MEMORY_SIZE	0x10000
+#define OUTS		1000
+#define CALLS		500
+#define SLEEPS		200
+#define WRITES		100
+#define PORTS		400
+/* The first sleep of a round, milliseconds; the others are 1 ms long. */
+#define LONG_SLEEP	20
+
+#ifdef __x86_64__
+#define MEMORY		0
+#define CODE		0x1000
+/* Ports, and an address without memory */
+#define UNUSED		0x42
+#define SLEEP		0x43
+#define DONE		0xf4
+#define WRITE		0xd0000
+#define IO_EXITS	(OUTS + SLEEPS + 1)
+#define CALL_NAME	(exits->rows[0].cell.isa == EXITS_SVM ? "hlt" : "HLT")
+
+/*
+ * Counts in %cx; each block is followed by the next one:
+ * OUTS times "out %al, $0x42", CALLS times "hlt", SLEEPS times "out %al, $0x43",
+ * WRITES times "mov %al, 0xd0000", "out %al, $0xf4", again
+ */
+static const unsigned char guest[] = {
+	0xb9, OUTS & 0xff, OUTS >> 8, 0xe6, UNUSED, 0xe2, 0xfc,
+	0xb9, CALLS & 0xff, CALLS >> 8, 0xf4, 0xe2, 0xfd,
+	0xb9, SLEEPS & 0xff, SLEEPS >> 8, 0xe6, SLEEP, 0xe2, 0xfc,
+	0xb8, 0x00, 0xd0, 0x8e, 0xd8,			/* ds = 0xd000 */
+	0xb9, WRITES & 0xff, WRITES >> 8, 0xa2, 0x00, 0x00, 0xe2, 0xfb,
+	0xe6, DONE,
+	0xeb, 0xdb,
+};
+/* PORTS ports from 0x1000 on: "out %al, %dx", "inc %dx", again, then "out %al, $0xf4" */
+static const unsigned char port_guest[] = {
+	0xba, 0x00, 0x10, 0xb9, PORTS & 0xff, PORTS >> 8, 0xee, 0x42, 0xe2, 0xfc,
+	0xe6, DONE,
+};
+/* "hlt", again, with an APIC: it is woken by NMIs, whose handler is at 0x1100. */
+static const unsigned char halting_guest[] = { 0xf4, 0xeb, 0xfd };
+#define HANDLER		0x1100
+#define IRET		0xcf
+#define NMI_VECTOR	2
+#define MSI_NMI		(4 << 8)
+#define MSI_ADDRESS	0xfee00000
+#elif defined(__aarch64__)
+#define MEMORY		0x40000000
+#define CODE		0x1000
+/* Addresses without memory */
+#define UNUSED		0x1000
+#define SLEEP		0x2000
+#define DONE		0x3000
+#define WRITE		0x4000
+#define IO_EXITS	(OUTS + SLEEPS + WRITES + 1)
+#define CALL_NAME	"HVC64"
+
+#define MOV_W(to, value)	(0x52800000 | (value) << 5 | (to))
+#define STR_W0(to)		(0xb9000000 | (to) << 5)
+#define HVC			0xd4000002
+#define SUBS_W4			0x71000484	/* subs w4, w4, #1 */
+#define B_NE(words)		(0x54000001 | ((words) & 0x7ffff) << 5)
+#define B(words)		(0x14000000 | ((words) & 0x3ffffff))
+#define ADD_W5			(0x11400000 | 1 << 10 | 5 << 5 | 5)	/* add w5, w5, #0x1000 */
+
+/* Store so often to an address, which is in x5; w0 to w3 change in a call. */
+#define STORE(count, address) \
+	MOV_W(4, count), MOV_W(5, address), STR_W0(5), SUBS_W4, B_NE(-2)
+
+static const unsigned int guest[] = {
+	STORE(OUTS, UNUSED),
+	MOV_W(4, CALLS), HVC, SUBS_W4, B_NE(-2),
+	STORE(SLEEPS, SLEEP),
+	STORE(WRITES, WRITE),
+	STORE(1, DONE),
+	B(-24),
+};
+/* PORTS addresses from 0x8000 on */
+static const unsigned int port_guest[] = {
+	MOV_W(4, PORTS), MOV_W(5, 0x8000), STR_W0(5), ADD_W5, SUBS_W4, B_NE(-3),
+	STORE(1, DONE),
+};
+#define REGISTER_PC	(KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE | \
+			 KVM_REG_ARM_CORE_REG(regs.pc))
+#endif
+
+/* What a VMM reports after each round */
+struct report {
+	uint64_t exits;		/* KVM's counter */
+	uint64_t halted;	/* KVM's halt_wait_ns */
+	uint64_t user;		/* nanoseconds from the return of KVM_RUN to the next call */
+	uint64_t inside;	/* nanoseconds in KVM_RUN */
+	uint64_t slept;		/* part of user for SLEEP */
+	uint64_t longest;	/* from a call of KVM_RUN to the return of the next one */
+	uint64_t waited;	/* run_delay */
+};
+
+struct vmm {
+	pid_t pid;
+	int to, from;
+};
+
+static void check(bool ok, const char *what)
+{
+	if (!ok) {
+		perror(what);
+		exit(1);
+	}
+}
+
+/* A statistic of the vCPU by name; 0 if the kernel does not have it */
+static uint64_t read_stat(int fd, const char *wanted)
+{
+	struct { uint32_t flags, name_size, count, id, desc, data; } head;
+	char buf[256];
+	uint64_t value = 0;
+	uint32_t i;
+
+	if (pread(fd, &head, sizeof(head), 0) != sizeof(head))
+		return 0;
+	for (i = 0; i < head.count; i++) {
+		const size_t size = sizeof(struct abi_desc) + head.name_size;
+		const struct abi_desc *desc = (void *)buf;
+
+		if (pread(fd, buf, size, head.desc + i * size) != (ssize_t)size ||
+		    strcmp(buf + sizeof(*desc), wanted))
+			continue;
+		if (pread(fd, &value, 8, head.data + desc->offset) != 8)
+			return 0;
+	}
+	return value;
+}
+
+static uint64_t read_waited(void)
+{
+	unsigned long run, waited = 0;
+	FILE *f = fopen("/proc/thread-self/schedstat", "re");
+
+	if (f) {
+		if (fscanf(f, "%lu %lu", &run, &waited) != 2)
+			waited = 0;
+		fclose(f);
+	}
+	return waited;
+}
+
+struct vm {
+	int fd, vcpu, stats;
+	struct kvm_run *run;
+	unsigned char *memory;
+};
+
+#ifdef __x86_64__
+static void set_registers(struct vm *vm)
+{
+	struct kvm_regs regs = { .rip = CODE, .rsp = 0x2000, .rflags = 2 };
+	struct kvm_sregs sregs;
+
+	check(!ioctl(vm->vcpu, KVM_GET_SREGS, &sregs), "sregs");
+	sregs.cs.selector = 0;
+	sregs.cs.base = 0;
+	check(!ioctl(vm->vcpu, KVM_SET_SREGS, &sregs), "sregs");
+	check(!ioctl(vm->vcpu, KVM_SET_REGS, &regs), "regs");
+}
+
+/* The address that the guest has accessed, or 0 */
+static uint64_t accessed(const struct kvm_run *run)
+{
+	return run->exit_reason == KVM_EXIT_IO ? run->io.port : 0;
+}
+#else
+static void set_registers(struct vm *vm)
+{
+	uint64_t code = MEMORY + CODE;
+	struct kvm_one_reg pc = { .id = REGISTER_PC, .addr = (uintptr_t)&code };
+	struct kvm_vcpu_init init;
+
+	check(!ioctl(vm->fd, KVM_ARM_PREFERRED_TARGET, &init), "target");
+	check(!ioctl(vm->vcpu, KVM_ARM_VCPU_INIT, &init), "init");
+	check(!ioctl(vm->vcpu, KVM_SET_ONE_REG, &pc), "pc");
+}
+
+static uint64_t accessed(const struct kvm_run *run)
+{
+	return run->exit_reason == KVM_EXIT_MMIO ? run->mmio.phys_addr : 0;
+}
+#endif
+
+static void open_vm(struct vm *vm, const void *code, size_t size, bool apic)
+{
+	struct kvm_userspace_memory_region region = {
+		.guest_phys_addr = MEMORY, .memory_size = MEMORY_SIZE,
+	};
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), run_size;
+
+	check(kvm >= 0, "/dev/kvm");
+	vm->fd = ioctl(kvm, KVM_CREATE_VM, 0);
+	check(vm->fd >= 0, "KVM_CREATE_VM");
+	vm->memory = mmap(NULL, MEMORY_SIZE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	check(vm->memory != MAP_FAILED, "mmap");
+	region.userspace_addr = (uintptr_t)vm->memory;
+	memcpy(vm->memory + CODE, code, size);
+#ifdef HANDLER
+	vm->memory[HANDLER] = IRET;
+	vm->memory[NMI_VECTOR * 4 + 1] = HANDLER >> 8;
+#endif
+	check(!ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region), "memory");
+	if (apic)
+		check(!ioctl(vm->fd, KVM_CREATE_IRQCHIP), "irqchip");
+	vm->vcpu = ioctl(vm->fd, KVM_CREATE_VCPU, 0);
+	check(vm->vcpu >= 0, "KVM_CREATE_VCPU");
+	vm->stats = ioctl(vm->vcpu, ABI_GET_STATS_FD, 0);
+	run_size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
+	vm->run = mmap(NULL, run_size, PROT_READ | PROT_WRITE, MAP_SHARED, vm->vcpu, 0);
+	check(vm->run != MAP_FAILED, "mmap");
+	set_registers(vm);
+}
+
+/* Run the guest until it writes to DONE. */
+static void run_round(struct vm *vm, struct report *report)
+{
+	uint64_t left = 0, back, before = 0;
+	bool done = false, slept = false;
+
+	while (!done) {
+		uint64_t address;
+
+		back = now();
+		if (left)
+			report->user += back - left;
+		check(!ioctl(vm->vcpu, KVM_RUN, 0), "KVM_RUN");
+		left = now();
+		report->inside += left - back;
+		if (before && left - before > report->longest)
+			report->longest = left - before;
+		before = back;
+		address = accessed(vm->run);
+		if (address == SLEEP) {
+			usleep(slept ? 1000 : LONG_SLEEP * 1000);
+			slept = true;
+			report->slept += now() - left;
+		}
+		done = address == DONE;
+	}
+}
+
+static void fill_report(const struct vm *vm, struct report *report)
+{
+	/* First: the thread may be preempted while it reads the others. */
+	report->waited = read_waited();
+	report->exits = read_stat(vm->stats, "exits");
+	report->halted = read_stat(vm->stats, "halt_wait_ns");
+}
+
+/* A VMM that runs a round for each byte that it reads */
+static void serve_rounds(int from, int to)
+{
+	struct report report = { 0 };
+	struct vm vm;
+	char c;
+
+	open_vm(&vm, guest, sizeof(guest), false);
+	while (read(from, &c, 1) == 1) {
+		run_round(&vm, &report);
+		fill_report(&vm, &report);
+		check(write(to, &report, sizeof(report)) == sizeof(report), "pipe");
+	}
+}
+
+static struct vmm start_vmm(void (*serve)(int from, int to))
+{
+	int in[2], out[2];
+	struct vmm vmm;
+
+	check(!pipe(in) && !pipe(out), "pipe");
+	vmm.pid = fork();
+	if (!vmm.pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* The program stays attached while a process has a copy of its link. */
+		dup2(in[0], 100);
+		dup2(out[1], 101);
+		close_range(3, 99, 0);
+		close_range(102, ~0U, 0);
+		serve(100, 101);
+		_exit(0);
+	}
+	close(in[0]);
+	close(out[1]);
+	vmm.to = in[1];
+	vmm.from = out[0];
+	return vmm;
+}
+
+static struct report run(struct vmm *vmm)
+{
+	struct report report = { 0 };
+
+	if (write(vmm->to, "r", 1) != 1 ||
+	    read(vmm->from, &report, sizeof(report)) != sizeof(report))
+		printf("# the VMM has failed\n");
+	return report;
+}
+
+static void end_vmm(struct vmm *vmm)
+{
+	close(vmm->to);
+	close(vmm->from);
+	waitpid(vmm->pid, NULL, 0);
+}
+
+/* Sum over the rows of a process: of one reason, address or all */
+static struct exits_cell sum(const struct vmm *vmm, const char *name, int64_t address)
+{
+	struct exits_cell sum = { 0 };
+	char buf[EXIT_NAME_SIZE];
+	size_t i, j;
+
+	for (i = 0; i < exits->count; i++) {
+		const struct exits_row *row = &exits->rows[i];
+
+		if (row->cell.tgid != (uint32_t)vmm->pid ||
+		    (name && strcmp(name, exit_name(row->cell.isa, row->key.reason, buf))) ||
+		    (address >= 0 && (!row->key.space || row->key.address != (uint64_t)address)))
+			continue;
+		exits_add(&sum, &row->cell);
+		for (j = 0; j < EXITS_BUCKETS; j++)
+			sum.bucket[j] += row->cell.bucket[j];
+	}
+	return sum;
+}
+
+/* Compare with a tolerance of 1 % or 10 ms. */
+static bool same(uint64_t a, uint64_t b)
+{
+	const uint64_t difference = a > b ? a - b : b - a;
+
+	return difference <= 10 * MS || difference <= b / 100;
+}
+
+static const char *io_name(void)
+{
+	switch (exits->rows[0].cell.isa) {
+	case EXITS_SVM:
+		return "io";
+	case EXITS_VMX:
+		return "IO_INSTRUCTION";
+	default:
+		return "DABT_LOW";
+	}
+}
+
+/*
+ * At most the time in userspace. KVM_RUN until the guest runs also counts, equally for each
+ * exit. On x86, exits for halts have no other time there.
+ */
+static uint64_t user_limit(const struct report *report, const struct exits_cell *io,
+			   const struct exits_cell *calls)
+{
+#ifdef __x86_64__
+	return report->slept + 4 * (calls->user / calls->count * io->count);
+#else
+	return report->user + report->inside;
+#endif
+}
+
+static void test_counts(void)
+{
+	struct vmm vmm = start_vmm(serve_rounds);
+	struct exits_cell all, io, calls;
+	struct report report;
+	uint64_t bucket = 0, start = now();
+	int i;
+
+	run(&vmm);
+	report = run(&vmm);
+	exits_sample(exits);
+	all = sum(&vmm, NULL, -1);
+	tap_result(all.count == report.exits, "the sum of all reasons equals KVM's exits: %llu, %lu",
+		   all.count, report.exits);
+	io = sum(&vmm, io_name(), -1);
+	tap_result(io.count == 2 * IO_EXITS, "exits for I/O, %s: %llu of %d", io_name(), io.count,
+		   2 * IO_EXITS);
+	calls = sum(&vmm, CALL_NAME, -1);
+	tap_result(calls.count == 2 * CALLS, "exits for %s: %llu of %d", CALL_NAME, calls.count,
+		   2 * CALLS);
+	tap_result(io.user + io.ready >= report.slept &&
+		   io.user <= user_limit(&report, &io, &calls),
+		   "time in userspace: %.1f ms, the VMM slept %.1f ms, limit %.1f ms",
+		   io.user / 1e6, report.slept / 1e6, user_limit(&report, &io, &calls) / 1e6);
+	tap_result(all.user + all.ready >= report.user && all.user + all.kernel + all.ready + all.halt <=
+		   now() - start,
+		   "%.1f ms in userspace and %.1f ms in the kernel are not more than the VMM ran",
+		   all.user / 1e6, all.kernel / 1e6);
+	tap_result(io.max >= LONG_SLEEP * MS && all.max >= io.max && all.max <= report.longest,
+		   "the longest exits: %.2f and %.2f ms, the VMM slept %d ms and saw at most %.2f ms",
+		   io.max / 1e6, all.max / 1e6, LONG_SLEEP, report.longest / 1e6);
+	for (i = 0; i < EXITS_BUCKETS; i++)
+		bucket += all.bucket[i];
+	/* The last exit is open. */
+	tap_result(bucket + 1 == all.count, "the histogram has all exits that have ended: %lu of %llu",
+		   bucket, all.count);
+	for (bucket = 0, i = 19 - EXITS_SHIFT; i < EXITS_BUCKETS; i++)
+		bucket += io.bucket[i];
+	tap_result(bucket >= 2 * SLEEPS, "exits with a sleep are above 2^19 ns: %lu of %d", bucket,
+		   2 * SLEEPS);
+	kill(vmm.pid, SIGKILL);
+	end_vmm(&vmm);
+	exits_sample(exits);
+	all = sum(&vmm, NULL, -1);
+	tap_result(all.count == report.exits, "the VM has exited: %llu exits, %lu by KVM", all.count,
+		   report.exits);
+	exits_sample(exits);
+	all = sum(&vmm, NULL, -1);
+	tap_result(!all.count, "its cells are removed after the sample");
+}
+
+#ifdef __x86_64__
+/* A VMM that runs its vCPU until a thread, which wakes it, sends a signal */
+struct waker {
+	struct vm *vm;
+	pthread_t vcpu;
+};
+
+#define WAKEUPS		50
+
+static void *wake(void *arg)
+{
+	struct waker *waker = arg;
+	struct kvm_msi msi = { .address_lo = MSI_ADDRESS, .data = MSI_NMI };
+	int i;
+
+	for (i = 0; i < WAKEUPS; i++) {
+		usleep(5000);
+		ioctl(waker->vm->fd, KVM_SIGNAL_MSI, &msi);
+	}
+	usleep(5000);
+	waker->vm->run->immediate_exit = 1;
+	pthread_kill(waker->vcpu, SIGUSR1);
+	return NULL;
+}
+
+static void nothing(int signal)
+{
+}
+
+static void serve_halts(int from, int to)
+{
+	struct kvm_mp_state state = { .mp_state = KVM_MP_STATE_RUNNABLE };
+	struct report report = { 0 };
+	struct kvm_lapic_state apic;
+	struct waker waker;
+	pthread_t thread;
+	struct vm vm;
+	char c;
+
+	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = nothing }, NULL);
+	open_vm(&vm, halting_guest, sizeof(halting_guest), true);
+	/* KVM finds the vCPU that an MSI is for when its APIC is set. */
+	check(!ioctl(vm.vcpu, KVM_GET_LAPIC, &apic), "APIC");
+	check(!ioctl(vm.vcpu, KVM_SET_LAPIC, &apic), "APIC");
+	check(!ioctl(vm.vcpu, KVM_SET_MP_STATE, &state), "mp_state");
+	waker = (struct waker){ &vm, pthread_self() };
+	while (read(from, &c, 1) == 1) {
+		vm.run->immediate_exit = 0;
+		check(!pthread_create(&thread, NULL, wake, &waker), "thread");
+		while (!vm.run->immediate_exit)
+			ioctl(vm.vcpu, KVM_RUN, 0);
+		pthread_join(thread, NULL);
+		fill_report(&vm, &report);
+		check(write(to, &report, sizeof(report)) == sizeof(report), "pipe");
+	}
+}
+
+static void test_halts(void)
+{
+	struct vmm vmm = start_vmm(serve_halts);
+	struct report report = run(&vmm);
+	struct exits_cell all;
+
+	exits_sample(exits);
+	all = sum(&vmm, NULL, -1);
+	tap_result(all.count == report.exits, "halts in the kernel: %llu exits, %lu by KVM", all.count,
+		   report.exits);
+	tap_result(report.halted > 50 * MS && same(all.halt + all.ready, report.halted),
+		   "halts in the kernel: %.1f ms and %.1f ms ready, %.1f ms by KVM", all.halt / 1e6,
+		   all.ready / 1e6, report.halted / 1e6);
+	end_vmm(&vmm);
+}
+
+#else
+static void test_halts(void)
+{
+}
+#endif
+
+/* A VMM on a CPU that another process uses all the time */
+static void test_ready(void)
+{
+	cpu_set_t cpus, one;
+	struct vmm vmm;
+	struct report first, last;
+	struct exits_cell before, after;
+	pid_t hog;
+	int i;
+
+	sched_getaffinity(0, sizeof(cpus), &cpus);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	vmm = start_vmm(serve_rounds);
+	hog = fork();
+	if (!hog) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close_range(3, ~0U, 0);
+		for (;;)
+			;
+	}
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+	first = run(&vmm);
+	exits_sample(exits);
+	before = sum(&vmm, NULL, -1);
+	for (i = 0; i < 3; i++)
+		last = run(&vmm);
+	kill(hog, SIGKILL);
+	waitpid(hog, NULL, 0);
+	exits_sample(exits);
+	after = sum(&vmm, NULL, -1);
+	last.waited -= first.waited;
+	after.ready -= before.ready;
+	tap_result(last.waited > 20 * MS && same(after.ready, last.waited),
+		   "waits for a CPU are apart: %.1f ms, run_delay %.1f ms", after.ready / 1e6,
+		   last.waited / 1e6);
+	end_vmm(&vmm);
+}
+
+/* A thread that runs two vCPUs in turn */
+static void serve_two(int from, int to)
+{
+	struct report report = { 0 };
+	struct vm vm[2];
+	char c;
+	int i;
+
+	for (i = 0; i < 2; i++)
+		open_vm(&vm[i], guest, sizeof(guest), false);
+	while (read(from, &c, 1) == 1) {
+		for (i = 0; i < 1000; i++) {
+			check(!ioctl(vm[i % 2].vcpu, KVM_RUN, 0), "KVM_RUN");
+		}
+		report.exits = read_stat(vm[0].stats, "exits") + read_stat(vm[1].stats, "exits");
+		check(write(to, &report, sizeof(report)) == sizeof(report), "pipe");
+	}
+}
+
+static void test_two(void)
+{
+	struct vmm vmm = start_vmm(serve_two);
+	struct report report = run(&vmm);
+	struct exits_cell all;
+
+	exits_sample(exits);
+	all = sum(&vmm, NULL, -1);
+	tap_result(all.count == report.exits, "a thread that runs two vCPUs: %llu exits, %lu by KVM",
+		   all.count, report.exits);
+	end_vmm(&vmm);
+}
+
+/* For a part of the test the program misses all entries. */
+static void test_lost(void)
+{
+	struct bpf_link **link = &exits->program->links.exits_entry;
+	struct vmm vmm = start_vmm(serve_rounds);
+	struct report report;
+	struct exits_cell all;
+
+	run(&vmm);
+	bpf_link__destroy(*link);
+	run(&vmm);
+	*link = bpf_program__attach(exits->program->progs.exits_entry);
+	report = run(&vmm);
+	exits_sample(exits);
+	all = sum(&vmm, NULL, -1);
+	tap_result(all.count == report.exits && exits_counts(exits).healed,
+		   "entries that are lost: %llu exits, %lu by KVM", all.count, report.exits);
+	end_vmm(&vmm);
+}
+
+#define SHORT_VMS	20
+
+static void test_short(void)
+{
+	uint64_t expected = 0, count = 0;
+	struct report report;
+	struct vmm vmm[SHORT_VMS];
+	size_t i, j, known = 0;
+
+	for (i = 0; i < SHORT_VMS; i++) {
+		vmm[i] = start_vmm(serve_two);
+		report = run(&vmm[i]);
+		expected += report.exits;
+		end_vmm(&vmm[i]);
+	}
+	exits_sample(exits);
+	for (i = 0; i < SHORT_VMS; i++) {
+		count += sum(&vmm[i], NULL, -1).count;
+		for (j = 0; j < exits->second.count; j++)
+			known += exits->second.list[j].tgid == (uint32_t)vmm[i].pid;
+	}
+	tap_result(count == expected && !known, "%d VMs that have exited: %lu exits, %lu by KVM, %zu threads remain",
+		   SHORT_VMS, count, expected, known);
+}
+
+/* Take all places, for a vCPU that has exited. */
+static void fill_cells(void)
+{
+	const uint32_t serial = ++exits->program->bss->serials;
+	size_t i;
+
+	for (i = 0; i < EXITS_CELLS; i++) {
+		if (exits->places[i].taken)
+			continue;
+		exits->places[i].taken = 1;
+		exits->places[i].key.address = i;
+		exits->places[i].key.serial = serial;
+	}
+}
+
+static void set_slots(int map, bool used)
+{
+	struct exits_vcpu vcpu = { 0 };
+	uint32_t i;
+
+	for (i = 0; i < EXITS_SLOTS; i++) {
+		vcpu.tid = used ? 0x40000000 + i : 0;
+		bpf_map_update_elem(map, &i, &vcpu, BPF_ANY);
+	}
+}
+
+static void test_full(void)
+{
+	const int vcpus = bpf_map__fd(exits->program->maps.vcpus);
+	struct vmm vmm = start_vmm(serve_rounds);
+	struct report first, second;
+	struct exits_cell all;
+
+	fill_cells();
+	first = run(&vmm);
+	/* The exit that is open has no cell yet. */
+	tap_result(exits_counts(exits).no_cell >= first.exits - 1, "no space for cells: %llu of %lu exits are reported",
+		   exits_counts(exits).no_cell, first.exits);
+	exits_sample(exits);
+	second = run(&vmm);
+	exits_sample(exits);
+	all = sum(&vmm, NULL, -1);
+	tap_result(all.count == second.exits - first.exits + 1, "space again: %llu exits, %lu by KVM",
+		   all.count, second.exits - first.exits + 1);
+	end_vmm(&vmm);
+
+	set_slots(vcpus, true);
+	vmm = start_vmm(serve_rounds);
+	first = run(&vmm);
+	tap_result(exits_counts(exits).no_vcpu >= first.exits, "no slot for a vCPU: %llu of %lu exits are reported",
+		   exits_counts(exits).no_vcpu, first.exits);
+	set_slots(vcpus, false);
+	end_vmm(&vmm);
+}
+
+static void test_addresses(void)
+{
+	struct vmm vmm = start_vmm(serve_rounds);
+	struct report report = run(&vmm);
+	struct exits_cell all, sleep;
+
+	exits_sample(exits);
+	all = sum(&vmm, NULL, -1);
+	sleep = sum(&vmm, NULL, SLEEP);
+	tap_result(all.count == report.exits, "addresses: %llu exits, %lu by KVM", all.count,
+		   report.exits);
+	tap_result(sum(&vmm, NULL, UNUSED).count == OUTS && sleep.count == SLEEPS &&
+		   sum(&vmm, NULL, DONE).count == 1,
+		   "addresses: each port has its exits");
+	tap_result(sum(&vmm, NULL, WRITE).count == WRITES, "addresses: %llu of %d writes to memory",
+		   sum(&vmm, NULL, WRITE).count, WRITES);
+	tap_result(sleep.user + sleep.ready >= report.slept && sum(&vmm, NULL, UNUSED).user < sleep.user,
+		   "addresses: the slow port has %.1f ms in userspace, the VMM slept %.1f ms",
+		   sleep.user / 1e6, report.slept / 1e6);
+	end_vmm(&vmm);
+}
+
+static void serve_ports(int from, int to)
+{
+	struct report report = { 0 };
+	struct vm vm;
+	char c;
+
+	open_vm(&vm, port_guest, sizeof(port_guest), false);
+	if (read(from, &c, 1) != 1)
+		return;
+	run_round(&vm, &report);
+	fill_report(&vm, &report);
+	check(write(to, &report, sizeof(report)) == sizeof(report), "pipe");
+	check(read(from, &c, 1) == 0, "pipe");
+}
+
+static void test_many_addresses(void)
+{
+	struct vmm vmm = start_vmm(serve_ports);
+	struct report report = run(&vmm);
+	size_t i, addresses = 0;
+
+	exits_sample(exits);
+	for (i = 0; i < exits->count; i++)
+		addresses += exits->rows[i].cell.tgid == (uint32_t)vmm.pid &&
+			     exits->rows[i].key.space;
+	/* The open exit may have another one. */
+	tap_result(sum(&vmm, NULL, -1).count == report.exits && addresses >= EXITS_ADDRESSES &&
+		   addresses <= EXITS_ADDRESSES + 1,
+		   "%d ports: %zu of them are apart, %llu exits, %lu by KVM", PORTS + 1, addresses,
+		   sum(&vmm, NULL, -1).count, report.exits);
+	end_vmm(&vmm);
+}
+
+/* A command of perf's option --control; returns true if it was acknowledged. */
+static bool control(int to, int from, const char *command)
+{
+	char ack[8];
+
+	return write(to, command, strlen(command)) == (ssize_t)strlen(command) &&
+	       read(from, ack, sizeof(ack)) > 0;
+}
+
+#define PERF_FILE	"/tmp/exits-test-perf.data"
+
+static pid_t start_perf(char *perf, pid_t vmm, int *to, int *from)
+{
+	char pid[16], *arguments[] = {
+		perf, "kvm", "stat", "record", "-p", pid, "-o", PERF_FILE, "-D", "-1",
+		"--control", "fd:100,101", NULL
+	};
+	int in[2], out[2];
+	pid_t child;
+
+	snprintf(pid, sizeof(pid), "%d", vmm);
+	check(!pipe(in) && !pipe(out), "pipe");
+	child = fork();
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(in[0], 100);
+		dup2(out[1], 101);
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+		close_range(3, 99, 0);
+		close_range(102, ~0U, 0);
+		execv(perf, arguments);
+		_exit(127);
+	}
+	close(in[0]);
+	close(out[1]);
+	*to = in[1];
+	*from = out[0];
+	return child;
+}
+
+/* Exits since the sample before, of one reason or all */
+static uint64_t growth(const struct vmm *vmm, const char *name)
+{
+	char buf[EXIT_NAME_SIZE];
+	uint64_t count = 0;
+	size_t i;
+
+	for (i = 0; i < exits->count; i++) {
+		const struct exits_row *row = &exits->rows[i];
+
+		if (row->cell.tgid == (uint32_t)vmm->pid &&
+		    (!name || !strcmp(name, exit_name(row->cell.isa, row->key.reason, buf))))
+			count += row->growth.count;
+	}
+	return count;
+}
+
+/* Compare the exits since the last sample with perf's report, which has none that are open. */
+static void compare_report(const struct vmm *vmm, const char *perf)
+{
+	char command[300], line[200], name[100];
+	unsigned long long count;
+	uint64_t sum = 0, own;
+	unsigned int equal = 0, reasons = 0;
+	FILE *report;
+
+	snprintf(command, sizeof(command), "%s kvm -i %s stat report --event=vmexit 2>&1", perf,
+		 PERF_FILE);
+	report = popen(command, "re");
+	while (report && fgets(line, sizeof(line), report)) {
+		if (sscanf(line, " %99s %llu %*f%%", name, &count) != 2)
+			continue;
+		own = growth(vmm, name) - !strcmp(name, io_name());
+		printf("# %s: %lu exits, %llu by perf\n", name, own, count);
+		equal += own == count;
+		reasons++;
+		sum += count;
+	}
+	if (report)
+		pclose(report);
+	tap_result(reasons > 2 && equal == reasons && growth(vmm, NULL) == sum + 1,
+		   "perf kvm stat: %u of %u reasons have the same count, %lu exits, %lu by perf", equal,
+		   reasons, growth(vmm, NULL) - 1, sum);
+}
+
+static void test_perf(char *perf)
+{
+	struct vmm vmm;
+	int to, from;
+	pid_t child;
+
+	/* The lab mounts no tracefs. */
+	if (access("/sys/kernel/tracing/events", F_OK))
+		mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, NULL);
+	vmm = start_vmm(serve_rounds);
+	run(&vmm);
+	child = start_perf(perf, vmm.pid, &to, &from);
+	tap_result(control(to, from, "enable\n"), "perf kvm stat: records");
+	exits_sample(exits);
+	run(&vmm);
+	run(&vmm);
+	exits_sample(exits);
+	control(to, from, "stop\n");
+	waitpid(child, NULL, 0);
+	close(to);
+	close(from);
+	compare_report(&vmm, perf);
+	unlink(PERF_FILE);
+	end_vmm(&vmm);
+}
+
+static void run_tests(void)
+{
+	test_counts();
+	test_halts();
+	test_ready();
+	test_two();
+	test_lost();
+	test_short();
+	test_full();
+}
+
+static void run_address_tests(void)
+{
+	test_addresses();
+	test_many_addresses();
+}
+
+static int open_exits(bool addresses)
+{
+	struct kvmstats_probe probe = { 0 };
+	int error = exits_open(&exits, addresses, &probe);
+
+	if (error)
+		tap_result(error == -ENODEV || error == -EOPNOTSUPP, "exits_open: %s; %s",
+			   probe.why, probe.help);
+	return error;
+}
+
+int main(int argc, char **argv)
+{
+	if (open_exits(false))
+		return tap_end();
+	run_tests();
+	if (argc > 1)
+		test_perf(argv[1]);
+	exits_close(exits);
+	if (open_exits(true))
+		return tap_end();
+	run_address_tests();
+	exits_close(exits);
+	return tap_end();
+}

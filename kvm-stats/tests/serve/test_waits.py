@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""kvm_vm_wait_seconds_total of "serve --blame": owners, their number, and their names."""
+
+from serving import Case, one, pick, wait_for
+
+WAIT = "kvm_vm_wait_seconds_total"
+
+
+class Waits(Case):
+    """VMs that wait while other VMs and processes run."""
+
+    def start(self, waits, *options):
+        """Serve two VMs with these lines of waits."""
+        host = self.host()
+        host.vm(1, "web", run=300, ready=400, halt=300).vm(2, "build-17", run=900)
+        host.extra = [f"wait {line}\n" for line in waits]
+        return host, self.serve(host, *options)
+
+    @staticmethod
+    def owners(found, vm="web"):
+        """Return {(kind, owner): seconds} of a VM."""
+        return {(dict(key)["kind"], dict(key)["owner"]): value
+                for key, value in pick(found, WAIT, vm=vm).items()}
+
+    def wait_until(self, serving, condition):
+        """Return the series of the first sample whose owners meet the condition."""
+        return wait_for(lambda: (lambda s: s if condition(self.owners(s)) else None)(
+            serving.series()), "owners")
+
+    def test_owners(self):
+        """Other VMs and processes are exported with the time for which the VM waited."""
+        _, serving = self.start(["1 620 vm 2", "1 380 process backup"], "--blame", "5")
+        found = self.wait_until(serving, lambda owners: owners.get(("vm", "build-17"), 0) > 2)
+        owners = self.owners(found)
+        self.assertEqual(set(owners), {("vm", "build-17"), ("process", "backup"), ("other", "")})
+        share = owners[("vm", "build-17")] / sum(owners.values())
+        self.assertAlmostEqual(share, 0.62, places=6)
+        self.assertEqual(self.owners(found, "build-17"), {("other", ""): 0})
+        self.assertEqual(one(found, "kvm_stats_blame_up"), 1)
+
+    def test_page_and_api_name_the_first_owner(self):
+        """The page and the API name the first owner of a starved VM."""
+        _, serving = self.start(["1 380 process backup", "1 620 vm 2"], "--blame", "5")
+        wait_for(lambda: serving.api()["vms"][0].get("waits"), "owners")
+        vm = serving.api()["vms"][0]
+        self.assertEqual([(owner["kind"], owner["owner"]) for owner in vm["waits"]],
+                         [("vm", "build-17"), ("process", "backup")])
+        for owner, percent in zip(vm["waits"], (62, 38)):
+            self.assertAlmostEqual(owner["percent"], percent, delta=0.2)
+        wait_for(lambda: serving.api()["vms"][0]["problem"] == "starved", "the problem")
+        _, _, body = serving.get("", accept="text/html")
+        self.assertIn(b"short of CPU: build-17 ran 62 % of the time it waited", body)
+
+    def test_not_without_the_option(self):
+        """Without --blame, nothing is measured."""
+        _, serving = self.start(["1 620 vm 2"])
+        found = serving.next_sample()
+        self.assertEqual(self.owners(found), {})
+        self.assertEqual(pick(found, "kvm_stats_blame_up"), {})
+        self.assertNotIn("waits", serving.api()["vms"][0])
+
+    def test_series_are_bounded(self):
+        """Each VM has N owners and the rest; the sum of all does not lack time."""
+        lines = [f"1 {10 + n} process job-{n}" for n in range(40)]
+        _, serving = self.start(lines, "--blame", "3")
+        found = self.wait_until(serving, lambda owners: sum(owners.values()) > 2)
+        owners = self.owners(found)
+        self.assertEqual(len(owners), 4)
+        self.assertIn(("other", ""), owners)
+
+    def test_a_new_owner_replaces_a_small_one(self):
+        """An owner with twice the time of the smallest one replaces it; no series decreases."""
+        host, serving = self.start(["1 300 process a", "1 100 process b"], "--blame", "2")
+        self.wait_until(serving, lambda owners: owners.get(("process", "b"), 0) > 0.2)
+        host.extra = ["wait 1 300 process a\n", "wait 1 800 process c\n"]
+        host.write()
+        before = {}
+
+        def replaced(owners):
+            for owner, value in before.items():
+                self.assertGreaterEqual(owners.get(owner, value), value, owner)
+            before.update(owners)
+            return ("process", "c") in owners
+
+        found = self.wait_until(serving, replaced)
+        self.assertEqual(set(self.owners(found)),
+                         {("process", "a"), ("process", "c"), ("other", "")})
+
+    def test_hostile_names(self):
+        """Names with control characters are valid labels, once each."""
+        _, serving = self.start(['1 100 process a\x01"\\', '1 100 process a\x02"\\',
+                                    "1 100 process caf\udcff"], "--blame", "9")
+        found = self.wait_until(serving, lambda owners: len(owners) > 2)
+        self.assertEqual(set(self.owners(found)),
+                         {("process", 'a?"\\'), ("process", "caf?"), ("other", "")})
+        # The parser drops a duplicate.
+        _, _, body = serving.get()
+        self.assertEqual(body.count(b'kvm_vm_wait_seconds_total{vm="web"'), 3)
+
+    def test_a_vm_that_ends_keeps_its_last_values(self):
+        """The owners of a destroyed VM stay until a scraper has received them."""
+        host, serving = self.start(["1 620 vm 2"], "--blame", "5")
+        before = self.owners(self.wait_until(
+            serving, lambda owners: owners.get(("vm", "build-17"), 0) > 0.5))
+        host.extra = []
+        host.end(1).write()
+        wait_for(lambda: any(vm["ended"] for vm in serving.api()["vms"]), "its end")
+        ended = [vm for vm in serving.api()["vms"] if vm["vm"] == "web"]
+        self.assertEqual([owner["owner"] for owner in ended[0]["waits"]], ["build-17"])
+        self.assertGreater(before[("vm", "build-17")], 0.5)
+
+    def test_options(self):
+        """--blame takes 1 to 32."""
+        host = self.host()
+        for value in ("0", "33", "x", ""):
+            status, _, said = self.run_program("serve", "--blame", value, host=host)
+            self.assertEqual(status, 2, value)
+            self.assertIn("--blame", said)

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * VMs that live for less than a sample: short_vms VMS [SOURCE]. Starts VMs of 50 ms, two at
+ * once, each in its own process with the name short-vm. One of two processes exits in the
+ * thread of the vCPU, the other one after this thread. Each VM reports its exits, from its own
+ * statistics file, and the CPU time of its vCPU's thread.
+ *
+ * With a source, the library takes a sample every 300 ms; prints TAP. All sources count the VMs
+ * of which they have no values. With bpf, the sums must equal these reports, except for threads
+ * for which the kernel reports that it skipped the program: Linux 7.0 and later can preempt a
+ * program before it disables preemption. Without a source, prints "EXITS NANOSECONDS". Needs
+ * root and /dev/kvm.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <linux/kvm.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core.h"
+#include "probe_vm.h"
+#include "tap.h"
+
+#define LIFE_NS		50000000ULL
+#define SAMPLE_NS	300000000ULL
+#define AT_ONCE		2
+#define NAME		"short-vm"
+
+struct report {
+	uint64_t exits, run;
+};
+
+struct child {
+	struct probe_vm vm;
+	struct report *report;
+	bool exit_in_thread;
+};
+
+static uint64_t read_exits(int stats)
+{
+	struct kvm_stats_header header;
+	char desc[sizeof(struct kvm_stats_desc) + 256];
+	const struct kvm_stats_desc *found = (void *)desc;
+	uint64_t value = 0;
+	unsigned int i;
+
+	if (pread(stats, &header, sizeof(header), 0) != sizeof(header))
+		return 0;
+	for (i = 0; i < header.num_desc; i++) {
+		const size_t size = sizeof(*found) + header.name_size;
+
+		if (pread(stats, desc, size, header.desc_offset + i * size) != (ssize_t)size)
+			return 0;
+		if (!strcmp(desc + sizeof(*found), "exits") &&
+		    pread(stats, &value, sizeof(value), header.data_offset + found->offset) < 0)
+			return 0;
+	}
+	return value;
+}
+
+static void *run_vcpu(void *arg)
+{
+	struct child *child = arg;
+	const uint64_t end = core_clock(CLOCK_MONOTONIC) + LIFE_NS;
+
+	probe_vm_run(&child->vm);
+	while (core_clock(CLOCK_MONOTONIC) < end && probe_vm_step(&child->vm))
+		;
+	child->report->exits = read_exits(child->vm.vcpu_stats);
+	child->report->run = core_clock(CLOCK_THREAD_CPUTIME_ID);
+	if (child->exit_in_thread)
+		_exit(0);
+	return NULL;
+}
+
+static pid_t start_vm(struct report *report, bool exit_in_thread)
+{
+	struct child child = { .report = report, .exit_in_thread = exit_in_thread };
+	const pid_t pid = fork();
+	pthread_t thread;
+	char why[200];
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, NAME);
+	if (probe_vm_open(&child.vm, 0, why, sizeof(why)) ||
+	    pthread_create(&thread, NULL, run_vcpu, &child))
+		_exit(1);
+	pthread_join(thread, NULL);
+	_exit(0);
+}
+
+/* Start VMs until all have run. Returns the number of processes that have exited. */
+static unsigned int run_vms(struct report *reports, unsigned int vms, unsigned int *started,
+			    unsigned int *exited, int options)
+{
+	while (*started < vms && *started - *exited < AT_ONCE) {
+		start_vm(&reports[*started], *started % 2);
+		++*started;
+	}
+	while (*exited < *started && waitpid(-1, NULL, options) > 0)
+		++*exited;
+	return *exited;
+}
+
+/* CPU time of all processes of VMs: the upper bound of the time of their vCPUs */
+static uint64_t children_time(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_CHILDREN, &usage);
+	return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000ULL +
+	       (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000ULL;
+}
+
+/* How often the kernel skipped a program of this process */
+static unsigned int count_skipped(void)
+{
+	DIR *dir = opendir("/proc/self/fdinfo");
+	unsigned int n, skipped = 0;
+	struct dirent *entry;
+	char path[300], line[128];
+	FILE *f;
+
+	while (dir && (entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "/proc/self/fdinfo/%s", entry->d_name);
+		f = fopen(path, "re");
+		while (f && fgets(line, sizeof(line), f))
+			if (sscanf(line, "recursion_misses: %u", &n) == 1)
+				skipped += n;
+		if (f)
+			fclose(f);
+	}
+	if (dir)
+		closedir(dir);
+	return skipped;
+}
+
+/* Compare the sums with the VMs' own account, of which that of some VMs is missing. */
+static void check_sums(const struct report *sum, const struct report *truth,
+		       const struct report *reports, unsigned int vms, unsigned int missed)
+{
+	const uint64_t most = children_time();
+	struct report largest = { 0 };
+	unsigned int i;
+
+	for (i = 0; i < vms; i++) {
+		if (reports[i].exits > largest.exits)
+			largest.exits = reports[i].exits;
+		if (reports[i].run > largest.run)
+			largest.run = reports[i].run;
+	}
+	tap_result(truth->exits >= vms && sum->exits <= truth->exits + truth->exits / 100 &&
+		   sum->exits + missed * largest.exits >= truth->exits - truth->exits / 100,
+		   "exits of %u VMs: %lu, by their own account %lu", vms - missed, sum->exits,
+		   truth->exits);
+	/* Own accounts end before the threads exit, which takes time as well. */
+	tap_result(sum->run <= most + most / 100 &&
+		   sum->run + missed * largest.run >= truth->run - truth->run / 100,
+		   "CPU time of %u VMs: %.3f s, by their own account %.3f s, of their processes %.3f s",
+		   vms - missed, sum->run / 1e9, truth->run / 1e9, most / 1e9);
+}
+
+/* What the samples have: sums, VMs that have ended, and VMs at all */
+struct observed {
+	struct report sum;
+	unsigned int ended, seen;
+	pid_t *pids;
+};
+
+static void add_pid(struct observed *observed, pid_t pid)
+{
+	unsigned int i;
+
+	for (i = 0; i < observed->seen; i++)
+		if (observed->pids[i] == pid)
+			return;
+	observed->pids[observed->seen++] = pid;
+}
+
+static void add_sample(struct kvmstats *k, struct observed *observed)
+{
+	const struct kvmstats_vm *vm;
+
+	kvmstats_sample(k);
+	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+		if (strcmp(vm->identity.name, NAME))
+			continue;
+		observed->sum.exits += vm->sum.event[KVMSTATS_EXITS];
+		observed->sum.run += vm->sum.times.mode[KVMSTATS_RUN] +
+				     vm->sum.times.mode[KVMSTATS_POLL];
+		observed->ended += vm->ended;
+		add_pid(observed, vm->identity.pid);
+	}
+}
+
+/* The other programs of this host may create VMs as well. */
+static void check_unobserved(struct kvmstats *k, unsigned int missed)
+{
+	uint64_t unobserved = 0;
+	unsigned int i;
+
+	/* The kernel destroys a VM after its process has exited, and then reports it. */
+	for (i = 0; i < 100 && kvmstats_unobserved(k, &unobserved) && unobserved < missed; i++) {
+		usleep(100000);
+		kvmstats_sample(k);
+	}
+
+	if (!kvmstats_unobserved(k, &unobserved))
+		printf("# not run, VMs without values: no uevents\n");
+	else
+		tap_result(unobserved >= missed, "at least %u VMs without values are counted: %lu",
+			   missed, unobserved);
+}
+
+static void test(const char *source, struct report *reports, unsigned int vms)
+{
+	struct kvmstats_options options = { .source = source };
+	struct observed observed = { .pids = calloc(2 * vms, sizeof(pid_t)) };
+	struct report truth = { 0 };
+	unsigned int i, started = 0, exited = 0, missed;
+	struct kvmstats *k;
+	uint64_t next;
+
+	tap_result(!kvmstats_open(&k, &options), "the source %s works", source);
+	if (tap_failed)
+		return;
+	add_sample(k, &observed);
+	next = core_clock(CLOCK_MONOTONIC) + SAMPLE_NS;
+	while (run_vms(reports, vms, &started, &exited, WNOHANG) < vms) {
+		if (core_clock(CLOCK_MONOTONIC) >= next) {
+			add_sample(k, &observed);
+			next += SAMPLE_NS;
+		}
+		usleep(1000);
+	}
+	/* The last VMs may be reported as ended one sample later. */
+	add_sample(k, &observed);
+	add_sample(k, &observed);
+	for (i = 0; i < vms; i++) {
+		truth.exits += reports[i].exits;
+		truth.run += reports[i].run;
+	}
+	missed = observed.ended < vms ? vms - observed.ended : 0;
+	check_unobserved(k, observed.seen < vms ? vms - observed.seen : 0);
+	if (strcmp(source, "bpf")) {
+		printf("# %u of %u VMs ended\n", observed.ended, vms);
+		free(observed.pids);
+		kvmstats_close(k);
+		return;
+	}
+	check_sums(&observed.sum, &truth, reports, vms, missed);
+	tap_result(observed.ended <= vms && missed <= vms / 100 && missed <= count_skipped(),
+		   "%u of %u VMs ended, the kernel skipped a program %u times", observed.ended, vms,
+		   count_skipped());
+	free(observed.pids);
+	kvmstats_close(k);
+}
+
+int main(int argc, char **argv)
+{
+	const unsigned int vms = argc > 1 ? atoi(argv[1]) : 0;
+	unsigned int i, started = 0, exited = 0;
+	struct report *reports, sum = { 0 };
+
+	if (!vms || argc > 3) {
+		fprintf(stderr, "usage: short_vms VMS [SOURCE]\n");
+		return 2;
+	}
+	reports = mmap(NULL, vms * sizeof(*reports), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (reports == MAP_FAILED)
+		return 1;
+	if (argc == 3) {
+		test(argv[2], reports, vms);
+		return tap_end();
+	}
+	while (run_vms(reports, vms, &started, &exited, 0) < vms)
+		;
+	for (i = 0; i < vms; i++) {
+		sum.exits += reports[i].exits;
+		sum.run += reports[i].run;
+	}
+	printf("%lu %lu\n", sum.exits, sum.run);
+	return 0;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * VMs of other processes, with and without uevents: checks for each source that listens to
+ * uevents. Included once, by the test of a source.
+ */
+#ifndef UEVENT_TEST_H
+#define UEVENT_TEST_H
+
+#include <err.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kvmstats.h"
+#include "probe_vm.h"
+#include "tap.h"
+#include "uevent.h"
+
+static char why[256];
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static struct kvmstats_vm *find_vm(const struct kvmstats *k, pid_t pid)
+{
+	struct kvmstats_vm *vm;
+
+	for (vm = kvmstats_first(k); vm && vm->identity.pid != pid; vm = vm->next)
+		;
+	return vm;
+}
+
+/* A process that runs a function with two pipes: its input and its output */
+static pid_t fork_told(void (*run)(int in, int out), int *tell, int *heard)
+{
+	int in[2], out[2];
+	pid_t pid;
+
+	if (pipe(in) || pipe(out))
+		err(1, "pipe");
+	pid = fork();
+	if (!pid) {
+		run(in[0], out[1]);
+		_exit(1);
+	}
+	close(in[0]);
+	close(out[1]);
+	*tell = in[1];
+	*heard = out[0];
+	return pid;
+}
+
+/* Create a VM, report it, and on request create a child that has the VM open. */
+static void run_maker(int in, int out)
+{
+	pid_t pid = getpid();
+	struct probe_vm own;
+	char c;
+
+	if (probe_vm_open(&own, 1, why, sizeof(why)))
+		return;
+	while (write(out, &pid, sizeof(pid)) == sizeof(pid) &&
+	       read(in, &c, 1) == 1 && (pid = fork()))
+		;
+	for (;;)
+		pause();
+}
+
+static pid_t fork_maker(int *tell, int *heard)
+{
+	pid_t pid = fork_told(run_maker, tell, heard), said;
+
+	if (read(*heard, &said, sizeof(said)) != sizeof(said))
+		errx(1, "a VM of another process");
+	return pid;
+}
+
+static pid_t fork_heir(int tell, int heard)
+{
+	pid_t heir;
+
+	if (write(tell, "", 1) != 1 || read(heard, &heir, sizeof(heir)) != sizeof(heir))
+		errx(1, "a process that has a VM of another one");
+	return heir;
+}
+
+/* One with so many files that it costs to go through them */
+static pid_t fork_neighbour(void)
+{
+	pid_t pid = fork();
+	int i;
+
+	if (pid)
+		return pid;
+	for (i = 0; i < 1000; i++)
+		dup(STDERR_FILENO);
+	for (;;)
+		pause();
+}
+
+/* KVM says nothing of a VM that changes hands: its file is missed. */
+static void test_heir(const char *source)
+{
+	const struct kvmstats_options options = { .source = source };
+	pid_t maker, heir, neighbour = fork_neighbour();
+	int i, tell, heard;
+	struct kvmstats *k;
+
+	if (kvmstats_open(&k, &options)) {
+		tap_result(false, "the source %s", source);
+		return;
+	}
+	maker = fork_maker(&tell, &heard);
+	/* the first ones look at all processes */
+	for (i = 0; i < 5; i++)
+		kvmstats_sample(k);
+	heir = fork_heir(tell, heard);
+	kvmstats_sample(k);
+	tap_result(find_vm(k, maker) && !find_vm(k, heir), "a VM is of the one that made it");
+	end(maker);
+	tap_result(!kvmstats_sample(k) && find_vm(k, heir) && !find_vm(k, heir)->ended,
+		   "a VM is reported at once when another process has it");
+	kill(heir, SIGKILL);
+	end(neighbour);
+	close(tell);
+	close(heard);
+	kvmstats_close(k);
+}
+
+static bool is_told(void)
+{
+	int events = uevent_open();
+	struct probe_vm own;
+	bool told = false;
+
+	if (events < 0)
+		return false;
+	if (!probe_vm_open(&own, PROBE_VCPU_ID, why, sizeof(why))) {
+		told = uevent_of_kvm(events);
+		probe_vm_close(&own);
+		told = told && uevent_of_kvm(events);
+	}
+	close(events);
+	return told;
+}
+
+/* To the network namespace of a new user namespace, as containers have it */
+static bool enter_other_network(void)
+{
+	int ready[2], pidfd;
+	bool entered;
+	pid_t pid;
+	char c;
+
+	if (pipe(ready))
+		return false;
+	pid = fork();
+	if (!pid) {
+		if (unshare(CLONE_NEWUSER | CLONE_NEWNET) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	pidfd = syscall(SYS_pidfd_open, pid, 0);
+	entered = read(ready[0], &c, 1) == 1 && !setns(pidfd, CLONE_NEWNET);
+	close(ready[0]);
+	close(pidfd);
+	end(pid);
+	return entered;
+}
+
+/* Create a VM on request, and report it. */
+static void run_idle(int in, int out)
+{
+	struct probe_vm own;
+	char c;
+
+	if (read(in, &c, 1) == 1 && !probe_vm_open(&own, 1, why, sizeof(why)) &&
+	    write(out, &c, 1) == 1)
+		pause();
+}
+
+/* The next message of the kernel is lost: our socket for them is small, and full. */
+static bool fill_socket(void)
+{
+	const int size = 1;
+	int fd, type, i, uevent = open("/sys/class/mem/null/uevent", O_WRONLY | O_CLOEXEC);
+	socklen_t len = sizeof(type);
+	bool full = false;
+
+	for (fd = 0; fd < 1000; fd++) {
+		if (!getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &type, &len) && type == AF_NETLINK &&
+		    !getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &type, &len) &&
+		    type == NETLINK_KOBJECT_UEVENT)
+			full = !setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	}
+	for (i = 0; full && i < 100; i++)
+		full = write(uevent, "change", 6) == 6;
+	close(uevent);
+	return full;
+}
+
+/* A VM of an old process is reported at the next sample, with or without uevents. */
+static void see_at_once(const char *source, const char *where, bool (*before)(void))
+{
+	const struct kvmstats_options options = { .source = source };
+	int i, start, done;
+	pid_t maker = fork_told(run_idle, &start, &done);
+	struct kvmstats *k;
+	char c = 0;
+
+	if (kvmstats_open(&k, &options)) {
+		tap_result(false, "%s: the source %s", where, source);
+		return;
+	}
+	for (i = 0; i < 5; i++)
+		kvmstats_sample(k);
+	if (before)
+		tap_result(before(), "%s: there is no room for it", where);
+	tap_result(write(start, &c, 1) == 1 && read(done, &c, 1) == 1 && !find_vm(k, maker),
+		   "%s: an old process creates a VM", where);
+	kvmstats_sample(k);
+	tap_result(find_vm(k, maker), "%s: the VM is reported at the next sample", where);
+	end(maker);
+	close(start);
+	close(done);
+	kvmstats_close(k);
+}
+
+static void test_told(const char *source)
+{
+	pid_t neighbour = fork_neighbour();
+
+	tap_result(is_told(), "uevents report VM creation and destruction");
+	see_at_once(source, "told", NULL);
+	see_at_once(source, "told, and it is lost", fill_socket);
+	tap_result(!unshare(CLONE_NEWNET) && is_told(), "also in another network namespace");
+	tap_result(enter_other_network() && !is_told(), "but not in one of other users");
+	see_at_once(source, "not told", NULL);
+	end(neighbour);
+}
+
+#endif /* UEVENT_TEST_H */

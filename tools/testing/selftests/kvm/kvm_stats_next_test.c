@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Test KVM_STATS_NEXT, which enumerates the VMs of the host.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "kvm_util.h"
+#include "test_util.h"
+
+#define NOBODY	65534
+#define NR_VMS	3
+
+/* VM id in the fdinfo of a stats fd, 0 if there is none */
+static u64 get_vm_id(int stats_fd)
+{
+	unsigned long long id = 0;
+	char line[128];
+	FILE *f;
+
+	snprintf(line, sizeof(line), "/proc/self/fdinfo/%d", stats_fd);
+	f = fopen(line, "r");
+	TEST_ASSERT(f, "Failed to open '%s'", line);
+	while (fgets(line, sizeof(line), f))
+		sscanf(line, "kvm-stats-vm: %llu", &id);
+	fclose(f);
+	return id;
+}
+
+/* Count the VMs of this process with one of @ids, and the other properties. */
+static void test_enumerate(int kvm_fd, const u64 *ids)
+{
+	struct kvm_stats_next next = { .scope = KVM_STATS_SCOPE_VCPUS }, prev;
+	bool ascending = true, pid_ok = true, id_ok = true;
+	int fd, i, found = 0;
+
+	for (;;) {
+		prev = next;
+		fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next);
+		if (fd < 0)
+			break;
+		ascending &= next.vm > prev.vm;
+		id_ok &= get_vm_id(fd) == next.vm;
+		for (i = 0; i < NR_VMS; i++) {
+			if (next.vm != ids[i])
+				continue;
+			pid_ok &= next.pid == getpid();
+			found++;
+		}
+		close(fd);
+	}
+	ksft_test_result(errno == ENOENT && !memcmp(&next, &prev, sizeof(next)),
+			 "enumeration ends with ENOENT and an unmodified argument\n");
+	ksft_test_result(ascending && found == NR_VMS, "each VM is returned once, by id\n");
+	ksft_test_result(id_ok, "vm is the id in fdinfo\n");
+	ksft_test_result(pid_ok, "pid is the TGID of the creator\n");
+}
+
+static void test_new_vm(int kvm_fd, u64 last)
+{
+	struct kvm_stats_next next = { .vm = last };
+	struct kvm_vm *vm = vm_create_barebones();
+	int stats_fd = vm_get_stats_fd(vm);
+	u64 id = get_vm_id(stats_fd);
+	int fd;
+
+	/* Skip VMs that other processes create meanwhile. */
+	do {
+		fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next);
+		TEST_ASSERT(fd >= 0, KVM_IOCTL_ERROR(KVM_STATS_NEXT, fd));
+		close(fd);
+	} while (next.vm < id);
+	ksft_test_result(next.vm == id, "a call with the last id returns a new VM\n");
+
+	close(stats_fd);
+	kvm_vm_free(vm);
+	next.vm = id - 1;
+	fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next);
+	ksft_test_result(fd < 0 ? errno == ENOENT : next.vm > id,
+			 "a destroyed VM is not returned\n");
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool fails(int kvm_fd, struct kvm_stats_next next, int error)
+{
+	const struct kvm_stats_next orig = next;
+
+	return ioctl(kvm_fd, KVM_STATS_NEXT, &next) == -1 && errno == error &&
+	       !memcmp(&next, &orig, sizeof(next));
+}
+
+/* Put the id on a writable page and the rest on a read-only one. */
+static bool fault_has_no_effect(int kvm_fd)
+{
+	const size_t page = getpagesize();
+	const struct kvm_stats_next orig = { .scope = KVM_STATS_SCOPE_VCPUS };
+	struct kvm_stats_next *next;
+	bool ok;
+	char *buf;
+
+	buf = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	TEST_ASSERT(buf != MAP_FAILED, "mmap() failed");
+	next = (void *)(buf + page - offsetof(struct kvm_stats_next, pid));
+	*next = orig;
+	TEST_ASSERT(!mprotect(buf + page, page, PROT_READ), "mprotect() failed");
+	ok = ioctl(kvm_fd, KVM_STATS_NEXT, next) == -1 && errno == EFAULT &&
+	     !memcmp(next, &orig, sizeof(orig));
+	munmap(buf, 2 * page);
+	return ok;
+}
+
+static void test_errors(int kvm_fd)
+{
+	int status;
+
+	ksft_test_result(fails(kvm_fd, (struct kvm_stats_next) { .scope = 2 }, EINVAL) &&
+			 fails(kvm_fd, (struct kvm_stats_next) { .reserved[0] = 1 }, EINVAL) &&
+			 fails(kvm_fd, (struct kvm_stats_next) { .reserved[1] = 1 }, EINVAL),
+			 "an unknown scope and reserved fields fail with EINVAL\n");
+	ksft_test_result(fault_has_no_effect(kvm_fd),
+			 "a partly read-only argument fails with EFAULT, unmodified\n");
+	if (!fork()) {
+		struct kvm_stats_next next = {};
+
+		TEST_ASSERT(!setresuid(NOBODY, NOBODY, NOBODY), "setresuid() failed");
+		_exit(!fails(kvm_fd, next, EPERM));
+	}
+	wait(&status);
+	ksft_test_result(WIFEXITED(status) && !WEXITSTATUS(status),
+			 "a process without CAP_PERFMON gets EPERM\n");
+}
+
+int main(void)
+{
+	struct kvm_stats_next next = {};
+	struct kvm_vm *vms[NR_VMS];
+	u64 ids[NR_VMS];
+	int kvm_fd, i, fd;
+
+	TEST_REQUIRE(kvm_has_cap(KVM_CAP_STATS_SCOPES) &&
+		     kvm_check_cap(KVM_CAP_STATS_SCOPES) & KVM_STATS_CAP_NEXT);
+	kvm_fd = open_kvm_dev_path_or_exit();
+
+	for (i = 0; i < NR_VMS; i++) {
+		vms[i] = vm_create_barebones();
+		fd = vm_get_stats_fd(vms[i]);
+		ids[i] = get_vm_id(fd);
+		close(fd);
+	}
+	fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next);
+	__TEST_REQUIRE(fd >= 0 || errno != EPERM, "CAP_PERFMON is required");
+	TEST_ASSERT(fd >= 0, KVM_IOCTL_ERROR(KVM_STATS_NEXT, fd));
+	close(fd);
+
+	ksft_print_header();
+	ksft_set_plan(9);
+	test_enumerate(kvm_fd, ids);
+	test_new_vm(kvm_fd, ids[NR_VMS - 1]);
+	test_errors(kvm_fd);
+
+	for (i = 0; i < NR_VMS; i++)
+		kvm_vm_free(vms[i]);
+	close(kvm_fd);
+	ksft_finished();
+}
