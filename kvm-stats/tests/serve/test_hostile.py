@@ -163,6 +163,9 @@ class Hostile(Case):
         answer = b""
         while not answer.endswith(b"s ago\n"):
             answer += idle.recv(4096)
+        # The server reads the clock after its response has arrived; the next request waits
+        # for that.
+        self.others_are_served()
         self.made.stop_clock(later=299)
         self.others_are_served()
         self.assertTrue(is_open(idle))
