@@ -320,8 +320,8 @@ static bool is_live(const struct exits *e, __u32 serial, __u32 last_serial)
 }
 
 /*
- * A sum must not decrease because an open exit was about to end and was left out: keep the
- * sums of the sample before. count: rows of this sample, which are sorted
+ * A sum or maximum must not decrease because an open exit was about to end and was left out:
+ * keep those of the sample before. count: rows of this sample, which are sorted
  */
 static int carry(struct exits *e, size_t count, const struct exits_row *before,
 		 __u32 last_serial)
@@ -340,6 +340,8 @@ static int carry(struct exits *e, size_t count, const struct exits_row *before,
 	for (i = 0; i < EXITS_SUMS; i++)
 		if (row->cell.sum[i] < before->cell.sum[i])
 			row->cell.sum[i] = before->cell.sum[i];
+	if (row->cell.max < before->cell.max)
+		row->cell.max = before->cell.max;
 	return 0;
 }
 

@@ -25,6 +25,7 @@ struct screen {
 	uint64_t blame_start;
 	char why[560];		/* why blame or exits does not work, until the next key */
 	struct exits_sum *exits;	/* NULL unless they are shown */
+	uint64_t exits_start;
 };
 
 /* With the columns they fit into 24 lines. */
@@ -226,7 +227,8 @@ static void draw_exits(const struct screen *s, unsigned int row)
 	char line[256], share[TEXT_SIZE], name[EXIT_NAME_SIZE];
 	size_t i;
 
-	snprintf(line, sizeof(line), "%-24s %12s %10s %10s %7s %10s %10s %10s", "REASON", "EXITS",
+	snprintf(name, sizeof(name), "REASON, after %.0f s", (app_now() - s->exits_start) / 1e9);
+	snprintf(line, sizeof(line), "%-24s %12s %10s %10s %7s %10s %10s %10s", name, "EXITS",
 		 "KERNEL", "USER", "SHARE", "READY", "HALT", "MAX-us");
 	put_line(row++, line, true);
 	for (i = 0; vm && i < vm->count; i++) {
@@ -261,6 +263,7 @@ static void toggle_exits(struct screen *s)
 		return;
 	}
 	s->exits = calloc(1, sizeof(*s->exits));
+	s->exits_start = app_now();
 	if (s->exits && exits_sum_open(s->exits, EXITS_BY_REASON, false, &probe)) {
 		snprintf(s->why, sizeof(s->why), "exits: %s%s%.200s", probe.why,
 			 *probe.help ? "; " : "", probe.help);

@@ -4,7 +4,9 @@
  * vCPUs that wait, CPU time of the threads that run in this time. VMMs and hogs are stopped
  * at both ends of each test, so that no wait is open. Needs root and /dev/kvm; prints TAP.
  *
- * usage: blame_test VMM
+ * With VMS, only the test of so many VMs with 100 vCPUs each runs, which takes long.
+ *
+ * usage: blame_test VMM [VMS]
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,6 +21,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -576,6 +579,69 @@ static void test_full_vcpus(void)
 	end_process(&list[1]);
 }
 
+/* The waits of all vCPUs of a process that have an entry */
+static uint64_t read_waits(pid_t pid)
+{
+	const struct blame_thread *threads;
+	uint64_t waited = 0;
+	size_t i, n;
+
+	threads = blame_threads(blame, &n);
+	for (i = 0; i < n; i++)
+		if (threads[i].vm.tgid == (uint32_t)pid)
+			waited += read_account(pid, threads[i].tid).waited;
+	return waited;
+}
+
+/* Thousands of busy threads leave little of a CPU to others. */
+static bool pin_with_low_priority(const void *arg)
+{
+	return !setpriority(PRIO_PROCESS, 0, 19) && pin_to(arg);
+}
+
+/* More vCPUs wait than there are entries: those with an entry are charged. */
+static void test_waiting(char *vms)
+{
+	char *arguments[] = { vmm, "-b", "-p", vms, "100", NULL };
+	const struct rlimit files = { 2 * BLAME_VCPUS, 2 * BLAME_VCPUS };
+	const uint64_t missed = blame_counts(blame).no_vcpu;
+	const size_t all = 100 * strtoul(vms, NULL, 10);
+	const size_t expected = all < BLAME_VCPUS ? all : BLAME_VCPUS;
+	struct process list[1] = { 0 };
+	struct group group = { list, 1 };
+	uint64_t waited, sum;
+	size_t n = 0;
+
+	setrlimit(RLIMIT_NOFILE, &files);
+	setpriority(PRIO_PROCESS, 0, -20);
+	list[0].pid = vm_start(arguments, pin_with_low_priority, &cpu);
+	tap_result(list[0].pid > 0, "%s VMs with 100 vCPUs each", vms);
+	if (list[0].pid < 0)
+		return;
+	kill(list[0].pid, SIGUSR2);
+	/* Each vCPU has to run once. */
+	while (n < expected && !waitpid(list[0].pid, NULL, WNOHANG) && !blame_sample(blame)) {
+		blame_threads(blame, &n);
+		printf("# %zu of %zu vCPUs have an entry\n", n, expected);
+		sleep(1);
+	}
+	stop(&group);
+	blame_sample(blame);
+	waited = read_waits(list[0].pid);
+	proceed(&group);
+	usleep(4 * RUN_MS * 1000);
+	stop(&group);
+	blame_sample(blame);
+	waited = read_waits(list[0].pid) - waited;
+	sum = charged(&list[0], 0, NULL, 0);
+	tap_result(n >= expected && waited && same(sum, waited),
+		   "%zu vCPUs wait: charges equal run_delay of %zu: %.2f of %.2f s", all, n, sum / 1e9,
+		   waited / 1e9);
+	tap_result(all <= n || blame_counts(blame).no_vcpu > missed,
+		   "%zu vCPUs wait: those without an entry are counted", all);
+	end_process(&list[0]);
+}
+
 /* With all pairs taken, the time of a new owner is unknown. */
 static void test_full_charges(void)
 {
@@ -908,8 +974,8 @@ int main(int argc, char **argv)
 	cpu_set_t cpus;
 	int i;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: blame_test VMM\n");
+	if (argc != 2 && argc != 3) {
+		fprintf(stderr, "usage: blame_test VMM [VMS]\n");
 		return 2;
 	}
 	setlinebuf(stdout);
@@ -923,6 +989,11 @@ int main(int argc, char **argv)
 		}
 	if (blame_open(&blame, &probe)) {
 		tap_result(false, "blame_open: %s; %s", probe.why, probe.help);
+		return tap_end();
+	}
+	if (argc == 3) {
+		test_waiting(argv[2]);
+		blame_close(blame);
 		return tap_end();
 	}
 	test_hog();

@@ -73,7 +73,7 @@ struct vm {
 	unsigned char *memory;
 };
 
-static int vcpus, run_size;
+static int vcpus, all_vcpus, run_size;
 static bool busy;
 static volatile sig_atomic_t paused;
 static sem_t resumed;
@@ -95,8 +95,11 @@ static int check(int ret, const char *what)
 
 static void enter_vcpus(int signal)
 {
+	int i;
+
 	paused = false;
-	sem_post(&resumed);
+	for (i = 0; i < all_vcpus; i++)
+		sem_post(&resumed);
 }
 
 #ifdef CODE
@@ -119,14 +122,11 @@ static void *run(void *arg)
 	if (state == MAP_FAILED)
 		err(1, "mmap");
 	while (!run->vm->stop) {
-		if (paused) {
-			/* Each thread that continues wakes the next one. */
-			if (!sem_wait(&resumed))
-				sem_post(&resumed);
-		} else if (!ioctl(fd, KVM_RUN, 0) &&
-			   state->exit_reason == KVM_EXIT_INTERNAL_ERROR) {
+		if (paused)
+			sem_wait(&resumed);
+		else if (!ioctl(fd, KVM_RUN, 0) &&
+			 state->exit_reason == KVM_EXIT_INTERNAL_ERROR)
 			pause();
-		}
 	}
 	munmap(state, run_size);
 	free(run);
@@ -317,6 +317,7 @@ int main(int argc, char **argv)
 						.sa_flags = SA_RESTART }, NULL);
 	vms = atoi(argv[optind]);
 	vcpus = atoi(argv[optind + 1]);
+	all_vcpus = vms * vcpus;
 	vm = calloc(vms, sizeof(*vm));
 #ifdef CODE
 	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = nothing }, NULL);
