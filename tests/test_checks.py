@@ -196,6 +196,14 @@ class All(Repository):
                                    ([ended, waiting], 135), ([late, waiting], 135)):
                 self.assertEqual(module.estimate_remaining(runs), expected)
 
+    def test_longer_than_expected(self):
+        """If all checks that run are late, no remaining time is printed."""
+        module = load_all()
+        late = mock.Mock(began=100, ended=0, expected=(10, 20))
+        with mock.patch.object(module.time, "monotonic", lambda: 160):
+            self.assertEqual(module.format_remaining(module.estimate_remaining([late])),
+                             "the others take longer than expected")
+
     def test_stopped(self):
         """After a signal, the times are printed, and no process remains."""
         self.add("one", "echo booting 70 >>$COSTS; echo PASS one; echo 1 passed, 0 failed")
