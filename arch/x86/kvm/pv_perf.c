@@ -471,9 +471,9 @@ void kvm_pv_perf_handle_overflow(struct kvm_vcpu *vcpu)
 
 /**
  * kvm_pv_perf_write_slots - write what all events have counted so far
- * @vcpu: a vCPU that is not in KVM_RUN
+ * @vcpu: a loaded vCPU that is not in the guest
  *
- * To be called when user space saves the vCPU: guest memory is what survives.
+ * Called when userspace interrupts or saves the vCPU: only guest memory survives.
  */
 void kvm_pv_perf_write_slots(struct kvm_vcpu *vcpu)
 {

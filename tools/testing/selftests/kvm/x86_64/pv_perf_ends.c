@@ -55,6 +55,17 @@ static void test_init(struct kvm_vm *vm)
 	pv_reset(vm);
 }
 
+/* Interrupt KVM_RUN, as a VMM does before it saves a vCPU. */
+static void interrupt_vcpu(struct kvm_vm *vm)
+{
+	struct kvm_run *run = vcpu_state(vm, 0);
+
+	run->immediate_exit = 1;
+	TEST_ASSERT(ioctl(vcpu_get_fd(vm, 0), KVM_RUN, NULL) < 0 && errno == EINTR,
+		    "KVM_RUN with immediate_exit, errno: %i", errno);
+	run->immediate_exit = 0;
+}
+
 static void test_mp_state(struct kvm_vm *vm)
 {
 	struct pv_guest *guest = in_guest(vm, pv_guests[0]);
@@ -71,9 +82,15 @@ static void test_mp_state(struct kvm_vm *vm)
 	pv_query(vm);
 	pv_query(vm);
 	ok(pv_slot(vm, 1)->count == 2, "save: the slot has what the last READ saw");
-	vcpu_ioctl(vm, 0, KVM_GET_MP_STATE, &mp_state);
+	interrupt_vcpu(vm);
 	total = pv_slot(vm, 1)->count;
 	ok(total == 4 + PV_HYPERCALL_COUNTED_AT_END,
+	   "save: KVM_RUN with immediate_exit writes what was counted since");
+	pv_query(vm);
+	ok(pv_slot(vm, 1)->count == total, "save: the slot has what was written then");
+	vcpu_ioctl(vm, 0, KVM_GET_MP_STATE, &mp_state);
+	total++;
+	ok(pv_slot(vm, 1)->count == total,
 	   "save: KVM_GET_MP_STATE writes what was counted since");
 	ok(!pv_event_op(vm, KVM_PV_PERF_READ, 1) &&
 	   pv_slot(vm, 1)->count == total + 1 - PV_HYPERCALL_COUNTED_AT_END,
