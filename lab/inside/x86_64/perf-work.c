@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Work for perf to measure in a guest: perf-work CPUIDS [CPUS]
+ *					perf-work -h HYPERCALLS
  *
  * Execute CPUIDS CPUID instructions, each of which exits to the host, and keep one
  * function busy in between. With CPUS, move to the next CPU a hundred times.
+ *
+ * With -h, make hypercalls on CPU 0 instead, and print the number of hypercalls in the
+ * TICKS ticks that follow the longest pause, which is a migration. KVM counts hypercalls of
+ * user mode and rejects them. Unlike exits, they have no other cause except perf itself.
  */
 #define _GNU_SOURCE
 #include <cpuid.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Ticks until the guest's PMU notices a migration, see pv_perf_migration.py. */
+#define TICKS	2
 
 static volatile unsigned long sum;
 
@@ -17,6 +28,57 @@ static __attribute__((noipa)) void busy_function(unsigned long turns)
 {
 	while (turns--)
 		sum += turns;
+}
+
+static uint64_t read_clock(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+static int make_hypercalls(unsigned long hypercalls)
+{
+	unsigned long part = hypercalls / 100 ?: 1, first = 0, unnoticed = 0, i;
+	uint64_t last = read_clock(CLOCK_MONOTONIC), tick = 0, pause = 0, now;
+	unsigned int max, vendor, c, d, ticks = 0;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	if (sched_setaffinity(0, sizeof(set), &set)) {
+		perror("perf-work: sched_setaffinity");
+		return 1;
+	}
+	__cpuid(0, max, vendor, c, d);
+	for (i = 0; i < hypercalls; i++) {
+		unsigned long result = -1UL;
+
+		if (vendor == signature_INTEL_ebx)
+			asm volatile("vmcall" : "+a" (result) : : "memory");
+		else
+			asm volatile("vmmcall" : "+a" (result) : : "memory");
+		if (i % part == 0)
+			busy_function(1000000);
+		now = read_clock(CLOCK_MONOTONIC);
+		if (now - last > pause) {
+			pause = now - last;
+			first = i;
+			ticks = 0;
+		}
+		last = now;
+		/* This clock advances with each tick of CPU 0. */
+		now = read_clock(CLOCK_MONOTONIC_COARSE);
+		if (now != tick && ticks < TICKS) {
+			ticks++;
+			unnoticed = i + 1 - first;
+		}
+		tick = now;
+	}
+	printf("%lu hypercalls in %u ticks after a pause of %lu ms\n", unnoticed, ticks,
+	       (unsigned long)(pause / 1000000));
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -27,6 +89,8 @@ int main(int argc, char **argv)
 	unsigned int a, b, c, d;
 	cpu_set_t set;
 
+	if (argc > 2 && !strcmp(argv[1], "-h"))
+		return make_hypercalls(strtoul(argv[2], NULL, 0));
 	for (i = 0; i < cpuids; i++) {
 		__cpuid(0, a, b, c, d);
 		if (i % part)
