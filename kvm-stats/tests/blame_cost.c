@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <linux/bpf.h>
 
 /* with their programs and maps */
 #include "../lib/blame.c"
 #include "../lib/bpf_iterator.c"
+#include "bpf_cost.h"
 #include "tap.h"
 #include "vm.h"
 
@@ -31,32 +31,6 @@
 #define MEMORY_MAX	(2 << 20)
 
 static int cpu;
-
-/* An empty program for a raw tracepoint */
-static int load_empty(const char *tracepoint, int *link)
-{
-	const struct bpf_insn insns[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
-		{ .code = BPF_JMP | BPF_EXIT },
-	};
-	int fd = bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, "empty", "GPL", insns, 2, NULL);
-
-	*link = fd < 0 ? fd : bpf_raw_tracepoint_open(tracepoint, fd);
-	return fd;
-}
-
-struct runs {
-	uint64_t ns, count;
-};
-
-static struct runs read_runs(int program)
-{
-	struct bpf_prog_info info = { 0 };
-	__u32 size = sizeof(info);
-
-	bpf_obj_get_info_by_fd(program, &info, &size);
-	return (struct runs){ info.run_time_ns, info.run_cnt };
-}
 
 static bool pin_to(const void *arg)
 {
@@ -117,14 +91,10 @@ static double measure(int program, int empty, void (*work)(void))
 
 	for (i = 0; i < ROUNDS; i++) {
 		const struct runs a = read_runs(program), e = read_runs(empty);
-		struct runs b, f;
 		double ns;
 
 		work();
-		b = read_runs(program);
-		f = read_runs(empty);
-		ns = (double)(b.ns - a.ns) / (b.count - a.count) -
-		     (double)(f.ns - e.ns) / (f.count - e.count);
+		ns = mean_ns(a, read_runs(program)) - mean_ns(e, read_runs(empty));
 		if (ns < best)
 			best = ns;
 	}
@@ -155,13 +125,6 @@ static double measure_wait_end(int program)
 			best = ns;
 	}
 	return best;
-}
-
-/* Bytes of an array or hash that is full */
-static double map_memory(const struct bpf_map *map)
-{
-	return (double)bpf_map__max_entries(map) *
-	       (bpf_map__key_size(map) + bpf_map__value_size(map) + 48);
 }
 
 static void measure_blame(char *vmm)
@@ -198,9 +161,10 @@ static void measure_blame(char *vmm)
 		   ns / 1e3, WAIT_MAX_NS / 1000);
 	kill(vm, SIGKILL);
 	waitpid(vm, NULL, 0);
-	memory = map_memory(blame->program->maps.vcpus) + map_memory(blame->program->maps.charges) +
-		 map_memory(blame->program->maps.cgroups);
-	tap_result(memory <= MEMORY_MAX, "blame: maps have %.2f MB, at most %.2f", memory / 1e6,
+	memory = map_memory(bpf_map__fd(blame->program->maps.vcpus)) +
+		 map_memory(bpf_map__fd(blame->program->maps.charges)) +
+		 map_memory(bpf_map__fd(blame->program->maps.cgroups));
+	tap_result(memory && memory <= MEMORY_MAX, "blame: maps have %.2f MB, at most %.2f", memory / 1e6,
 		   MEMORY_MAX / 1e6);
 	tap_result(sizeof(struct blame_cpu) <= CPU_MEMORY_MAX, "blame: %.1f KB for each CPU, at most %.1f",
 		   sizeof(struct blame_cpu) / 1e3, CPU_MEMORY_MAX / 1e3);

@@ -20,6 +20,7 @@
 #ifdef __x86_64__
 #include "../lib/exits.c"
 #include "abi.h"
+#include "bpf_cost.h"
 
 #define ROUNDS		20
 #define EXITS		10000		/* of a round */
@@ -95,47 +96,35 @@ static int programs[PROGRAMS];
 
 static void attach(void)
 {
-	const struct bpf_insn empty[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
-		{ .code = BPF_JMP | BPF_EXIT },
-	};
 	const struct bpf_program *const loaded[] = {
 		e.program->progs.exits_exit, e.program->progs.exits_entry,
 		e.program->progs.exits_userspace,
 	};
-	static const char * const events[PROGRAMS] = {
-		"kvm_pio", "kvm_pio", "kvm_userspace_exit", "kvm_pio",
+	static const char * const events[EMPTY] = {
+		"kvm_pio", "kvm_pio", "kvm_userspace_exit",
 	};
-	int i;
+	int i, link;
 
-	for (i = 0; i < EMPTY; i++)
+	for (i = 0; i < EMPTY; i++) {
 		programs[i] = bpf_program__fd(loaded[i]);
-	programs[EMPTY] = bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, NULL, "GPL", empty, 2, NULL);
-	for (i = 0; i < PROGRAMS; i++)
 		check(bpf_raw_tracepoint_open(events[i], programs[i]) >= 0, events[i]);
+	}
+	programs[EMPTY] = load_empty("kvm_pio", &link);
+	check(link >= 0, "empty program");
 }
 
-/* Let the guest exit; add the mean time of each program, and return all of an exit. */
+/* Let the guest exit; return the mean time of each program, and of all for an exit. */
 static double run_round(int vcpu, double mean[PROGRAMS])
 {
-	struct bpf_prog_info before[PROGRAMS], after;
-	__u32 size;
+	struct runs before[PROGRAMS];
 	int i;
 
-	for (i = 0; i < PROGRAMS; i++) {
-		size = sizeof(before[i]);
-		memset(&before[i], 0, size);
-		check(!bpf_obj_get_info_by_fd(programs[i], &before[i], &size), "program");
-	}
+	for (i = 0; i < PROGRAMS; i++)
+		before[i] = read_runs(programs[i]);
 	for (i = 0; i < EXITS; i++)
 		check(!ioctl(vcpu, KVM_RUN, 0), "KVM_RUN");
-	for (i = 0; i < PROGRAMS; i++) {
-		size = sizeof(after);
-		memset(&after, 0, size);
-		check(!bpf_obj_get_info_by_fd(programs[i], &after, &size), "program");
-		mean[i] = (double)(after.run_time_ns - before[i].run_time_ns) /
-			  (after.run_cnt - before[i].run_cnt);
-	}
+	for (i = 0; i < PROGRAMS; i++)
+		mean[i] = mean_ns(before[i], read_runs(programs[i]));
 	return mean[EXIT] + mean[ENTRY] + mean[USERSPACE] - 3 * mean[EMPTY];
 }
 
@@ -158,21 +147,6 @@ static void measure_exit(int vcpu)
 		   of_best[EMPTY]);
 }
 
-static unsigned long map_memory(const struct bpf_map *map)
-{
-	unsigned long bytes = 0;
-	char path[64], line[128];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", bpf_map__fd(map));
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		sscanf(line, "memlock: %lu", &bytes);
-	if (f)
-		fclose(f);
-	return bytes;
-}
-
 static void measure_memory(void)
 {
 	unsigned long memory = 0;
@@ -180,9 +154,9 @@ static void measure_memory(void)
 
 	bpf_object__for_each_map(map, e.program->obj)
 		if (map != e.program->maps.cells)
-			memory += map_memory(map);
-	tap_result(memory <= MEMORY_MAX, "exits: maps have %.2f MB, at most %.2f, and %.2f MB for %d cells",
-		   memory / 1e6, MEMORY_MAX / 1e6, map_memory(e.program->maps.cells) / 1e6,
+			memory += map_memory(bpf_map__fd(map));
+	tap_result(memory && memory <= MEMORY_MAX, "exits: maps have %.2f MB, at most %.2f, and %.2f MB for %d cells",
+		   memory / 1e6, MEMORY_MAX / 1e6, map_memory(bpf_map__fd(e.program->maps.cells)) / 1e6,
 		   EXITS_CELLS);
 }
 
