@@ -271,7 +271,8 @@ static void test_life(struct kvm_vm *vm)
 
 	pv_open_stat(vm, 5, "hypercalls");
 	ok(pv_slot(vm, 5)->state == KVM_PV_PERF_STATE_ON &&
-	   pv_slot(vm, 5)->count == PV_HYPERCALL_COUNTED_AT_END && !pv_slot(vm, 5)->overflows && !(pv_slot(vm, 5)->seq & 1),
+	   pv_slot(vm, 5)->count == PV_HYPERCALL_COUNTED_AT_END &&
+	   !pv_slot(vm, 5)->overflows && !(pv_slot(vm, 5)->seq & 1),
 	   "OPEN writes the slot: on, nothing counted");
 	ok(pv_open_event(vm, 0) == -KVM_EEXIST, "OPEN: open already");
 	before = pv_slot(vm, 5)->seq;
