@@ -321,10 +321,10 @@ static void check_sum(const char *what, const struct process *process, const str
 }
 
 /*
- * At most what the owner ran: its CPU time has no steal and interrupts, which the charge
- * may have, and the charge has no time in which the vCPU did not wait.
+ * Check the charge of an owner that ran for least to most nanoseconds: its CPU time has no
+ * steal and interrupts, which the charge may have, and the charge has no time in which the
+ * vCPU did not wait.
  */
-/* The charge of an owner that ran for least to most nanoseconds */
 static void check_range(const char *what, const struct process *process, uint64_t charge,
 			uint64_t least, uint64_t most)
 {
