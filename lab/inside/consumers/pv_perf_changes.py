@@ -177,13 +177,17 @@ def check_taken(results, guest):
 
 def crash_guest(guest):
     """Make the guest panic and start another kernel; return the problems of that kernel."""
-    # Perf's handler sometimes mistakes the NMI for one of its late NMIs. Inject another one if
-    # perf continues to sample. Wait for many samples: other CPUs sample until the panic stops
-    # them, and an NMI during the start of the next kernel resets the guest.
+    # Inject two NMIs. The first one causes the panic, the second one stays pending until the
+    # next kernel returns from its first exception. Perf's handler sometimes mistakes both for
+    # its late NMIs: repeat if perf continues to sample. Wait for many samples, because other
+    # CPUs sample until the panic stops them.
     begin = f"begin {next(iter(AFTER))}\n".encode()
     at = guest.said.tell()
     for _ in range(5):
-        most = read_host_stat("nmi_injections") + 1000
+        before = read_host_stat("nmi_injections")
+        most = before + 1000
+        guest.monitor("inject-nmi")
+        guest.wait("the first NMI", lambda before=before: read_host_stat("nmi_injections") > before)
         guest.monitor("inject-nmi")
         guest.wait("the crash", lambda most=most: begin in pv_perf.VERDICT.read_bytes()[at:]
                    or read_host_stat("nmi_injections") > most)
