@@ -64,11 +64,15 @@ def build(record):
                          out / ("init" if init else f"bin/{program.stem}")])
     tree = record.source / "tools/testing/selftests"
     library = out / "kselftest/libkvm.a"
-    # In newer kernels, the library is not an archive and has the kernel's architecture names.
-    newer = (tree / "kvm/Makefile.kvm").is_file()
-    lib = tree / "kvm/lib" / (record.srcarch if newer else record.kselftest)
+    makefile = tree / "kvm/Makefile.kvm"
+    # With this makefile, the library has the kernel's architecture names.
+    lib = tree / "kvm/lib" / (record.srcarch if makefile.is_file() else record.kselftest)
+    if not makefile.is_file():
+        makefile = tree / "kvm/Makefile"
     if record.kselftest and lib.is_dir():
         (out / "kselftest").mkdir()
+        # In newer kernels, the library is not an archive.
+        newer = library.name not in makefile.read_text()
         # Build all tests, to show that the base's still compile, except in newer kernels, which
         # have many. Exclude the kernel headers of the build host, which are newer.
         targets = ["all"]

@@ -14,8 +14,12 @@
 
 /* KVM_SET_CPUID2 fails once the vCPU has run. */
 #define PV_CPUID_CAN_CHANGE		false
-/* KVM counts a hypercall when it begins. */
+/* KVM counts a hypercall when it begins, before Linux 6.14 when it ends. */
+#ifdef KVM_EXIT_TDX	/* since Linux 6.16 */
 #define PV_HYPERCALL_COUNTED_AT_END	0
+#else
+#define PV_HYPERCALL_COUNTED_AT_END	1
+#endif
 
 #define vm_create(mode, pages, perm)		vm_create(1)
 #define kvm_vm_elf_load(vm, name, ...)		do { } while (0)
