@@ -25,7 +25,7 @@ help:
 	@echo
 	@echo '  make demo             show the statistics of two running guests: 4 minutes at first'
 	@echo '  make check            run the quick tests, of every base: about 40 minutes of CPU time at first'
-	@echo '  make check-all        run all tests, of every base: about 95 minutes of CPU time at first'
+	@echo '  make check-all        run all tests, of every base: about 100 minutes of CPU time at first'
 	@echo '  make check-NAME       run one check: $(filter-out all costs host long,$(notdir $(wildcard checks/*)))'
 	@echo '                        or one that takes long: $(filter-out host,$(notdir $(wildcard checks/long/*)))'
 	@echo '  checks/all --list     list what make check-all runs, with the expected durations'
