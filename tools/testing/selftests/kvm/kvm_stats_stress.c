@@ -27,6 +27,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -89,6 +90,7 @@ struct vm_slot {
 	int vm_fd;		/* -1 if empty */
 	int vcpu_fd[MAX_VCPUS];
 	int vcpus;
+	pid_t vm_creator, vcpu_creator[MAX_VCPUS];	/* in the ids of its files */
 	unsigned long generation;	/* incremented when the VM is destroyed */
 };
 
@@ -180,15 +182,15 @@ static void make_prefix(const struct kind *kind, char *prefix, const char *id)
 /* Put a file where all threads find it, in place of another one. */
 static void publish(struct worker *worker, int fd, const struct kind *kind,
 		    struct vm_slot *vm, unsigned long generation, int rows,
-		    pid_t pid, int row)
+		    pid_t creator, int row)
 {
 	struct file_slot *file = &files[random_below(worker, SLOTS)];
 	char id[64];
 
 	if (kind->of_vcpu)
-		snprintf(id, sizeof(id), "kvm-%d/vcpu-%u", pid, vcpu_id(row));
+		snprintf(id, sizeof(id), "kvm-%d/vcpu-%u", creator, vcpu_id(row));
 	else
-		snprintf(id, sizeof(id), "kvm-%d", pid);
+		snprintf(id, sizeof(id), "kvm-%d", creator);
 	pthread_rwlock_wrlock(&file->lock);
 	if (file->fd >= 0)
 		close(file->fd);
@@ -561,6 +563,12 @@ static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static unsigned long vms_made, vcpus_made, runs, killed;
 
+/* The number that KVM writes into the id of what this thread creates */
+static pid_t get_creator(void)
+{
+	return stats_id_has_tid ? syscall(SYS_gettid) : getpid();
+}
+
 static void add_vcpu(struct vm_slot *vm)
 {
 	int fd, row = vm->vcpus;
@@ -574,6 +582,7 @@ static void add_vcpu(struct vm_slot *vm)
 		fd = must_succeed(ioctl(vm->vm_fd, KVM_CREATE_VCPU, (long)vcpu_id(row)));
 	}
 	WRITE_ONCE(vm->vcpu_fd[row], fd);
+	vm->vcpu_creator[row] = get_creator();
 	vm->vcpus++;
 	__atomic_fetch_add(&vcpus_made, 1, __ATOMIC_RELAXED);
 }
@@ -581,6 +590,8 @@ static void add_vcpu(struct vm_slot *vm)
 static void make_vm(struct worker *worker, struct vm_slot *vm)
 {
 	vm->vcpus = 0;
+	vm->vm_creator = get_creator();
+	vm->vcpu_creator[0] = vm->vm_creator;
 	if (guest_exit_stats() && !random_below(worker, 8)) {
 		/* The library creates it with a vCPU. */
 		pthread_mutex_lock(&library_lock);
@@ -623,8 +634,8 @@ static void publish_one(struct worker *worker, struct vm_slot *vm)
 	if (fd < 0)
 		fail(worker, "opening: %s", strerror(errno));
 	else
-		publish(worker, fd, kind, vm, vm->generation, vm->vcpus, getpid(),
-			row);
+		publish(worker, fd, kind, vm, vm->generation, vm->vcpus,
+			kind->of_vcpu ? vm->vcpu_creator[row] : vm->vm_creator, row);
 }
 
 /* Something with one of the VMs, which so are run by all of these threads */
