@@ -966,7 +966,7 @@ static void test_quota(void)
 	/* on a busy host, it takes longer to use the quota up */
 	for (i = 0; i < 300 && read_throttled(path) - throttled < 200 * MS; i++)
 		usleep(100000);
-	/* With little quota, the vCPU could stop before the VMM's main thread is throttled. */
+	/* Otherwise the main thread could be throttled when the vCPU has stopped. */
 	set_quota(path, AMPLE_QUOTA);
 	stop(&group);
 	blame_sample(blame);

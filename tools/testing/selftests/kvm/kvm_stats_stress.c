@@ -591,13 +591,13 @@ static void make_vm(struct worker *worker, struct vm_slot *vm)
 {
 	vm->vcpus = 0;
 	vm->vm_creator = get_creator();
-	vm->vcpu_creator[0] = vm->vm_creator;
 	if (guest_exit_stats() && !random_below(worker, 8)) {
 		/* The library creates it with a vCPU. */
 		pthread_mutex_lock(&library_lock);
 		vm->guest = vm_create_guest(vcpu_id(0), guest_exits);
 		pthread_mutex_unlock(&library_lock);
 		vm->vcpu_fd[0] = vcpu_get_fd(vm->guest, vcpu_id(0));
+		vm->vcpu_creator[0] = vm->vm_creator;
 		vm->vcpus = 1;
 		WRITE_ONCE(vm->vm_fd, vm_get_fd(vm->guest));
 	} else {
