@@ -34,13 +34,16 @@
 
 #define MS		1000000ULL
 #define RUN_MS		1000
+/* waits of a vCPU whose switches are lost at once */
+#define LOST_NS		(25 * MS)
 #define MAX_VMS		20
 /* in microseconds of each 100 ms: less than a busy vCPU uses, more than all CPUs have */
 #define SCARCE_QUOTA	4000
 #define AMPLE_QUOTA	1000000000
 
 static char *vmm;
-static int cpu, other_cpu;	/* the last two that this process may use */
+static cpu_set_t cpus;		/* that this process may use */
+static int cpu, other_cpu;	/* the last two of them */
 static struct blame *blame;
 /* Other processes of the host may run the same test. */
 static char hog_name[16];
@@ -712,9 +715,14 @@ static void await_waits(const struct process *process, uint64_t ns)
 	}
 }
 
-/* For a part of the test the program misses all switches. */
-static void test_lost(void)
+/*
+ * For a part of the test the program misses all switches. on: CPU of this process. On the
+ * vCPU's CPU, the first switch that the program sees is from this process, which waited itself
+ * in the time that was lost.
+ */
+static void test_lost(const char *what, int on)
 {
+	const int rounds = 10;
 	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
 	struct bpf_link **link = &blame->program->links.blame_switch;
 	struct group group = { list, 2 };
@@ -722,24 +730,27 @@ static void test_lost(void)
 	uint64_t unknown;
 	int i, attached = 0;
 
-	tap_result(settle(&group), "switches that are lost");
+	move_thread(0, on);
+	tap_result(settle(&group), "%s", what);
 	before = read_account(list[0].pid, list[0].vcpu);
 	proceed(&group);
-	/* often enough for one that begins while the vCPU waits */
-	for (i = 0; i < 10; i++) {
+	for (i = 0; i < rounds; i++) {
 		usleep(RUN_MS / 20 * 1000);
 		bpf_link__destroy(*link);
-		await_waits(&list[0], 25 * MS);
+		await_waits(&list[0], LOST_NS);
 		*link = bpf_program__attach(blame->program->progs.blame_switch);
 		attached += *link != NULL;
 	}
-	tap_result(attached == 10, "lost switches: the program is attached again");
+	tap_result(attached == rounds, "%s: the program is attached again", what);
 	usleep(RUN_MS / 20 * 1000);
 	stop(&group);
 	blame_sample(blame);
-	check_sum("lost switches", &list[0], &before);
+	check_sum(what, &list[0], &before);
 	unknown = charged(&list[0], BLAME_UNKNOWN, NULL, 0);
-	tap_result(unknown > 10 * MS, "lost switches: their time is unknown: %.2f ms", unknown / 1e6);
+	tap_result(unknown + 10 * MS >= rounds * LOST_NS,
+		   "%s: at least %.2f ms are unknown: %.2f ms", what, rounds * LOST_NS / 1e6,
+		   unknown / 1e6);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
 	end_process(&list[0]);
 	end_process(&list[1]);
 }
@@ -989,7 +1000,6 @@ static void test_quota(void)
 int main(int argc, char **argv)
 {
 	struct kvmstats_probe probe = { 0 };
-	cpu_set_t cpus;
 	int i;
 
 	if (argc != 2 && argc != 3) {
@@ -1025,7 +1035,9 @@ int main(int argc, char **argv)
 	test_own_threads();
 	test_main_thread();
 	test_many();
-	test_lost();
+	test_lost("lost switches", cpu);
+	if (CPU_COUNT(&cpus) > 1)
+		test_lost("lost switches, seen from another CPU", other_cpu);
 	test_full_vcpus();
 	test_full_charges();
 	test_open_wait();

@@ -24,7 +24,7 @@
 #define NO_QUOTA	(~0ULL)
 /* quota and steal of a wait are not known */
 #define NO_CLOCK	(~0ULL)
-/* run_delay exceeds the charges by so much: events were lost */
+/* run_delay exceeds the charges, or two segments are apart, by so much: events were lost */
 #define MISSED_NS	1000000
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), \
@@ -77,6 +77,7 @@ struct sched_entity {
 
 struct sched_info {
 	unsigned long long run_delay;
+	unsigned long long last_arrival;
 	unsigned long long last_queued;
 };
 
@@ -387,6 +388,16 @@ static __always_inline void make_owner(struct blame_owner *owner, struct task_st
 	owner->id = cgroup_of(task, raw);
 }
 
+/* The time for which a thread has run, up to end */
+static __always_inline void make_segment(struct blame_segment *segment,
+					 struct task_struct *task,
+					 const struct blame_vcpu *vcpu, __u64 end, const bool raw)
+{
+	segment->start = GET(task, sched_info.last_arrival);
+	segment->end = end;
+	make_owner(&segment->owner, task, vcpu, raw);
+}
+
 static __always_inline bool same_owner(const struct blame_owner *a,
 				       const struct blame_owner *b)
 {
@@ -466,15 +477,23 @@ static __always_inline void charge_until(struct walk *walk, __u64 end,
 	charge(&walk->vm, owner, ns - stolen);
 }
 
+/* Between the last charge and the start of the segment, events were lost. */
+static __always_inline void charge_segment(struct walk *walk, const struct blame_segment *segment)
+{
+	const struct blame_owner unknown = { .kind = BLAME_UNKNOWN };
+
+	if (segment->start > walk->at + MISSED_NS)
+		charge_until(walk, segment->start, &unknown);
+	charge_until(walk, segment->end, &segment->owner);
+}
+
 static long visit_segment(__u32 i, struct walk *walk)
 {
-	const struct blame_segment *segment;
 	struct blame_cpu *cpu = find_cpu(walk->cpu);
 
 	if (!cpu || walk->at >= walk->until)
 		return 1;
-	segment = &cpu->ring[walk->next++ % BLAME_RING];
-	charge_until(walk, segment->end, &segment->owner);
+	charge_segment(walk, &cpu->ring[walk->next++ % BLAME_RING]);
 	return 0;
 }
 
@@ -502,7 +521,7 @@ struct wait {
 	__u64 quota;		/* time for which the quota was used up */
 	__u64 throttled;	/* cgroup that has the quota */
 	__u64 stolen;
-	struct blame_owner last;	/* of the time after the last segment; kind 0: not known */
+	struct blame_segment last;	/* after those in the ring; kind 0: unknown */
 };
 
 /* Read the clocks of the CPU that the vCPU waits for. */
@@ -536,7 +555,8 @@ static __always_inline __u64 at_most(__u64 ns, __u64 limit)
  */
 __noinline int charge_wait(const struct wait *wait)
 {
-	struct blame_owner owner = { .kind = BLAME_OVERFLOW };
+	const struct blame_owner overflow = { .kind = BLAME_OVERFLOW };
+	const struct blame_owner unknown = { .kind = BLAME_UNKNOWN };
 	struct walk walk = { 0 };
 	struct blame_cpu *cpu;
 	__u64 quota, segments, head;
@@ -566,16 +586,13 @@ __noinline int charge_wait(const struct wait *wait)
 	segments = head - walk.next;
 	if (segments >= BLAME_RING) {
 		walk.next = head - BLAME_RING;
-		charge_until(&walk, cpu->ring[walk.next++ % BLAME_RING].end, &owner);
+		charge_until(&walk, cpu->ring[walk.next++ % BLAME_RING].end, &overflow);
 		segments = BLAME_RING - 1;
 	}
 	bpf_loop(segments, visit_segment, &walk, 0);
-	if (walk.at < walk.until) {
-		owner = wait->last;
-		if (!owner.kind)
-			owner.kind = BLAME_UNKNOWN;
-		charge_until(&walk, walk.until, &owner);
-	}
+	if (wait->last.owner.kind)
+		charge_segment(&walk, &wait->last);
+	charge_until(&walk, walk.until, &unknown);
 	if (walk.stolen)
 		charge_kind(&walk.vm, BLAME_STEAL, 0, walk.stolen);
 	return 0;
@@ -713,13 +730,24 @@ static __noinline __u64 heal_start(struct blame_vcpu *vcpu, struct task_struct *
 	return start;
 }
 
+static __always_inline void add_segment(struct blame_cpu *cpu, const struct blame_segment *segment)
+{
+	struct blame_segment *previous = &cpu->ring[(cpu->head - 1) % BLAME_RING];
+
+	if (cpu->head && same_owner(&previous->owner, &segment->owner) &&
+	    segment->start <= previous->end + MISSED_NS)
+		previous->end = segment->end;
+	else
+		cpu->ring[cpu->head++ % BLAME_RING] = *segment;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	__u32 this = bpf_get_smp_processor_id();
 	struct blame_cpu *cpu = find_cpu(this);
 	struct blame_vcpu *from, *to;
-	__u64 now, since, last;
+	__u64 now, since;
 	struct wait wait;
 
 	if (!cpu)
@@ -743,23 +771,13 @@ int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_s
 		since = to ? claim_wait(to) : 0;
 		if (since)
 			since = heal_start(to, next, since, &wait);
-		make_owner(&wait.last, prev, from, false);
+		make_segment(&wait.last, prev, from, now, false);
 		if (since) {
 			measure_wait(&wait, to, next, since, now, false);
 			charge_vcpu(to, &wait);
 		}
-	}
-	if (cpu->waiting) {
-		last = cpu->head - 1;
-		if (cpu->head && same_owner(&cpu->ring[last % BLAME_RING].owner, &wait.last)) {
-			cpu->ring[last % BLAME_RING].end = now;
-		} else {
-			struct blame_segment *segment = &cpu->ring[cpu->head % BLAME_RING];
-
-			segment->owner = wait.last;
-			segment->end = now;
-			cpu->head++;
-		}
+		if (cpu->waiting)
+			add_segment(cpu, &wait.last);
 	}
 	/* As run_delay: a thread that is preempted while it goes to sleep does not wait. */
 	if (from && !prev->__state)
@@ -800,7 +818,7 @@ int BPF_PROG(blame_migrate, struct task_struct *task, int to)
 	if ((__s64)(start - since) > 0)
 		since = start;
 	running = task->se.cfs_rq->rq->curr;
-	make_owner(&wait.last, running, find_vcpu(running), false);
+	make_segment(&wait.last, running, find_vcpu(running), now, false);
 	measure_wait(&wait, vcpu, task, since, now, false);
 	charge_vcpu(vcpu, &wait);
 	begin_wait(vcpu, to, queue_on(task, to), task->sched_info.run_delay, now, true);
@@ -843,7 +861,7 @@ int blame_sample(struct bpf_iter__bpf_map_elem *ctx)
 	if (since && since < now) {
 		running = GET(rq, curr);
 		tid = GET(running, pid);
-		make_owner(&wait.last, running, bpf_map_lookup_elem(&vcpus, &tid), true);
+		make_segment(&wait.last, running, bpf_map_lookup_elem(&vcpus, &tid), now, raw);
 		measure_wait(&wait, vcpu, task, since, now, true);
 		if (__sync_val_compare_and_swap(&vcpu->since, since, now) == since) {
 			vcpu->quota += wait.quota;

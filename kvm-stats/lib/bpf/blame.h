@@ -31,9 +31,10 @@ struct blame_owner {
 	__u32 kind;
 };
 
-/* From the end of the previous segment to this one's, this owner ran. */
+/* Of consecutive segments of one owner, the first start and the last end are kept. */
 struct blame_segment {
-	__u64 end;		/* clock of the run queue, nanoseconds */
+	__u64 start;		/* clock of the run queue, nanoseconds; 0: unknown */
+	__u64 end;
 	struct blame_owner owner;
 };
 
