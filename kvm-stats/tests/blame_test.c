@@ -120,6 +120,15 @@ static uint64_t run_time(pid_t pid, const char *name)
 	return ran;
 }
 
+/* Wait until the main thread of a process has run for ns more. */
+static void await_run(pid_t pid, uint64_t ns)
+{
+	const uint64_t began = read_account(pid, pid).ran;
+
+	while (read_account(pid, pid).ran < began + ns)
+		usleep(1000);
+}
+
 static bool pin_to(const void *arg)
 {
 	const int *to = arg;
@@ -490,7 +499,7 @@ static void test_offline(void)
 	proceed(&group);
 	usleep(RUN_MS / 4 * 1000);
 	if (take_offline(cpu)) {
-		usleep(RUN_MS / 2 * 1000);
+		await_run(list[2].pid, 100 * MS);
 		stop(&group);
 		blame_sample(blame);
 		check_sum("CPU offline", &list[0], &before);
@@ -571,13 +580,14 @@ static void test_full_vcpus(void)
 	struct group group = { list, 2 };
 	uint32_t first = 0x40000000, tid = first;
 	struct account account;
-	uint64_t missed;
+	uint64_t missed = 0;
+	int i;
 
 	while (!bpf_map_update_elem(map, &tid, &none, BPF_NOEXIST))
 		tid++;
 	list[0] = start_vmm("0");
-	usleep(RUN_MS / 2 * 1000);
-	missed = blame_counts(blame).no_vcpu - before;
+	for (i = 0; i < 300 && !missed; i++, usleep(100000))
+		missed = blame_counts(blame).no_vcpu - before;
 	tap_result(tid - first <= BLAME_VCPUS && missed && !is_seen(list[0].vcpu),
 		   "%u entries for vCPUs are taken: another vCPU is missed at %lu switches",
 		   tid - first, missed);
@@ -677,7 +687,7 @@ static void test_full_charges(void)
 	before = read_account(list[0].pid, list[0].vcpu);
 	list[1] = start_hog("late hog", cpu);
 	proceed(&group);
-	usleep(RUN_MS / 2 * 1000);
+	await_run(list[1].pid, 100 * MS);
 	group.count = 2;
 	stop(&group);
 	blame_sample(blame);
@@ -690,7 +700,7 @@ static void test_full_charges(void)
 	blame_sample(blame);
 	before = read_account(list[0].pid, list[0].vcpu);
 	proceed(&group);
-	usleep(RUN_MS / 2 * 1000);
+	await_run(list[1].pid, 100 * MS);
 	stop(&group);
 	blame_sample(blame);
 	check_sum("pairs are free again", &list[0], &before);
@@ -864,10 +874,11 @@ static void test_main_thread(void)
 		printf("# not run, the main thread of a VMM: no userfaultfd\n");
 		goto out;
 	}
-	usleep(RUN_MS / 2 * 1000);
+	list[0].vcpu = list[0].pid;
+	await_waits(&list[0], 100 * MS);
 	blame_sample(blame);
 	account = read_account(list[0].pid, list[0].pid);
-	tap_result(account.waited > 100 * MS && !is_seen(list[0].pid) &&
+	tap_result(account.waited >= 100 * MS && !is_seen(list[0].pid) &&
 		   !charged(&list[0], 0, NULL, 0),
 		   "main thread that sets up a vCPU: none of the %.2f ms that it waited are charged",
 		   account.waited / 1e6);
