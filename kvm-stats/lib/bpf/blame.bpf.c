@@ -477,7 +477,7 @@ static __always_inline void charge_until(struct walk *walk, __u64 end,
 	charge(&walk->vm, owner, ns - stolen);
 }
 
-/* Between the last charge and the start of the segment, events were lost. */
+/* If the segment starts later than the last charge ended, events were lost. */
 static __always_inline void charge_segment(struct walk *walk, const struct blame_segment *segment)
 {
 	const struct blame_owner unknown = { .kind = BLAME_UNKNOWN };
