@@ -33,7 +33,7 @@ cache_begin() {
 download() {
 	"$top"/scripts/apt-suites "$out/apt" "${suites[@]}" -- \
 		install -y -t "$release" --no-install-recommends --download-only "$@" ||
-		fail "$what of $release could not be fetched (log: $out/apt/log)"
+		fail "$what of $release could not be fetched (log: $out/apt/log)" $?
 }
 
 # Mark the directory as complete. usage: cache_commit MARK, as for cache_begin

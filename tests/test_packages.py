@@ -79,12 +79,21 @@ class Install(unittest.TestCase):
                 self.assertEqual(stderr, f"waiting: {why.removeprefix('E: ')}\n")
 
     def test_fails(self):
-        """Other errors are reported with the path of the log."""
-        self.add_program("apt-get", "echo 'E: no such package away'; exit 100")
-        status, _, stderr, _ = self.install("away")
-        log, = self.list_logs()
-        self.assertEqual((status, stderr), (
-            1, f"E: no such package away\ncould not install away (log: {log})\n"))
+        """Other errors are reported with the path of the log, after three attempts. A package
+        that does not exist is not the mirror's fault."""
+        for why, expected in (("Failed to fetch away: 404", 75),
+                              ("Unable to locate package away", 1)):
+            (self.folder / "calls").unlink(missing_ok=True)
+            self.add_program("apt-get", f"echo \"$*\" >>$CALLS; echo 'E: {why}'; exit 100")
+            self.add_program("sleep", "")
+            with self.subTest(why=why):
+                status, _, stderr, calls = self.install("away")
+                log, = self.list_logs()
+                self.assertEqual((status, stderr), (
+                    expected, f"could not install away: E: {why} (log: {log})\n"))
+                self.assertEqual([call.split()[0] for call in calls],
+                                 ["install", "update", "install", "update", "install"])
+                log.unlink()
 
     def test_not_root(self):
         """Other users get the command to run."""

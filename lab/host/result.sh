@@ -44,6 +44,23 @@ fail() {
 	exit 1
 }
 
+# End the check as skipped; the only reason is that a mirror does not deliver a package.
+skip() {
+	why=
+	printf 'SKIP %-30s not run: %s\n0 passed, 0 failed, 1 skipped\n' "$check" "$1"
+	exit 0
+}
+
+# Run a program of scripts/, with its output on stderr; if it fails, end the check.
+run_script() {
+	local status=0
+	"$top/scripts/$1" "${@:2}" 2>&1 </dev/null | tee "$work/said" >&2 ||
+		status=${PIPESTATUS[0]}
+	# See NOT_DELIVERED in steps.py.
+	[ "$status" -ne 75 ] || skip "$(tail -n 1 "$work/said")"
+	[ "$status" -eq 0 ] || fail "scripts/$1 failed: $(tail -n 1 "$work/said")"
+}
+
 passed() {
 	why=
 	printf 'PASS %-30s %s\n1 passed, 0 failed\n' "$check" "$1"

@@ -3,8 +3,10 @@
 
 A check prints a line "PASS NAME TEXT" or "FAIL NAME TEXT" per result to stdout, followed by
 details in lines that start with four spaces. The last detail of a failure is
-"    rerun: COMMAND", a command to run in the repository. The last line of the output is
-"N passed, N failed". The exit status is 1 if a result failed. Progress goes to stderr.
+"    rerun: COMMAND", a command to run in the repository. "SKIP NAME REASON" stands for a test
+that did not run because a mirror did not deliver what the test needs; nothing else may be
+skipped. The last line of the output is "N passed, N failed", followed by ", N skipped" if N is
+not 0. The exit status is 1 if a result failed. Progress goes to stderr.
 """
 
 import re
@@ -16,7 +18,19 @@ from pathlib import Path
 from . import base_file
 from .records import TOP
 
-RESULT = re.compile(r"(PASS|FAIL) (\S+)(?: +(.*))?$")
+RESULT = re.compile(r"(PASS|FAIL|SKIP) (\S+)(?: +(.*))?$")
+
+
+def format_line(kind, name, text, width=30):
+    """Return the line of a result; kind: PASS, FAIL or SKIP; width: of the name column."""
+    if kind == "SKIP":
+        text = f"not run: {text}"
+    return f"{kind} {name:{width}} {text}".rstrip()
+
+
+def format_counts(passed, failed, skipped):
+    """Return the last line of a check."""
+    return f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
 
 
 def get_command():
@@ -36,9 +50,13 @@ def format_rerun(command):
 class Results:
     """The results of a check."""
 
+    # The results of this process, for steps.main().
+    current = None
+
     def __init__(self):
-        self.passed = self.failed = 0
+        self.passed = self.failed = self.skipped = 0
         self._lock = threading.Lock()
+        Results.current = self
 
     def report(self, name, passed, *text, rerun=None, width=30):
         """Print a result; each further text is printed in a separate line.
@@ -52,10 +70,16 @@ class Results:
         with self._lock:
             self.passed += bool(passed)
             self.failed += not passed
-            line = f"{'PASS' if passed else 'FAIL'} {name:{width}} {first}".rstrip()
+            line = format_line("PASS" if passed else "FAIL", name, first, width)
             print(line, *(f"    {other}" for other in more), sep="\n", flush=True)
+
+    def skip(self, name, reason):
+        """Print that a test did not run because a mirror did not deliver what it needs."""
+        with self._lock:
+            self.skipped += 1
+            print(format_line("SKIP", name, reason), flush=True)
 
     def end(self):
         """Print the last line and return the exit status."""
-        print(f"{self.passed} passed, {self.failed} failed", flush=True)
-        return 1 if self.failed or not self.passed else 0
+        print(format_counts(self.passed, self.failed, self.skipped), flush=True)
+        return 1 if self.failed or not self.passed + self.skipped else 0

@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from . import records
+from . import records, results
 
 # Held while a source tree is hashed.
 HASHING = threading.Lock()
@@ -23,6 +23,15 @@ HASHING = threading.Lock()
 
 class Failed(Exception):
     """A step failed: the message contains the first error and the path of the log."""
+
+
+class NotDelivered(Failed):
+    """A mirror did not deliver a package: the message contains apt's error."""
+
+
+# The exit status of scripts that fetch packages if the mirror does not deliver one, after
+# several attempts: EX_TEMPFAIL of <sysexits.h>.
+NOT_DELIVERED = 75
 
 
 class Arguments(argparse.ArgumentParser):
@@ -46,15 +55,23 @@ class Arguments(argparse.ArgumentParser):
 
 
 def main(function):
-    """Run a command of the lab and exit: 2 for invalid input, 1 for a failed step."""
+    """Run a command of the lab and exit: 2 for invalid input, 1 for a failed step.
+
+    A check whose packages a mirror does not deliver ends as skipped.
+    """
+    command = Path(sys.argv[0]).resolve().relative_to(records.TOP)
     try:
         records.base_file.read_values()
         sys.exit(function())
     except records.Invalid as error:
         status, message = 2, error
+    except NotDelivered as error:
+        status, message = NOT_DELIVERED, error
+        if found := results.Results.current:
+            found.skip(command.name, str(error))
+            sys.exit(found.end())
     except Failed as error:
         status, message = 1, error
-    command = Path(sys.argv[0]).resolve().relative_to(records.TOP)
     print(f"{command}: {message}", file=sys.stderr)
     sys.exit(status)
 
@@ -136,11 +153,29 @@ def find_error(log):
 
 def run_script(name, *arguments, **variables):
     """Run a program from scripts/, which prints its own errors, with additional variables."""
-    done = subprocess.run([records.TOP / "scripts" / name, *arguments],
-                          stdin=subprocess.DEVNULL, stdout=sys.stderr,
-                          env={**os.environ, **variables}, check=False)
-    if done.returncode:
+    with subprocess.Popen([records.TOP / "scripts" / name, *arguments],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True,
+                          env={**os.environ, **variables}) as script:
+        last = ""
+        for last in script.stdout:
+            sys.stderr.write(last)
+            sys.stderr.flush()
+    if script.returncode == NOT_DELIVERED:
+        raise NotDelivered(last.strip())
+    if script.returncode:
         raise Failed(f"scripts/{name} failed")
+
+
+def report_error(found, name, error, **options):
+    """Report the error of a step as a result: as skipped if a package was not delivered.
+
+    options: those of Results.report().
+    """
+    if isinstance(error, NotDelivered):
+        found.skip(name, str(error))
+    else:
+        found.report(name, False, str(error), **options)
 
 
 @functools.lru_cache(maxsize=None)
