@@ -2,7 +2,7 @@
 # The goals that users type. Each goal is one script; the scripts have the details.
 
 # The base kernel that the series target: a directory of patches/. Without BASE it is the
-# default base; make check and make check-all then cover every base.
+# default base; make check-landing and make check-all then cover every base.
 BASES := $(notdir $(patsubst %/base,%,$(wildcard patches/*/base)))
 DEFAULT := $(file <patches/default)
 CHOSEN := $(or $(BASE),$(DEFAULT))
@@ -24,11 +24,12 @@ help:
 	@echo 'The KVM statistics file descriptor for Linux $(CHOSEN), and the lab that boots it.'
 	@echo
 	@echo '  make demo             show the statistics of two running guests: 4 minutes at first'
-	@echo '  make check            run the quick tests, of every base: about 40 minutes of CPU time at first'
-	@echo '  make check-all        run all tests, of every base: about 100 minutes of CPU time at first'
-	@echo '  make check-NAME       run one check: $(filter-out all costs host long,$(notdir $(wildcard checks/*)))'
+	@echo '  make check            test the base and kvm-stats: 8 minutes of CPU time at first'
+	@echo '  make check-landing    test more kernels and all bases, before a merge: 45 minutes'
+	@echo '  make check-all        run all tests of every base, before a release: 2 hours'
+	@echo '  make check-NAME       run one check: $(filter-out all tiers host long,$(notdir $(wildcard checks/*)))'
 	@echo '                        or one that takes long: $(filter-out host,$(notdir $(wildcard checks/long/*)))'
-	@echo '  checks/all --list     list what make check-all runs, with the expected durations'
+	@echo '  checks/all --list     list what make check-all runs, with the costs of the last run'
 	@echo
 	@echo '  make tree             create the kernel tree build/$(CHOSEN)/linux: a commit per patch, a branch per series'
 	@echo '  make import           bring the commits of build/$(CHOSEN)/linux back into the repository'
@@ -40,7 +41,7 @@ help:
 	@echo
 	@echo '  lab/run KERNEL -- PROGRAM ARG...   run a static program on a kernel of the lab'
 	@echo
-	@echo 'BASE      = $(or $(BASE),(every base for check and check-all, otherwise $(DEFAULT))) (choose from: $(BASES))'
+	@echo 'BASE      = $(or $(BASE),(every base for check-landing and check-all, otherwise $(DEFAULT))) (choose from: $(BASES))'
 	@echo 'LINUX_SRC = $(or $(LINUX_SRC),(none: Debian package of the base))'
 	@echo 'KERNELS   = $(or $(KERNELS),(none: those that a check uses))'
 
@@ -48,7 +49,10 @@ demo: host-packages
 	@lab/demo
 
 check: host-packages
-	@checks/all --quick
+	@checks/all --tier check
+
+check-landing: host-packages
+	@checks/all --tier landing
 
 check-all: host-packages
 	@checks/all
@@ -87,8 +91,5 @@ record-debugfs: kernel-tree-as-is
 clean:
 	rm -rf build
 
-# The name before the first release.
-packages: lab-packages
-
-.PHONY: help demo check check-all bench soak tree kernel-tree-as-is import series \
-	host-packages lab-packages packages record-debugfs clean
+.PHONY: help demo check check-landing check-all bench soak tree kernel-tree-as-is import \
+	series host-packages lab-packages record-debugfs clean

@@ -58,6 +58,30 @@ class Results(unittest.TestCase):
     def test_nothing_tested(self):
         self.assertEqual(self.report(), (1, "0 passed, 0 failed\n"))
 
+    def test_skipped(self):
+        """A skipped test is not a failure, but it is counted."""
+        found = results.Results()
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            found.skip("a", "the mirror is away")
+            self.assertEqual(found.end(), 0)
+        self.assertEqual(out.getvalue(), f"SKIP {'a':30} not run: the mirror is away\n"
+                                         "0 passed, 0 failed, 1 skipped\n")
+
+    def test_package_is_not_delivered(self):
+        """A check whose packages are not delivered is skipped; other failed steps fail it."""
+        def check(error):
+            with contextlib.redirect_stdout(io.StringIO()) as out, \
+                    contextlib.redirect_stderr(io.StringIO()), \
+                    mock.patch.object(sys, "argv", [str(TOP / "checks/x")]), \
+                    self.assertRaises(SystemExit) as ended:
+                results.Results()
+                steps.main(mock.Mock(side_effect=error))
+            return ended.exception.code, out.getvalue().splitlines()[-1:]
+
+        self.assertEqual(check(steps.NotDelivered("E: 404")),
+                         (0, ["0 passed, 0 failed, 1 skipped"]))
+        self.assertEqual(check(steps.Failed("E: 404")), (1, []))
+
 
 class Repository(unittest.TestCase):
     """Base class: a repository with copies of scripts and lab."""
@@ -87,7 +111,7 @@ class All(Repository):
         (self.top / "patches/1.0").mkdir(parents=True)
         (self.top / "patches/default").write_text("1.0\n")
         (self.top / "patches/1.0/base").write_text(
-            "package = p\nsuites = s\nversion = 1.0*\nkernels =\nquick_kernels =\n"
+            "package = p\nsuites = s\nversion = 1.0*\nkernels =\n"
             "debian_kernel =\n")
         (self.top / "patches/1.0/series").write_text("first\n")
         (self.top / "checks/long").mkdir(parents=True)
@@ -161,10 +185,11 @@ class All(Repository):
         self.add("two", "sleep 1; echo PASS two; echo 1 passed, 0 failed")
         lines = self.run_all()[1]
         at = lines.index("    CPU  building  booting  seconds")
-        rows = {" ".join(words[4:]): words[:4] for words in map(str.split, lines[at + 1:at + 4])}
+        rows = {" ".join(words[4:]): words[:4] for words in map(str.split, lines[at + 1:at + 5])}
         self.assertEqual(list(rows)[-1], "all")
         self.assertEqual({name: row[1:3] for name, row in rows.items()}, {
-            "1.0 one": ["10", "70"], "1.0 two": ["0", "0"], "all": ["10", "70"]})
+            "1.0 one": ["10", "70"], "1.0 two": ["0", "0"], "1.0 tree": ["0", "0"],
+            "all": ["10", "70"]})
         self.assertGreaterEqual(int(rows["all"][0]), int(rows["1.0 one"][0]))
 
     def test_time_of_all(self):
@@ -176,33 +201,6 @@ class All(Repository):
         self.assertEqual([line.split() for line in module.format_table(runs)][1:], [
             ["9", "1", "2", "40", "b"], ["5", "1", "2", "30", "a"],
             ["14", "2", "4", "50", "all"]])
-
-    def test_remaining(self):
-        """The remaining time is for all CPUs, but at least the duration of the longest check."""
-        for name in "one", "two":
-            self.add(name, f"# Needs: no base\necho PASS {name}; echo 1 passed, 0 failed")
-        (self.top / "checks/costs").write_text("     10       70  one\n     10       20  two\n")
-        self.assertEqual(self.run_all("--list")[1][-1].split()[:2], ["20", "70"])
-
-    def test_remaining_on_a_slow_machine(self):
-        """Checks that took or take longer than expected increase the estimate of the others."""
-        module = load_all()
-        ended = mock.Mock(began=100, ended=130, expected=(10, 20))
-        late = mock.Mock(began=100, ended=0, expected=(10, 20))
-        in_time = mock.Mock(began=100, ended=0, expected=(10, 40))
-        waiting = mock.Mock(began=0, ended=0, expected=(10, 90))
-        with mock.patch.object(module.time, "monotonic", lambda: 130):
-            for runs, expected in (([waiting], 90), ([in_time, waiting], 90),
-                                   ([ended, waiting], 135), ([late, waiting], 135)):
-                self.assertEqual(module.estimate_remaining(runs), expected)
-
-    def test_longer_than_expected(self):
-        """If all checks that run are late, no remaining time is printed."""
-        module = load_all()
-        late = mock.Mock(began=100, ended=0, expected=(10, 20))
-        with mock.patch.object(module.time, "monotonic", lambda: 160):
-            self.assertEqual(module.format_remaining(module.estimate_remaining([late])),
-                             "the others take longer than expected")
 
     def test_stopped(self):
         """After a signal, the times are printed, and no process remains."""
@@ -230,8 +228,8 @@ class All(Repository):
                 self.assertIn(["0", "70"], [line.split()[1:3] for line in lines])
                 self.assertIn("      rerun: lab/two", lines)
                 self.assertEqual(lines[-1], "1 passed, 2 failed")
-                self.assertRegex(lines[-2], f"^  stopped by {number.name}: 1 of 3 checks had "
-                                            r"ended, about \d+ s remained, not 1.0 three, 1.0 two$")
+                self.assertEqual(lines[-2], f"  stopped by {number.name}: 1 of 3 checks had "
+                                            "ended, not 1.0 three, 1.0 two")
                 for pid in pids:
                     # The process may be a zombie if init does not reap orphans.
                     stat = Path(f"/proc/{pid.read_text().strip()}/stat")
@@ -341,63 +339,134 @@ class All(Repository):
         self.assertEqual(passed("one", "two"), ["one 1.0", "two 2.0"])
         self.assertEqual(passed("one", BASE="2.0"), ["one 2.0"])
 
-    def test_quick(self):
-        """make check runs only checks with a line # Quick."""
-        self.add_base("2.0", kernels="mips ppc32", quick_kernels="mips")
-        for name, when in (("one", "every base"), ("two", "the chosen base"),
-                           ("kernels", "quick_kernels")):
-            self.add(name, f"# Quick: {when}\necho PASS {name} $BASE $KERNELS\n"
+    def write_tiers(self, *rows):
+        """Write checks/tiers."""
+        (self.top / "checks/tiers").write_text("".join(f"{row}\n" for row in rows))
+
+    def passed(self, *options, **env):
+        """Return the texts of the passed results, sorted."""
+        with mock.patch.dict(os.environ, env):
+            return sorted(line[5:].rstrip() for line in self.run_all(*options)[1]
+                          if line.startswith("PASS "))
+
+    def test_tiers(self):
+        """A tier has the checks of its lines, for the bases and with the arguments there."""
+        self.add_base("2.0", debian_kernel="d")
+        self.add_base("3.0")
+        for name, need in ("one", ""), ("two", "# Needs: debian_kernel"), ("three", "# Needs: no base"):
+            self.add(name, f"{need}\necho PASS {name} $BASE $*; echo 1 passed, 0 failed")
+        self.write_tiers("# A comment", "check - three", "check chosen one", "check chosen two",
+                         "landing 2.0 one fast 4", "landing others one", "landing others two")
+        self.assertEqual(self.passed("--tier", "check"), ["one 1.0", "three"])
+        self.assertEqual(self.passed("--tier", "check", BASE="2.0"),
+                         ["one 2.0", "three 2.0", "two 2.0"])
+        self.assertEqual(self.passed("--tier", "landing"),
+                         ["one 2.0", "one 2.0 fast 4", "one 3.0", "two 2.0"])
+        self.assertEqual(self.passed("--tier", "landing", BASE="3.0"), ["one 3.0"])
+        self.assertEqual(len(self.passed()), 5)
+
+    def test_order_of_a_tier(self):
+        """The lines start in their order, except those that wait for their tree."""
+        begun = self.top / "begun"
+        self.write_tree_script(f"until [ -e {begun} ]; do sleep 0.1; done; echo tree")
+        self.add("one", f"echo one >>{begun}; echo PASS one; echo 1 passed, 0 failed")
+        for name in "two", "three":
+            self.add(name, f"# Needs: no base\necho {name} >>{begun}; echo PASS {name}; "
                            "echo 1 passed, 0 failed")
-        self.add("three", "echo PASS three; echo 1 passed, 0 failed")
-        self.add("four", "# Needs: no base\n# Quick: every base\necho PASS four\n"
-                         "echo 1 passed, 0 failed")
-        def passed(*options, **env):
-            with mock.patch.dict(os.environ, env):
-                return sorted(line[5:].rstrip() for line in self.run_all(*options)[1]
-                              if line.startswith("PASS "))
-        self.assertEqual(passed("--quick"), ["four", "kernels 2.0 mips", "one 1.0", "one 2.0",
-                                             "two 1.0"])
-        self.assertEqual(passed("--quick", BASE="2.0"),
-                         ["four", "kernels 2.0 mips", "one 2.0", "two 2.0"])
-        self.assertIn("kernels 2.0", passed())
-        self.assertIn("kernels 2.0 ppc32", passed(KERNELS="ppc32"))
-        self.assertNotIn("kernels 1.0", " ".join(passed(KERNELS="ppc32")))
-        self.add("five", "# Quick: now and then")
-        self.assertIn("checks/five: '# Quick: now and then': choose from",
-                      self.complaint("--quick"))
+        self.write_tiers("check chosen one", "check - two", "check - three")
+        # Two workers, one of which makes the tree.
+        (self.top / "sitecustomize.py").write_text("import os\nos.cpu_count = lambda: 1\n")
+        with mock.patch.dict(os.environ, PYTHONPATH=str(self.top)):
+            lines = self.run_all("--tier", "check")[1]
+        self.assertEqual(begun.read_text().split()[0], "two")
+        self.assertEqual(sorted(begun.read_text().split()), ["one", "three", "two"])
+        self.assertEqual(lines[-1], "3 passed, 0 failed")
+        self.assertIn("1.0 tree", [" ".join(line.split()[4:]) for line in lines])
+
+    def test_bad_tiers(self):
+        """A line that cannot be carried out is reported in one line, before anything runs."""
+        self.add("one", "echo PASS one; echo 1 passed, 0 failed")
+        self.add("two", "# Needs: no base")
+        self.add("three", "# Needs: debian_kernel")
+        for row, words in (("check one", "not 'TIER BASE CHECK [ARGUMENT...]'"),
+                           ("weekly chosen one", "a tier from: check landing"),
+                           ("check chosen four", "no check 'four'"),
+                           ("check 9.9 one", "no base '9.9', choose from: chosen others - 1.0"),
+                           ("check - one", "base '-' does not fit"),
+                           ("check chosen two", "base 'chosen' does not fit"),
+                           ("check 1.0 three", "base 1.0 has no debian_kernel"),
+                           ("check 1.0 one\ncheck chosen one", "check runs one twice")):
+            with self.subTest(row=row):
+                self.write_tiers(row)
+                self.assertIn(f"checks/tiers{'' if 'twice' in words else ':1'}: ",
+                              self.complaint("--tier", "check"))
+                self.assertIn(words, self.complaint("--tier", "check"))
+        self.assertIn("invalid choice: 'weekly'", self.complaint("--tier", "weekly"))
+        self.write_tiers("check chosen one")
+        self.assertIn("--tier takes no check", self.complaint("--tier", "check", "one"))
+
+    def test_skipped(self):
+        """Skipped tests are listed and counted; only a run of all checks then fails."""
+        self.add("one", "echo PASS one; echo 1 passed, 0 failed")
+        self.add("two", "echo 'SKIP two not run: E: 404'; echo 0 passed, 0 failed, 1 skipped")
+        self.write_tiers("check chosen one", "check chosen two")
+        for options, expected in ((), 1), (("--tier", "check"), 0), (("two",), 1):
+            with self.subTest(options=options):
+                status, lines, _ = self.run_all(*options)
+                self.assertEqual((status, lines[-1]), (
+                    expected, f"{options != ('two',):d} passed, 0 failed, 1 skipped"))
+                self.assertEqual(lines[-2], "  SKIP two not run: E: 404")
 
     def test_list(self):
-        """--list prints the checks in order, with the costs of the last run or of checks/costs."""
+        """--list prints the checks in order, with the costs of the last run."""
         for name in "one", "two", "three":
             self.add(name, f"# Needs: no base\necho PASS {name}; echo 1 passed, 0 failed")
-        self.assertEqual([line.split() for line in self.run_all("--list")[1]][1:4],
-                         [["?", "?", name] for name in ("one", "three", "two")])
-        (self.top / "checks/costs").write_text("    300      200  one\n    400      300  two\n")
-        lines = [line.split() for line in self.run_all("--list")[1]]
-        self.assertEqual(lines[:4], [["CPU", "seconds"], ["?", "?", "three"],
-                                     ["400", "300", "two"], ["300", "200", "one"]])
-        self.assertEqual(lines[4][0], "700")
-        self.run_all("two")
-        self.assertEqual(self.run_all("--list")[1][3].split()[2], "two")
+        self.assertEqual([line.split() for line in self.run_all("--list")[1]],
+                         [["CPU", "seconds"], *(["?", "?", name] for name in ("one", "three", "two"))])
+        folder = self.top / "build/1.0/durations/checks"
+        folder.mkdir(parents=True)
+        for name, costs in ("one", "300 200"), ("two", "400 300"):
+            (folder / name).write_text(costs)
+        self.assertEqual([line.split() for line in self.run_all("--list")[1]][1:],
+                         [["?", "?", "three"], ["400", "300", "two"], ["300", "200", "one"]])
         self.assertFalse((self.top / "build/1.0/logs/check-one.log").exists())
 
+    def test_kernels_first(self):
+        """Before the first run, checks that build kernels start first."""
+        self.add_base("2.0", kernels="mips")
+        (self.top / "patches/2.0/kernels").mkdir()
+        (self.top / "patches/2.0/kernels/mips.record").write_text("used_by = two\n")
+        self.add("one", "")
+        self.add("two", "# Needs: kernels")
+        self.assertEqual([line.split()[2:] for line in self.run_all("--list")[1]][1:],
+                         [["2.0", "two"], ["1.0", "one"], ["2.0", "one"]])
+
+    def test_chosen_kernels(self):
+        """KERNELS limits the check of the kernels to those that a base has."""
+        self.add_base("2.0", kernels="mips ppc32")
+        self.add("kernels", "echo PASS kernels $BASE $*; echo 1 passed, 0 failed")
+        self.assertEqual(self.passed(KERNELS="ppc32"), ["kernels 2.0 ppc32"])
+        self.assertEqual(self.passed(), ["kernels 1.0", "kernels 2.0"])
+
     def test_vanished_base(self):
-        """If the package of a base has vanished, one line is printed and the other bases run."""
+        """If a mirror does not deliver a base, its checks are skipped and the other bases run."""
         self.add_base("2.0")
-        self.write_tree_script('[ $BASE = 2.0 ] || exit 0\n'
-                  'echo "fetching the base kernel: p"\n'
-                  'echo "fetch-base: base 2.0: Debian no longer offers p in s; LINUX_SRC=TREE '
-                  'names a source tree to use instead" >&2; exit 2')
         self.add("one", "echo PASS one $BASE; echo 1 passed, 0 failed")
-        status, lines, _ = self.run_all()
-        self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed"))
-        self.assertEqual(lines[:2], [
-            "base 2.0: Debian no longer offers p in s; LINUX_SRC=TREE names a source tree to "
-            "use instead; continuing with 1.0", "PASS one 1.0"])
-        with mock.patch.dict(os.environ, BASE="2.0"):
-            status, lines, stderr = self.run_all()
-        self.assertEqual((status, lines), (2, []))
-        self.assertIn("base 2.0: Debian no longer offers p in s; LINUX_SRC=TREE", stderr)
+        self.write_tiers("check chosen one", "landing 1.0 one", "landing 2.0 one")
+        for script in ('echo "fetch-base: base 2.0: Debian no longer offers p in s; LINUX_SRC=TREE '
+                       'names a source tree to use instead" >&2; exit 2',
+                       'echo "fetch-base: base 2.0: p could not be fetched" >&2; exit 75'):
+            with self.subTest(script=script):
+                self.write_tree_script(f"[ $BASE = 2.0 ] || exit 0\n{script}")
+                reason = re.search(": (base 2.0: .*)\"", script)[1]
+                skipped = f"SKIP {'one':30} not run: {reason}"
+                status, lines, _ = self.run_all("--tier", "landing")
+                self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
+                self.assertEqual(sorted(lines[:2]), ["PASS one 1.0", skipped])
+                with mock.patch.dict(os.environ, BASE="2.0"):
+                    status, lines, _ = self.run_all("--tier", "check")
+                self.assertEqual((status, lines[0], lines[-1]),
+                                 (1, skipped, "0 passed, 0 failed, 1 skipped"))
 
     def complaint(self, *names):
         status, lines, stderr = self.run_all(*names)
@@ -461,6 +530,18 @@ class ResultSh(unittest.TestCase):
                 self.assertEqual((status, lines[1:]), (
                     1, ["    rerun: checks/long/one", "0 passed, 1 failed"]))
                 self.assertRegex(lines[0], f"^FAIL one +{why}")
+
+    def test_script(self):
+        """A script of scripts/ that fails ends the check; it is skipped at status 75."""
+        script = ("printf '%%s\\n' '#!/bin/bash' 'echo busy; echo gone >&2; exit $1' "
+                  ">$top/scripts/two; chmod +x $top/scripts/two; run_script two %d; passed fine")
+        for expected, status, line in (
+                (0, 0, "PASS one +fine"), (75, 0, "SKIP one +not run: gone"),
+                (1, 1, "FAIL one +scripts/two failed: gone")):
+            with self.subTest(status=expected):
+                ended, lines = self.run_check(script % expected)
+                self.assertEqual(ended, status)
+                self.assertRegex(lines[0], f"^{line}$")
 
     def test_other_base(self):
         self.assertEqual(self.run_check("false", "2.0")[1][1],
@@ -566,7 +647,7 @@ class Arguments(unittest.TestCase):
 
     def test_arguments(self):
         for check in sorted((TOP / "checks").iterdir()):
-            if check.is_dir() or check.name == "costs":
+            if check.is_dir() or check.name == "tiers":
                 continue
             with self.subTest(check=check.name):
                 done = subprocess.run([check, "nonsense"], capture_output=True,

@@ -43,7 +43,7 @@ class VanishedBase(unittest.TestCase):
         """Return the status and the output of the demo if some bases are available."""
         environment = {"BASE": "", **environment}
         with mock.patch.object(self.demo.sources, "have_tree",
-                               lambda base: (base in available, "")), \
+                               lambda base: mock.Mock(available=base in available)), \
                 mock.patch.dict(os.environ, environment), \
                 contextlib.redirect_stdout(io.StringIO()) as output:
             return self.demo.run_other_base(GONE), output.getvalue()

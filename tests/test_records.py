@@ -394,8 +394,8 @@ class Copy(unittest.TestCase):
                       done.stderr)
 
     def test_option_that_does_not_stick(self):
-        self.append("arm64.config", "CONFIG_KVM_AMD=m")
-        self.assertIn("does not take CONFIG_KVM_AMD", self.build("arm64"))
+        """The compiler of the kernel is run: that of the build host is always installed."""
+        self.assertIn("does not take CONFIG_KVM_AMD", self.build("x86_64"))
 
     def test_unknown_key(self):
         self.append("arm64.record", "colour = red")

@@ -18,7 +18,6 @@ package = linux-source-5.10
 suites = one one-security
 version = 5.10.*
 kernels =
-quick_kernels =
 debian_kernel =
 """
 LINES = "".join(f"line {n}\n" for n in range(1, 30))
@@ -638,22 +637,28 @@ class Series(Repository):
         self.assertFalse((self.repo / "build/5.10/base").exists())
 
     def test_package_that_is_gone(self):
-        """A package or suite that Debian no longer has causes one line and exit status 2, an
-        unreachable mirror another one. No file is left."""
+        """A package or suite that Debian no longer has causes one line and exit status 2, a
+        mirror that does not deliver it is tried three times and causes status 75. No file is
+        left."""
         fake = self.repo / "bin/apt-get"
         fake.parent.mkdir()
+        (fake.parent / "sleep").write_text("#!/bin/sh\n")
+        (fake.parent / "sleep").chmod(0o755)
         gone = ("fetch-base: base 5.10: Debian no longer offers linux-source-5.10 in "
                 "one one-security; LINUX_SRC=TREE names a source tree to use instead")
-        for error, expected, line in (
-                ("Unable to locate package linux-source-5.10", 2, gone),
-                ("The repository 'x Release' does not have a Release file.", 2, gone),
-                ("Failed to fetch the index", 1, "apt-suites: E: Failed to fetch the index")):
+        failed = "E: Failed to fetch the index"
+        for error, expected, lines in (
+                ("Unable to locate package linux-source-5.10", 2, [gone]),
+                ("The repository 'x Release' does not have a Release file.", 2, [gone]),
+                ("Failed to fetch the index", 75, [
+                    f"{failed}; trying again in 10 s", f"{failed}; trying again in 30 s",
+                    f"fetch-base: base 5.10: apt-suites: {failed}"])):
             fake.write_text("#!/bin/sh\ncase $* in\nindextargets*) echo http://mirror ;;\n"
                             f"*download*) echo \"E: {error}\"; exit 100 ;;\nesac\n")
             fake.chmod(0o755)
             status, said = self.run_script(
                 "tree", LINUX_SRC="", PATH=f"{fake.parent}:{os.environ['PATH']}")
-            self.assertEqual((status, said.splitlines()[1:]), (expected, [line]), said)
+            self.assertEqual((status, said.splitlines()[1:]), (expected, lines), said)
             self.assertEqual([], [str(path) for path in
                                   (self.repo / "build/5.10").glob("*")
                                   if not path.name.endswith("lock")])
@@ -698,13 +703,12 @@ class Series(Repository):
         for text, name, words in (
                 (BASE, "9.9", "no base '9.9', choose from: 5.10"),
                 (BASE, "../patches/5.10", "no base '../patches/5.10', choose from: 5.10"),
-                (BASE + "colour = red\n", "", "5.10/base:8: unknown key 'colour'"),
-                (BASE + "package = a\n", "", "5.10/base:8: key 'package' occurs twice"),
-                (BASE + "package\n", "", "5.10/base:8: not 'key = value': package"),
+                (BASE + "colour = red\n", "", "5.10/base:7: unknown key 'colour'"),
+                (BASE + "package = a\n", "", "5.10/base:7: key 'package' occurs twice"),
+                (BASE + "package\n", "", "5.10/base:7: not 'key = value': package"),
                 *((re.sub(f"(?m)^{key} .*\n", "", BASE), "",
                    f"5.10/base: key '{key}' is missing") for key in (
-                       "package", "suites", "version", "kernels", "quick_kernels",
-                       "debian_kernel")),
+                       "package", "suites", "version", "kernels", "debian_kernel")),
                 *((re.sub(f"(?m)^{key} .*$", f"{key} =", BASE), "",
                    f"5.10/base: '{key}' has no value") for key in (
                        "package", "suites", "version"))):

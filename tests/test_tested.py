@@ -13,13 +13,19 @@ RESULTS = {"guest": "guests", "vcpu": "VMs and vCPUs", "own-tests": "no selftest
            "build": "compiled"}
 
 
+def read_landing(base):
+    """Return the kernels of a base that make check-landing runs."""
+    rows = [line.split() for line in (TOP / "checks/tiers").read_text().splitlines()]
+    return {name for row in rows if row[:3] == ["landing", base, "kernels"] for name in row[3:]}
+
+
 def read_records(base):
     """Return {kernel: (result, run by)} of a base."""
     values = base_file.read_values(base)
     found = {}
     for name in values["kernels"].split():
         record = records.parse(records.KERNELS / f"{name}.record", base)
-        run_by = ("make check" if name in values["quick_kernels"].split() else
+        run_by = ("make check-landing" if name in read_landing(base) else
                   "make check-all" if "kernels" in record["used_by"].split() else
                   "more-kernels" if "more-kernels" in record["used_by"].split() else "by name")
         found[name] = RESULTS[record["level"]], run_by

@@ -11,7 +11,6 @@ contains
         suites        the suites that contain the package, in the order of scripts/apt-suites
         version       a pattern for the version in the Makefile of the source
         kernels       the kernels of lab/kernels that are built from the source
-        quick_kernels the kernels that make check boots, besides Debian's own; may be empty
         debian_kernel the release or suite of Debian whose own kernel has this source, for
                       checks/modules to load the series' modules into; empty if none has
     series        the names of the series in their order; each is a directory, see
@@ -44,7 +43,7 @@ BUILD = TOP / "build" / NAME
 TREE = BUILD / "linux"
 SHOWN = TREE.relative_to(TOP)
 
-KEYS = ("package", "suites", "version", "kernels", "quick_kernels", "debian_kernel")
+KEYS = ("package", "suites", "version", "kernels", "debian_kernel")
 # Directories that are not series.
 OTHER_FOLDERS = ("kernels", "mutants")
 

@@ -1,20 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Durations of boots, tests and checks: the longest one starts first.
+"""Durations of boots, tests and checks on this machine: the longest one starts first.
 
-Those of the last run are in build/BASE/durations. checks/costs has what each check costs in
-a first run in a fresh clone, without ccache and on 2 cores. Lines that start with # separate
-measured costs from estimates; the rest has the format of checks/all --list. After a first
-run, replace them all:
-
-    { checks/all --list; checks/all --list --quick | grep ' (quick)'; } >checks/costs
+Those of the last run are in build/BASE/durations.
 """
-
-import re
 
 from . import base_file, records
 
-COSTS = records.TOP / "checks/costs"
-COST = re.compile(r" *(\d+) +(\d+)  ((?:\S+ )?\S+(?: \(quick\))?)")
 UNKNOWN = float("inf")
 
 
@@ -53,16 +44,10 @@ def write_check(title, cpu, seconds):
     _write_file(_name_file(title), f"{cpu:.1f} {seconds:.1f}\n")
 
 
-def expect(title):
-    """Return the seconds of CPU and the seconds that a check takes.
-
-    That is what the last run took, or a line of checks/costs; both are None if neither
-    exists.
-    """
+def read_check(title):
+    """Return the seconds of CPU and the seconds of a check's last run, UNKNOWN if none passed."""
     try:
         cpu, seconds = _name_file(title).read_text().split()
+        return float(cpu), float(seconds)
     except (FileNotFoundError, ValueError):
-        lines = COSTS.read_text().splitlines() if COSTS.is_file() else []
-        found = [cost.groups() for cost in map(COST.fullmatch, lines) if cost]
-        cpu, seconds = next((costs for *costs, name in found if name == title), (None, None))
-    return (None, None) if cpu is None else (float(cpu), float(seconds))
+        return UNKNOWN, UNKNOWN

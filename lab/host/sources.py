@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Have the kernel trees of several bases, of which Debian may no longer offer some."""
 
+import collections
 import os
 import re
 import subprocess
 import sys
 
-from . import base_file, records
+from . import base_file, records, steps
 
 # What scripts/fetch-base prints in that case.
 VANISHED = re.compile(r"(base \S+: Debian no longer offers .*)$")
@@ -27,20 +28,29 @@ def sort_newest_first(bases):
                   key=lambda base: [int(part) for part in re.findall(r"\d+", base)])
 
 
-def have_tree(base):
-    """Have the tree of a base made, or used as it is; show the progress.
+# available: False if the mirrors do not deliver the base. line: a description of the tree, why the
+# base is not available, or "" after any other failure, which whatever needs the tree reports as
+# well. cost: seconds of CPU.
+Tree = collections.namedtuple("Tree", "available line cost")
+UNKNOWN_TREE = Tree(True, "", 0)
 
-    Return (True, what is in the tree), (False, why the base is not available), or
-    (True, "") after any other failure, which whatever needs the tree reports as well.
+
+def have_tree(base, watch=None):
+    """Generate the tree of a base, or use it unchanged; show the progress, return a Tree.
+
+    watch: a function to be called with the process, which then leads a process group.
     """
     last = ""
     with subprocess.Popen([records.TOP / "scripts/tree", "--use"], env=make_environment(base),
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True) as tree:
+                          stderr=subprocess.STDOUT, text=True,
+                          process_group=0 if watch else None) as tree:
+        if watch:
+            watch(tree)
         for line in tree.stdout:
             last = line.rstrip("\n")
-            if not VANISHED.search(last):
-                print(f"  {base}: {line}", end="", file=sys.stderr, flush=True)
-    if gone := VANISHED.search(last):
-        return False, gone[1]
-    return True, "" if tree.returncode else last
+            print(f"  {base}: {line}", end="", file=sys.stderr, flush=True)
+        cost = steps.wait_and_account(tree)
+    if tree.returncode == steps.NOT_DELIVERED or VANISHED.search(last):
+        return Tree(False, last.partition(": ")[2], cost)
+    return Tree(True, "" if tree.returncode else last, cost)
