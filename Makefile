@@ -67,7 +67,7 @@ bench: host-packages
 soak: check-soak
 
 tree: host-packages
-	@scripts/tree
+	@scripts/tree --whole
 
 # Keep work in the tree that is not imported, and report it.
 kernel-tree-as-is: host-packages

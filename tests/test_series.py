@@ -168,6 +168,60 @@ class Series(Repository):
         self.assertEqual(self.run_script("tree", "--use")[0], 0)
         self.assertIn("Say something else", self.git("log", "--format=%s", "second"))
 
+    def test_partial_tree(self):
+        """Git tracks the files that the patches edit and those around them. --whole adds the
+        rest; the commits then equal the commits of a tree that was complete from the start."""
+        paths = "mm/x.c", "mm/y.c", "arch/x86/kvm/x.c", "arch/x86/mm/x.c", "tools/x.c"
+        for path in paths:
+            (self.base / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.base / path).write_text(LINES)
+        self.write("second/0003-Third", edit("Third", 22).replace("virt/old.c", "mm/y.c"))
+        tree = self.repo / "build/5.10/linux"
+        for options in ["--whole"], []:
+            self.assertEqual(self.run_script("tree", *options)[0], 0)
+            for path in paths:
+                self.assertTrue((tree / path).is_file())
+            self.assertEqual(self.git("status", "--porcelain"), "")
+            tracked = self.git("ls-files").split()
+            if options:
+                whole = self.git("rev-parse", "base^0", "second")
+                self.assertLess(set(paths), set(tracked))
+                shutil.rmtree(self.repo / "build")
+        self.assertEqual(tracked, ["Makefile", "arch/x86/kvm/x.c", "mm/y.c", "virt/new.c",
+                                   "virt/old.c"])
+        status, said = self.run_script("base-tree")
+        self.assertEqual(status, 0, said)
+        for path in paths:
+            self.assertEqual((self.repo / "build/5.10/linux-base" / path).read_text(), LINES)
+        self.assertEqual(self.run_script("tree", "--whole")[0], 0)
+        self.assertEqual(self.git("rev-parse", "base^0", "second"), whole)
+        self.assertEqual(self.git("status", "--porcelain"), "")
+        self.assertFalse((self.repo / "build/5.10/linux-base").exists())
+        self.assertEqual(self.run_script("base-tree")[0], 0)
+
+    def test_partial_tree_without_an_edited_file(self):
+        """A tree that lacks a file which a new patch edits is completed."""
+        (self.base / "mm").mkdir()
+        (self.base / "mm/x.c").write_text(LINES)
+        self.assertEqual(self.run_script("tree", "--use")[0], 0)
+        self.write("second/0003-Third", edit("Third", 22).replace("virt/old.c", "mm/x.c"))
+        status, said = self.run_script("tree", "--use")
+        self.assertEqual(status, 0, said)
+        self.assertIn("line 22 changed", self.show("second", "mm/x.c"))
+        self.assertIn("line 22\n", self.show("base", "mm/x.c"))
+
+    def test_import_of_an_ignored_file(self):
+        """Import does not mistake a file of the base kernel for a new file of the series."""
+        (self.base / "mm").mkdir()
+        (self.base / "mm/x.c").write_text(LINES)
+        self.assertEqual(self.run_script("tree", "--use")[0], 0)
+        self.git("add", "-f", "mm/x.c")
+        self.git("commit", "-qm", "Mine")
+        status, said = self.run_script("import")
+        self.assertEqual((status, len(said.splitlines())), (2, 1), said)
+        self.assertIn("git ignores mm/x.c in build/5.10/linux", said)
+        self.assertFalse((self.repo / "mm").exists())
+
     def test_edited_new_file(self):
         """An edit of a new file is reported with its patch."""
         (self.patches / "second/0002-KVM-stats-Change-the-new-file.patch").unlink()
@@ -794,7 +848,7 @@ class TwoBases(Repository):
         self.commit()
         status, said = self.run_script(check)
         self.assertEqual(status, 1, said)
-        self.assertIn("there is no tree of the patches that are here", said)
+        self.assertIn("1 commit not imported", said)
         self.assertIn("1 commit not imported", said)
 
     def test_export_of_the_other(self):

@@ -48,9 +48,9 @@ def find_lost_options(record):
 
 
 def has_option(source, option):
-    """Return True if a Kconfig file of the source defines the option."""
+    """Return True if a Kconfig file of the source, tracked or not, defines the option."""
     name = option.removeprefix("CONFIG_")
-    return subprocess.run(["git", "-C", source, "grep", "-qE",
+    return subprocess.run(["git", "-C", source, "grep", "--untracked", "--no-exclude-standard", "-qE",
                            rf"^\s*(menu)?config {name}$", "--", "*Kconfig*"],
                           check=False).returncode == 0
 

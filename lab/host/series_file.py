@@ -24,6 +24,8 @@ from .base_file import SHOWN, TOP, TREE, Invalid
 PATCHES = base_file.FOLDER
 # The tag of the base kernel in the tree.
 BASE = "base"
+# The files that git ignores in a partial tree, see scripts/tree.
+EXCLUDE = ".git/info/exclude"
 # The committer of generated commits.
 MAKER = "kvm-stats@localhost"
 IDENTITY = ("-c", "user.name=kvm-stats", "-c", f"user.email={MAKER}")
@@ -71,6 +73,12 @@ def find_commit(name):
     """Return the commit of a reference, None if it does not exist."""
     done = git("rev-parse", "-q", "--verify", name, check=False)
     return done.stdout.decode().strip() or None
+
+
+def is_partial():
+    """Return True if git tracks only the files that checks need, see scripts/tree."""
+    exclude = TREE / EXCLUDE
+    return exclude.is_file() and exclude.read_text().startswith("/*\n")
 
 
 def write_inputs():
