@@ -717,6 +717,32 @@ class Series(Repository):
                                   (self.repo / "build/5.10").glob("*")
                                   if not path.name.endswith("lock")])
 
+    def test_newest_kernel(self):
+        """Versions of the newest base are preferred; a later release is not tested unasked."""
+        fake = self.repo / "bin"
+        (self.repo / "package/DEBIAN").mkdir(parents=True)
+        (self.repo / "patches/5.2").mkdir()
+        (self.repo / "patches/5.2/base").write_text(BASE.replace("5.10", "5.2"))
+        fake.mkdir()
+        (fake / "apt-get").write_text(
+            "#!/bin/sh\ncase $* in\nindextargets*) echo http://mirror ;;\n"
+            f"*download*) dpkg-deb -b {self.repo}/package linux-libc-dev_1_all.deb ;;\nesac\n")
+        (fake / "apt-get").chmod(0o755)
+        for version, expected, words in (
+                ("5.10.9-1", 0, ""),
+                ("5.11.1-1", 75, "fetch-package: Debian's newest linux-libc-dev is 5.11.1-1, the "
+                                 "newest base 5.10.*: add a base\n")):
+            (self.repo / "package/DEBIAN/control").write_text(
+                f"Package: linux-libc-dev\nVersion: {version}\nArchitecture: all\n"
+                "Maintainer: a <a@b>\nDescription: a\n")
+            work = self.repo / version
+            work.mkdir()
+            with self.subTest(version=version):
+                self.assertEqual(self.run_script(
+                    "fetch-package", work, "linux-libc-dev", "one",
+                    PATH=f"{fake}:{os.environ['PATH']}"), (expected, words))
+                self.assertEqual((work / "files").exists(), not expected)
+
     def test_no_kernel_tree(self):
         """Every script reports in one line that LINUX_SRC is not a kernel tree."""
         for base in (self.repo, self.base / "virt", self.repo / "missing"):
