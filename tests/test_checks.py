@@ -3,6 +3,7 @@
 """Tests of finding, running and summarizing checks, in a repository with fake checks."""
 
 import contextlib
+import errno
 import importlib.machinery
 import importlib.util
 import io
@@ -67,8 +68,9 @@ class Results(unittest.TestCase):
         self.assertEqual(out.getvalue(), f"SKIP {'a':30} not run: the mirror is away\n"
                                          "0 passed, 0 failed, 1 skipped\n")
 
-    def test_package_is_not_delivered(self):
-        """A check whose packages are not delivered is skipped; other failed steps fail it."""
+    def test_check_that_ends_early(self):
+        """A check whose packages are not delivered is skipped; other failed steps fail it, and a
+        full disk is an error of the user's machine."""
         def check(error):
             with contextlib.redirect_stdout(io.StringIO()) as out, \
                     contextlib.redirect_stderr(io.StringIO()), \
@@ -81,6 +83,9 @@ class Results(unittest.TestCase):
         self.assertEqual(check(steps.NotDelivered("E: 404")),
                          (0, ["0 passed, 0 failed, 1 skipped"]))
         self.assertEqual(check(steps.Failed("E: 404")), (1, []))
+        self.assertEqual(check(OSError(errno.ENOSPC, "No space left on device")), (2, []))
+        with self.assertRaises(OSError):
+            steps.main(mock.Mock(side_effect=OSError(errno.EACCES, "Permission denied")))
 
 
 class Repository(unittest.TestCase):

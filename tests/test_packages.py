@@ -82,9 +82,10 @@ class Install(unittest.TestCase):
         """Other errors are reported with the path of the log, after three attempts. A package
         that does not exist is not the mirror's fault."""
         for why, expected in (("Failed to fetch away: 404", 75),
-                              ("Unable to locate package away", 1)):
+                              ("Unable to locate package away", 1),
+                              ("You don't have enough free space in /var.", 1)):
             (self.folder / "calls").unlink(missing_ok=True)
-            self.add_program("apt-get", f"echo \"$*\" >>$CALLS; echo 'E: {why}'; exit 100")
+            self.add_program("apt-get", f"echo \"$*\" >>$CALLS; echo \"E: {why}\"; exit 100")
             self.add_program("sleep", "")
             with self.subTest(why=why):
                 status, _, stderr, calls = self.install("away")
@@ -92,7 +93,8 @@ class Install(unittest.TestCase):
                 self.assertEqual((status, stderr), (
                     expected, f"could not install away: E: {why} (log: {log})\n"))
                 self.assertEqual([call.split()[0] for call in calls],
-                                 ["install", "update", "install", "update", "install"])
+                                 ["install", "update", "install", "update", "install"]
+                                 [:1 if "space" in why else 5])
                 log.unlink()
 
     def test_not_root(self):

@@ -704,6 +704,8 @@ class Series(Repository):
         for error, expected, lines in (
                 ("Unable to locate package linux-source-5.10", 2, [gone]),
                 ("The repository 'x Release' does not have a Release file.", 2, [gone]),
+                ("write (28: No space left on device)", 1, [
+                    "fetch-base: base 5.10: apt-suites: E: write (28: No space left on device)"]),
                 ("Failed to fetch the index", 75, [
                     f"{failed}; trying again in 10 s", f"{failed}; trying again in 30 s",
                     f"fetch-base: base 5.10: apt-suites: {failed}"])):

@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import errno
 import fcntl
 import functools
 import hashlib
@@ -72,6 +73,10 @@ def main(function):
             sys.exit(found.end())
     except Failed as error:
         status, message = 1, error
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        status, message = 2, f"{error.filename or records.BUILD}: {error.strerror}"
     print(f"{command}: {message}", file=sys.stderr)
     sys.exit(status)
 
