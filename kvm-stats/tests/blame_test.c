@@ -783,11 +783,11 @@ static void test_open_wait(void)
 	}
 	before = read_account(list[0].pid, list[0].vcpu);
 	proceed(&group);
-	usleep(200000);
+	await_run(list[1].pid, 150 * MS);
 	blame_sample(blame);
 	first = charged(&list[0], BLAME_PROCESS, hog_name, 0);
 	sum = charged(&list[0], 0, NULL, 0);
-	usleep(200000);
+	await_run(list[1].pid, 150 * MS);
 	blame_sample(blame);
 	second = charged(&list[0], BLAME_PROCESS, hog_name, 0);
 	sum += charged(&list[0], 0, NULL, 0);
