@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from host import machine
+from host import machine, records
 
 # Opens the two files of the QEMU command line, for a script that simulates a boot.
 QEMU = """\
@@ -32,11 +32,11 @@ PASSED = r"printf 'begin a\n| x\nexit a 0\nend\n' >&3; "
 class Clock(unittest.TestCase):
     """Kernel parameters for the clock."""
 
-    def get_parameters(self, arch, host):
+    def get_parameters(self, arch, host, clock="host"):
         """Return the parameters for a kernel on a build host."""
         with mock.patch.object(machine, "measure_tsc_khz", return_value=7), \
                 mock.patch.object(machine.platform, "machine", return_value=host):
-            return machine.get_clock_parameters(types.SimpleNamespace(arch=arch))
+            return machine.get_clock_parameters(types.SimpleNamespace(arch=arch, clock=clock))
 
     def test_frequency(self):
         self.assertEqual(self.get_parameters("i386", "x86_64"), " tsc_early_khz=7")
@@ -46,12 +46,48 @@ class Clock(unittest.TestCase):
         self.assertEqual(self.get_parameters("s390", "x86_64"), "")
         self.assertEqual(self.get_parameters("x86_64", "aarch64"), "")
 
+    def test_virtual_time(self):
+        """With virtual time, the TSC is not the build host's."""
+        self.assertEqual(self.get_parameters("x86_64", "x86_64", "8ns"), "")
+
     @unittest.skipUnless(platform.machine() == "x86_64", "no TSC")
     def test_measured_twice(self):
         """Two measurements differ by less than 1 in 1000, even on a busy build host."""
         first = machine.measure_tsc_khz()
         machine.measure_tsc_khz.cache_clear()
         self.assertAlmostEqual(machine.measure_tsc_khz() / first, 1, places=3)
+
+
+class Command(unittest.TestCase):
+    """The command line of the emulator."""
+
+    def build(self, name, **changes):
+        """Return the command line for a record as text."""
+        boot = machine.Boot(records.Record(name).replace(**changes), Path("/folder"))
+        with mock.patch.object(machine, "measure_tsc_khz", return_value=7), \
+                mock.patch.object(machine.platform, "machine", return_value="x86_64"):
+            return " ".join(map(str, boot.build_command(None)))
+
+    def test_virtual_time(self):
+        """All CPUs share a thread, sleeps take no time, and the date is virtual as well."""
+        command = self.build("x86_64", cpus="2,sockets=2", clock="8ns")
+        self.assertIn(" -accel tcg,thread=single -icount shift=3,align=off,sleep=off "
+                      "-rtc clock=vm -smp 2,sockets=2 ", command)
+        self.assertNotIn("tsc_early_khz", command)
+
+    def test_counted_instructions(self):
+        """One nanosecond of the machine that bench uses is one instruction of its only CPU."""
+        command = self.build("x86_64-bench")
+        self.assertIn(" -accel tcg,thread=single -icount shift=0,", command)
+        self.assertIn(" -smp 1 ", command)
+
+    def test_clock_of_the_host(self):
+        """Each CPU has a thread, and the kernel gets the TSC frequency."""
+        command = self.build("x86_64", clock="host")
+        self.assertIn(" -accel tcg -smp ", command)
+        self.assertNotIn("-icount", command)
+        self.assertNotIn("-rtc", command)
+        self.assertRegex(command, "-append panic=-1 .* tsc_early_khz=7 ")
 
 
 class Pack(unittest.TestCase):
@@ -93,7 +129,7 @@ class Boot(unittest.TestCase):
         script = self.folder / "qemu"
         script.write_text(QEMU + play)
         return machine.Boot(types.SimpleNamespace(
-            qemu=["bash", script], arch="s390", cpus="1", memory="1M", cmdline="",
+            qemu=["bash", script], arch="s390", cpus="1", clock="host", memory="1M", cmdline="",
             verdict=[], kernel=self.folder, image="none"), self.folder)
 
     def boot(self, play, limit=20):

@@ -113,6 +113,11 @@ class Parser(unittest.TestCase):
         self.assertIn("unknown level 'most', choose from",
                       self.complaint(self.good + "level = most"))
 
+    def test_unknown_clock(self):
+        self.parse(self.good, "other")
+        self.assertEqual(self.complaint("like = other\nclock = 2ns\n"),
+                         "x.record: unknown clock '2ns', choose from: host 8ns 1ns")
+
     def test_reason_and_level_disagree(self):
         for level in "vcpu", "build":
             self.assertIn("reason", self.complaint(f"{self.good}level = {level}"))

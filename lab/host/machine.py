@@ -101,11 +101,23 @@ def get_clock_parameters(record):
 
     The kernel measures the TSC frequency with a timer of 10 ms. If the emulator is
     interrupted in the meantime, the result is too low, and the clock of the test machine
-    runs too fast. The TSC is the build host's, unless instructions are counted.
+    runs too fast. With virtual time, the interruption does not count. Otherwise, the TSC is the
+    build host's.
     """
-    if platform.machine() != "x86_64" or record.arch not in ("x86_64", "i386"):
+    if (record.clock != "host" or platform.machine() != "x86_64"
+            or record.arch not in ("x86_64", "i386")):
         return ""
     return f" tsc_early_khz={measure_tsc_khz()}"
+
+
+def get_clock_options(record):
+    """Return QEMU's options for the clock of a test machine and for the threads of its CPUs."""
+    shift = records.CLOCKS[record.clock]
+    if shift is None:
+        return ["-accel", "tcg"]
+    return ["-accel", "tcg,thread=single", "-icount", f"shift={shift},align=off,sleep=off",
+            # Otherwise, the date would follow the build host's clock.
+            "-rtc", "clock=vm"]
 
 
 @contextlib.contextmanager
@@ -192,34 +204,28 @@ class Boot:
         self.seconds = None
         self.problem = "incomplete"
 
-    def build_command(self, memory, icount):
+    def build_command(self, memory):
         """Return the command line of the emulator."""
         record = self.record
-        cmdline = f"{CMDLINE} {record.cmdline}"
-        if icount:
-            accel = ["-accel", "tcg,thread=single", "-smp", "1", "-icount",
-                     "shift=0,align=off,sleep=off"]
-        else:
-            accel = ["-accel", "tcg", "-smp", record.cpus]
-            cmdline += get_clock_parameters(record)
         return [
-            *record.qemu, *accel, "-m", memory or record.memory,
+            *record.qemu, *get_clock_options(record), "-smp", record.cpus,
+            "-m", memory or record.memory,
             "-nodefaults", "-display", "none", "-no-reboot",
             "-kernel", record.kernel / record.image,
             "-initrd", self.folder / "initramfs",
-            "-append", cmdline,
+            "-append", f"{CMDLINE} {record.cmdline}{get_clock_parameters(record)}",
             "-chardev", f"file,id=console,path={self.console}",
             "-serial", "chardev:console",
             "-chardev", f"file,id=verdict,path={self.verdict}",
             *record.verdict]
 
-    def run(self, limit, memory=None, icount=False):
+    def run(self, limit, memory=None):
         """Boot the packed initramfs; yield events (kind, name, text).
 
         limit: seconds of silence after which the boot is stopped, see Patience. memory:
         overrides the record's. The problem is known only after the last event.
         """
-        command = self.build_command(memory, icount)
+        command = self.build_command(memory)
         for log in (self.console, self.verdict):
             log.write_bytes(b"")
         with acquire_boot_slot(), self.verdict.open("rb", buffering=0) as verdict, \
@@ -249,7 +255,7 @@ class Boot:
         self.problem = problem
         self.seconds = time.monotonic() - start
         # Fewer CPUs than expected would test less.
-        cpus = "1" if icount else self.record.cpus.partition(",")[0]
+        cpus = self.record.cpus.partition(",")[0]
         up = re.search(r"smp: Brought up .*, (\d+) CPUs?\b",
                        self.console.read_text(errors="replace"))
         if not self.problem and up and up[1] != cpus:
@@ -293,8 +299,7 @@ class Boot:
                 for line in log.read_text(errors="replace").splitlines()[-8:]]
 
 
-def run_program(record, folder, argv, files=(), overlay=None, *, limit=600, memory=None,
-                icount=False):
+def run_program(record, folder, argv, files=(), overlay=None, *, limit=600, memory=None):
     """Boot a test machine that runs one program of /lab/bin; print its output, return its status.
 
     Raise steps.Failed if the kernel reports a problem.
@@ -303,7 +308,7 @@ def run_program(record, folder, argv, files=(), overlay=None, *, limit=600, memo
     with steps.lock_directory(folder):
         pack(record, folder, [(name, *argv)], files, overlay)
         boot = Boot(record, folder)
-        for kind, _, text in boot.run(limit, memory, icount):
+        for kind, _, text in boot.run(limit, memory):
             if kind == "output":
                 sys.stdout.buffer.write(text)
                 sys.stdout.buffer.flush()

@@ -29,6 +29,7 @@ SCALAR_KEYS = {
     "kselftest": "",           # its selftest library, a directory of lib/
     "image": "vmlinux",        # the file that QEMU boots; empty: compile only KVM
     "cpus": "2",               # of the test machine, in QEMU's syntax
+    "clock": "host",           # of the test machine, one of CLOCKS
     "memory": "1G",
     "cmdline": "console=ttyS0",
     "node": "/dev/ttyS1",      # the result channel in the test machine
@@ -49,6 +50,10 @@ LIST_KEYS = {
     "used_by": "kernels bisect warnings record-debugfs",
 }
 DEFAULTS = SCALAR_KEYS | LIST_KEYS
+# Clocks of a test machine. "host" is the build host's clock, and each CPU has a thread, so that
+# CPUs race. The others are virtual time: an instruction takes 8 or 1 ns (2^value, QEMU's shift),
+# all CPUs share one thread, and while they are idle, the clock jumps to the next timer.
+CLOCKS = {"host": None, "8ns": 3, "1ns": 0}
 # Keys that affect the build: a record that is like another one and has none of these boots the
 # same kernel on a different test machine.
 BUILD_KEYS = {"arch", "cross_compile", "llvm", "image", "extmod", "config", "config+"}
@@ -142,6 +147,9 @@ def parse(file, base=base_file.NAME):
     if values["level"] not in LEVELS:
         raise Invalid(f"{file.name}: unknown level '{values['level']}', choose from: "
                       + " ".join(LEVELS))
+    if values["clock"] not in CLOCKS:
+        raise Invalid(f"{file.name}: unknown clock '{values['clock']}', choose from: "
+                      + " ".join(CLOCKS))
     if values["level"] == "own-tests" and values["kselftest"]:
         raise Invalid(f"{file.name}: level own-tests goes without kselftest")
     if values["level"] in ("guest", "vcpu") and not values["kselftest"]:
