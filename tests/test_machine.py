@@ -89,6 +89,14 @@ class Command(unittest.TestCase):
         self.assertNotIn("-rtc", command)
         self.assertRegex(command, "-append panic=-1 .* tsc_early_khz=7 ")
 
+    def test_records(self):
+        """Only machines with racing CPUs or Linux guests use the build host's clock."""
+        for name in records.list_names():
+            record = records.Record(name)
+            if record.image and record.arch == "x86_64":
+                self.assertEqual(record.clock == "host", any(
+                    word in name for word in ("-kasan", "-kcsan", "-long")), name)
+
 
 class Pack(unittest.TestCase):
     """Contents of the initramfs."""

@@ -51,7 +51,7 @@ def make_record(kernel, userland, more_modules=()):
     It has one CPU, because the selftests need nested paging, see x86_64.record.
     """
     return records.Record("x86_64-npt").replace(
-        kernel=kernel, image="vmlinuz", clock="8ns",
+        kernel=kernel, image="vmlinuz",
         modules=(*EXTRA_MODULES, *MODULES, *more_modules), userland=userland)
 
 
