@@ -36,6 +36,19 @@ download() {
 		fail "$what of $release could not be fetched (log: $out/apt/log)" $?
 }
 
+# Fetch packages, without their dependencies, into the same directory. Only the suite of the
+# release is read. usage: download_only PACKAGE...
+download_only() {
+	local own=("${suites[@]}")
+
+	[[ $release != *-* ]] || own=("$release")
+	mkdir -p "$out/apt/cache/archives"
+	(
+		cd "$out/apt/cache/archives"
+		"$top"/scripts/apt-suites "$out/apt" "${own[@]}" -- download -t "$release" "$@"
+	) || fail "$what of $release could not be fetched (log: $out/apt/log)"
+}
+
 # Mark the directory as complete. usage: cache_commit MARK, as for cache_begin
 cache_commit() {
 	rm -rf "$out/apt"
