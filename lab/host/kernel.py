@@ -14,8 +14,13 @@ OPTION = re.compile(r"^(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$", re.M)
 
 def read_options(*files):
     """Return the options in configurations or fragments, of which the last one wins."""
-    return {name or unset: value if name else "n" for file in files
-            for name, value, unset in OPTION.findall(file.read_text())}
+    return parse_options(*(file.read_text() for file in files))
+
+
+def parse_options(*texts):
+    """Return the options in the texts of configurations, of which the last one wins."""
+    return {name or unset: value if name else "n" for text in texts
+            for name, value, unset in OPTION.findall(text)}
 
 
 @functools.lru_cache(maxsize=None)
