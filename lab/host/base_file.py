@@ -12,7 +12,8 @@ contains
         version       a pattern for the version in the Makefile of the source
         kernels       the kernels of lab/kernels that are built from the source
         debian_kernel the release or suite of Debian whose own kernel has this source, for
-                      checks/modules to load the series' modules into; empty if none has
+                      checks/modules and checks/modules-foreign to load the series'
+                      modules into; empty if none has
     series        the names of the series in their order; each is a directory, see
                   patch_file.py
     checkpatch-exceptions
