@@ -118,6 +118,7 @@ static void test_refused(void)
 {
 	int vm_fd = create_bare_vm(), vcpu_fd;
 	struct rlimit old, none;
+	const bool is_hv = kvm_check_cap(KVM_CAP_PPC_MMU_RADIX);
 	struct rows rows;
 	bool refused;
 
@@ -126,11 +127,12 @@ static void test_refused(void)
 	none = old;
 	none.rlim_cur = 0;
 	must_succeed(setrlimit(RLIMIT_NOFILE, &none));
-	refused = ioctl(vm_fd, KVM_CREATE_VCPU, 0ul) == -1 && errno == EMFILE;
+	/* kvm-hv accepts no id twice, not even after an error, and fails with EINVAL. */
+	refused = ioctl(vm_fd, KVM_CREATE_VCPU, is_hv ? 1ul : 0ul) == -1 && errno == EMFILE;
 	must_succeed(setrlimit(RLIMIT_NOFILE, &old));
 	ok(refused && !rows_now(&rows), "a vCPU for which there is no fd has no row");
 	vcpu_fd = create_bare_vcpu(vm_fd, 0);
-	ok(ioctl(vm_fd, KVM_CREATE_VCPU, 0ul) == -1 && errno == EEXIST &&
+	ok(ioctl(vm_fd, KVM_CREATE_VCPU, 0ul) == -1 && errno == (is_hv ? EINVAL : EEXIST) &&
 	   rows_now(&rows) == 1 && row_value(&rows, 0, rows.id_offset) == 0,
 	   "nor has a second one with the same id");
 	kvm_stats_close(&rows.stats);
@@ -186,9 +188,13 @@ static bool link_has(int stats_fd, unsigned long id)
 /* vCPUs with ids that leave room between them come while the file is open. */
 static void test_growth(void)
 {
-	/* Without that capability, ids are limited like the number of vCPUs. */
-	const unsigned long last_id = (kvm_check_cap(KVM_CAP_MAX_VCPU_ID) ?:
-				       kvm_check_cap(KVM_CAP_MAX_VCPUS)) - 1;
+	/*
+	 * Without that capability, ids are limited like the number of vCPUs. The
+	 * same limit applies on kvm-hv if the cores of a VM have one thread.
+	 */
+	const int max_id = kvm_check_cap(KVM_CAP_PPC_MMU_RADIX) ? 0 :
+			   kvm_check_cap(KVM_CAP_MAX_VCPU_ID);
+	const unsigned long last_id = (max_id ?: kvm_check_cap(KVM_CAP_MAX_VCPUS)) - 1;
 	const unsigned long ids[] = { 2, 0, last_id, 1 };
 	int vm_fd = create_bare_vm(), vcpu_fd[ARRAY_SIZE(ids)], i, row;
 	struct kvm_stats vcpu;

@@ -102,9 +102,19 @@ static __always_inline void guest_halt(void)
 
 #elif defined(__powerpc__)
 
-/* Not with kvm-hv, whose guests need not exit for a privileged instruction. */
-#define GUEST_CAN_RUN		kvm_check_cap(KVM_CAP_PPC_GET_PVINFO)
-#define GUEST_EXIT_REASON	KVM_EXIT_MMIO
+/*
+ * A guest of kvm-hv need not exit for a privileged instruction: it makes
+ * hypercalls. There are none on Linux 5.10, whose library has no such guests.
+ */
+#define GUEST_CAN_RUN		(vm_runs_on_hv() || kvm_check_cap(KVM_CAP_PPC_GET_PVINFO))
+#define GUEST_EXIT_REASON	(vm_runs_on_hv() ? KVM_EXIT_PAPR_HCALL : KVM_EXIT_MMIO)
+#define GUEST_STATS		(vm_runs_on_hv() ? hcall_stats : stats)
+
+static const struct guest_exit_stat hcall_stats[] = {
+	{ "sum_exits", 2, false },
+	{ "mmio_exits", 0, true },
+	{ }
+};
 
 static const struct guest_exit_stat stats[] = {
 	{ "emulated_inst_exits", 1, true },
@@ -117,6 +127,11 @@ static __always_inline void guest_exit(void)
 {
 	unsigned long msr;
 
+	if (guest_has_hcalls) {
+		guest_hcall(H_CONFER, -1);
+		guest_sync();
+		return;
+	}
 	asm volatile("mfmsr %0" : "=r" (msr) : : "memory");
 	/* An e500v2 guest also has a translation there, but no memory. */
 	WRITE_ONCE(*(uint32_t *)0x08000000, 0);
@@ -126,6 +141,10 @@ static __always_inline void guest_halt(void)
 {
 	unsigned long msr;
 
+	if (guest_has_hcalls) {
+		guest_hcall(H_CEDE, 0);
+		return;
+	}
 	/* Bit 0x40000: on BookE Wait State Enable, on Book3S power management */
 	asm volatile("mfmsr %0; oris %0, %0, 4; mtmsr %0"
 		     : "=r" (msr) : : "memory");
@@ -177,9 +196,13 @@ static __always_inline void guest_halt(void)
 
 #endif
 
+#ifndef GUEST_STATS
+#define GUEST_STATS stats
+#endif
+
 const struct guest_exit_stat *guest_exit_stats(void)
 {
-	return GUEST_CAN_RUN ? stats : NULL;
+	return GUEST_CAN_RUN ? GUEST_STATS : NULL;
 }
 
 void __guest_code guest_exits(void)

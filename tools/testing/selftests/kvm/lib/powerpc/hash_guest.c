@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * 64-bit Book3S guests with a hashed page table, as kvm-pr runs them
+ * 64-bit Book3S guests, and the hashed page table of those that kvm-pr runs
  *
- * Each segment of 256M has its own number as virtual segment id. The guest
- * runs in supervisor mode with translation on and without interrupts; it has
- * no exception vectors.
+ * Guests of kvm-hv have a radix tree, see radix_guest.c. The guest runs in
+ * supervisor mode with translation on and without interrupts; it has no
+ * exception vectors.
+ *
+ * In a hashed page table, each segment of 256M has its own number as virtual
+ * segment id.
  */
 #include <asm/byteorder.h>
 #include <linux/bits.h>
@@ -47,17 +50,22 @@ struct hash_pte {
 };
 
 gva_t *ucall_exit_mmio_addr;
+bool guest_has_hcalls;
 
 void virt_arch_pgd_alloc(struct kvm_vm *vm)
 {
 	if (vm->mmu.pgd_created)
 		return;
 
+	vm->mmu.pgd_created = true;
+	vm->arch.radix = vm_runs_on_hv();
 	/* The first allocation of the VM, so the memory is free. */
+	if (vm->arch.radix)
+		return radix_pgd_alloc(vm);
+
 	vm->mmu.pgd = vm_phy_pages_alloc(vm, TABLE_SIZE / vm->page_size, TABLE_GPA,
 					 vm->memslots[MEM_REGION_PT]);
 	TEST_ASSERT(vm->mmu.pgd == TABLE_GPA, "Page table at 0x%lx", (long)vm->mmu.pgd);
-	vm->mmu.pgd_created = true;
 }
 
 static u64 pte_v(gva_t gva)
@@ -84,8 +92,12 @@ static struct hash_pte *find_pte(struct kvm_vm *vm, gva_t gva, u64 v)
 
 void virt_arch_pg_map(struct kvm_vm *vm, gva_t gva, gpa_t gpa)
 {
-	struct hash_pte *pte = find_pte(vm, gva, 0);
+	struct hash_pte *pte;
 
+	if (vm->arch.radix)
+		return radix_pg_map(vm, gva, gpa);
+
+	pte = find_pte(vm, gva, 0);
 	TEST_ASSERT(pte, "No free entry for gva 0x%lx", (long)gva);
 	pte->r = cpu_to_be64(gpa | PTE_REFERENCED | PTE_CHANGED | PTE_COHERENT);
 	pte->v = cpu_to_be64(pte_v(gva));
@@ -93,8 +105,12 @@ void virt_arch_pg_map(struct kvm_vm *vm, gva_t gva, gpa_t gpa)
 
 gpa_t addr_arch_gva2gpa(struct kvm_vm *vm, gva_t gva)
 {
-	struct hash_pte *pte = find_pte(vm, gva, pte_v(gva));
+	struct hash_pte *pte;
 
+	if (vm->arch.radix)
+		return radix_gva2gpa(vm, gva);
+
+	pte = find_pte(vm, gva, pte_v(gva));
 	TEST_ASSERT(pte, "gva 0x%lx is not mapped", (long)gva);
 	return (be64_to_cpu(pte->r) & PTE_RPN_MASK) | (gva & (vm->page_size - 1));
 }
@@ -120,6 +136,11 @@ struct kvm_vcpu *vm_arch_vcpu_add(struct kvm_vm *vm, u32 vcpu_id)
 	regs.msr |= MSR_LE;
 #endif
 	vcpu_regs_set(vcpu, &regs);
+
+	if (vm->arch.radix) {
+		vcpu_enable_cap(vcpu, KVM_CAP_PPC_PAPR, 1);
+		return vcpu;
+	}
 
 	/* KVM maps the segments as the MSR is now. */
 	vcpu_sregs_get(vcpu, &sregs);
@@ -172,8 +193,14 @@ void assert_on_unhandled_exception(struct kvm_vcpu *vcpu)
 
 void ucall_arch_init(struct kvm_vm *vm, gpa_t mmio_gpa)
 {
-	gva_t mmio_gva = vm_unused_gva_gap(vm, vm->page_size, KVM_UTIL_MIN_VADDR);
+	gva_t mmio_gva;
 
+	if (vm->arch.radix) {
+		write_guest_global(vm, guest_has_hcalls, true);
+		return;
+	}
+
+	mmio_gva = vm_unused_gva_gap(vm, vm->page_size, KVM_UTIL_MIN_VADDR);
 	virt_map(vm, mmio_gva, mmio_gpa, 1);
 	vm->ucall_mmio_addr = mmio_gpa;
 	write_guest_global(vm, ucall_exit_mmio_addr, (gva_t *)mmio_gva);
@@ -182,6 +209,10 @@ void ucall_arch_init(struct kvm_vm *vm, gpa_t mmio_gpa)
 void *ucall_arch_get_ucall(struct kvm_vcpu *vcpu)
 {
 	struct kvm_run *run = vcpu->run;
+
+	if (vcpu->vm->arch.radix)
+		return run->exit_reason == KVM_EXIT_PAPR_HCALL && run->papr_hcall.nr == H_UCALL ?
+			(void *)run->papr_hcall.args[0] : NULL;
 
 	if (run->exit_reason != KVM_EXIT_MMIO ||
 	    run->mmio.phys_addr != vcpu->vm->ucall_mmio_addr)
