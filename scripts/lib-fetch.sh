@@ -46,7 +46,7 @@ download_only() {
 	(
 		cd "$out/apt/cache/archives"
 		"$top"/scripts/apt-suites "$out/apt" "${own[@]}" -- download -t "$release" "$@"
-	) || fail "$what of $release could not be fetched (log: $out/apt/log)"
+	) || fail "$what of $release could not be fetched (log: $out/apt/log)" $?
 }
 
 # Mark the directory as complete. usage: cache_commit MARK, as for cache_begin

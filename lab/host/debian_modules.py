@@ -166,14 +166,23 @@ class Modules:
 
     def get_release(self):
         """Return the version and the suffix in the release name of Debian's kernel."""
-        found = re.fullmatch(r"([\d.]+)(\S*)", (self.kernel_dir / "release").read_text().strip())
-        version = dict(re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$",
-                                  (records.base_file.TREE / "Makefile").read_text(), re.M))
-        source = ".".join(version[key] for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
-        if found[1] != source:
-            raise records.Invalid(f"{self.kernel_dir.name} has the kernel {found[0]}, "
-                                  f"{records.base_file.SHOWN} is {source}")
-        return found.groups()
+        return re.fullmatch(r"([\d.]+)(\S*)",
+                            (self.kernel_dir / "release").read_text().strip()).groups()
+
+    def _fetch(self):
+        """Fetch Debian's kernel in the version of the source, which the modules need."""
+        found = dict(re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$",
+                                (records.base_file.TREE / "Makefile").read_text(), re.M))
+        source = ".".join(found[key] for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
+        if (self.kernel_dir / "release").is_file() and self.get_release()[0] != source:
+            shutil.rmtree(self.kernel_dir)
+        steps.run_script("fetch-debian-kernel", records.base_file.read_values()["debian_kernel"],
+                         KERNEL_VERSION=f"{source}-*", **({} if self.architecture == AMD64 else
+                                                          {"ARCHITECTURE": self.architecture}))
+        if self.get_release()[0] != source:
+            raise steps.NotDelivered(f"Debian's kernel in {self.kernel_dir.name} is "
+                                     f"{''.join(self.get_release())}, "
+                                     f"{records.base_file.SHOWN} is {source}")
 
     def make_unload_test(self):
         """Return the test that unloads the modules. The lab's module cannot be unloaded."""
@@ -274,9 +283,7 @@ class Modules:
 
     def prepare(self):
         """Fetch Debian's kernel, and build the modules unless nothing has changed."""
-        steps.run_script("fetch-debian-kernel", records.base_file.read_values()["debian_kernel"],
-                         **({} if self.architecture == AMD64 else
-                            {"ARCHITECTURE": self.architecture}))
+        self._fetch()
         steps.run_script("install-packages", *PACKAGES)
         steps.install_packages(self.record)
         extmod = self.record.extmod and sorted((records.INSIDE / self.record.extmod).iterdir())
