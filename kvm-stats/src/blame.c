@@ -160,6 +160,9 @@ static void add_command(void *arg, const struct kvmstats_vm *first, char **words
 	blame_sum_add(&command->sum, first, words, n);
 }
 
+/* Unreported time that is worth a message: more than a VM's charges may be wrong by */
+#define UNREPORTED_NS	10000000
+
 /* Time that is in no row, or not named */
 static void report_lost(const struct blame_sum *sum)
 {
@@ -171,6 +174,9 @@ static void report_lost(const struct blame_sum *sum)
 	if (counts.no_pair)
 		warnx("blame: %llu charges without a name: more than %d pairs of a VM and an owner",
 		      (unsigned long long)counts.no_pair, BLAME_CHARGES);
+	if (counts.unreported > UNREPORTED_NS)
+		warnx("blame: the kernel did not report all switches: %.3f s are unknown",
+		      counts.unreported / 1e9);
 }
 
 static void close_command(void *arg)

@@ -264,6 +264,8 @@ static bool is_seen(pid_t tid)
 	return false;
 }
 
+static uint64_t unreported;	/* blame_counts() before the test */
+
 /* Run them until the program has seen each vCPU, then stop them. */
 static bool settle(struct group *group)
 {
@@ -278,6 +280,7 @@ static bool settle(struct group *group)
 			seen += !group->list[i].vcpu || is_seen(group->list[i].vcpu);
 	}
 	stop(group);
+	unreported = blame_counts(blame).unreported;
 	return seen == group->count && !blame_sample(blame);
 }
 
@@ -357,13 +360,20 @@ static void check_owner(const char *what, const struct process *process, uint64_
 	check_range(what, process, charge, ran, ran);
 }
 
+/*
+ * The kernel of some hosts does not report when certain threads lose their CPU. blame cannot know
+ * the owner of that time.
+ */
 static void check_unknown(const char *what, const struct process *process)
 {
 	const uint64_t unknown = charged(process, BLAME_UNKNOWN, NULL, 0) +
 				 charged(process, BLAME_OVERFLOW, NULL, 0);
+	const uint64_t hidden = blame_counts(blame).unreported - unreported;
 
-	tap_result(same(unknown, 0) || unknown < charged(process, 0, NULL, 0) / 100,
-		   "%s: less than 1 %% or 10 ms is unknown: %.2f ms", what, unknown / 1e6);
+	tap_result(unknown < hidden || same(unknown - hidden, 0) ||
+		   unknown - hidden < charged(process, 0, NULL, 0) / 100,
+		   "%s: less than 1 %% or 10 ms is unknown: %.2f ms, of which the kernel hid %.2f ms",
+		   what, unknown / 1e6, hidden / 1e6);
 }
 
 static void test_hog(void)

@@ -644,7 +644,8 @@ static __always_inline void begin_wait(struct blame_vcpu *vcpu, __u32 on, struct
 	}
 	vcpu->run_delay = delay;
 	vcpu->start = now;
-	__sync_fetch_and_add(&cpu->waiting, 1);
+	if (!__sync_fetch_and_add(&cpu->waiting, 1))
+		cpu->began = now;
 	__sync_lock_test_and_set(&vcpu->since, now);
 }
 
@@ -741,6 +742,24 @@ static __always_inline void add_segment(struct blame_cpu *cpu, const struct blam
 		cpu->ring[cpu->head++ % BLAME_RING] = *segment;
 }
 
+/*
+ * Count the time from the last switch that reached this program to the one by which a thread got
+ * the CPU, if that one did not, and if a vCPU waited then.
+ */
+static __always_inline void count_unreported(const struct blame_cpu *cpu,
+					     struct task_struct *thread)
+{
+	const struct blame_segment *previous = &cpu->ring[(cpu->head - 1) % BLAME_RING];
+	__u64 start = thread->sched_info.last_arrival, since = cpu->began;
+
+	if (!cpu->next || cpu->next == thread->pid + 1)
+		return;
+	if (cpu->head && previous->end > since)
+		since = previous->end;
+	if (start > since)
+		__sync_fetch_and_add(&counts.unreported, start - since);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -752,6 +771,9 @@ int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_s
 
 	if (!cpu)
 		return 0;
+	if (cpu->waiting)
+		count_unreported(cpu, prev);
+	cpu->next = next->pid + 1;
 	from = find_vcpu(prev);
 	if (!from && has_vcpu(prev) && runs_vcpu(prev))
 		from = add_vcpu(prev);
@@ -808,6 +830,7 @@ int BPF_PROG(blame_migrate, struct task_struct *task, int to)
 	struct blame_vcpu *vcpu = find_vcpu(task);
 	__u64 now, start, since = vcpu ? claim_wait(vcpu) : 0;
 	struct task_struct *running;
+	struct blame_cpu *cpu;
 	struct wait wait;
 
 	if (!since)
@@ -818,6 +841,9 @@ int BPF_PROG(blame_migrate, struct task_struct *task, int to)
 	if ((__s64)(start - since) > 0)
 		since = start;
 	running = task->se.cfs_rq->rq->curr;
+	cpu = find_cpu(vcpu->cpu);
+	if (cpu)
+		count_unreported(cpu, running);
 	make_segment(&wait.last, running, find_vcpu(running), now, false);
 	measure_wait(&wait, vcpu, task, since, now, false);
 	charge_vcpu(vcpu, &wait);

@@ -41,8 +41,9 @@ struct blame_segment {
 struct blame_cpu {
 	__u64 head;		/* segments written */
 	__u32 waiting;		/* open waits of vCPUs for this CPU */
-	__u32 reserved;
+	__u32 next;		/* PID of the last thread that got the CPU, plus 1; or 0 */
 	__u64 rq;		/* address of struct rq; 0: not known */
+	__u64 began;		/* when the first open wait started */
 	struct blame_segment ring[BLAME_RING];
 };
 
@@ -97,6 +98,7 @@ struct blame_counts {
 	__u64 no_vcpu;		/* vCPUs without an entry */
 	__u64 no_pair;		/* charges without an entry */
 	__u64 healed;		/* waits that had no end */
+	__u64 unreported;	/* nanoseconds of switches that did not reach the program */
 };
 
 #endif /* KVMSTATS_BPF_BLAME_H */
