@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of lab/host/debian_modules.py: the options of Debian's kernels and the targets."""
 
+import tempfile
 import unittest
+from pathlib import Path
+from unittest import mock
 
-from host import debian_modules, records
+from host import debian_modules, records, steps
 
 # As the tools generate them from CONFIG below.
 CONF = "CONFIG_KVM=m\nCONFIG_PREEMPT=y\nCONFIG_HZ=250\n"
@@ -112,6 +115,53 @@ class Targets(unittest.TestCase):
                 self.assertEqual([name for name in names if name.startswith("pv_perf_")], [])
                 self.assertEqual(debian_modules.list_selftests(modules.record, whole=False),
                                  names[:1] if modules.architecture != "s390x" else [])
+
+
+class Fetch(unittest.TestCase):
+    """Debian's kernel has the version of the source."""
+
+    def setUp(self):
+        work = tempfile.TemporaryDirectory()
+        self.addCleanup(work.cleanup)
+        self.modules = debian_modules.Modules("riscv64")
+        self.modules.kernel_dir = Path(work.name) / "kernel"
+        source = Path(work.name) / "linux"
+        source.mkdir()
+        (source / "Makefile").write_text("VERSION = 7\nPATCHLEVEL = 3\nSUBLEVEL = 4\n")
+        tree = mock.patch.object(records.base_file, "TREE", source)
+        tree.start()
+        self.addCleanup(tree.stop)
+
+    def write(self, release):
+        """Write the release name of a fetched kernel."""
+        self.modules.kernel_dir.mkdir(exist_ok=True)
+        (self.modules.kernel_dir / "release").write_text(f"{release}\n")
+
+    def fetch(self, offered):
+        """Fetch from a mirror that offers a release; return whether a kernel was cached."""
+        cached = []
+
+        def run_script(*_, **variables):
+            self.assertEqual(variables, {"KERNEL_VERSION": "7.3.4-*", "ARCHITECTURE": "riscv64"})
+            cached.append(self.modules.kernel_dir.exists())
+            if not cached[0]:
+                self.write(offered)
+
+        with mock.patch.object(steps, "run_script", run_script):
+            self.modules.fetch()
+        return cached[0]
+
+    def test_version(self):
+        """A cached kernel of another version is removed, one of the same version is used."""
+        self.assertFalse(self.fetch("7.3.4+deb13-riscv64"))
+        self.assertTrue(self.fetch("7.3.5+deb13-riscv64"))
+        self.write("7.3.3+deb13-riscv64")
+        self.assertFalse(self.fetch("7.3.4+deb13-riscv64"))
+
+    def test_version_that_is_not_offered(self):
+        """If the mirror offers another version only, the package counts as not delivered."""
+        with self.assertRaisesRegex(steps.NotDelivered, "is 7.3.5.deb13-riscv64, .* is 7.3.4$"):
+            self.fetch("7.3.5+deb13-riscv64")
 
 
 if __name__ == "__main__":

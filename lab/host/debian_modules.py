@@ -169,7 +169,7 @@ class Modules:
         return re.fullmatch(r"([\d.]+)(\S*)",
                             (self.kernel_dir / "release").read_text().strip()).groups()
 
-    def _fetch(self):
+    def fetch(self):
         """Fetch Debian's kernel in the version of the source, which the modules need."""
         found = dict(re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$",
                                 (records.base_file.TREE / "Makefile").read_text(), re.M))
@@ -283,7 +283,7 @@ class Modules:
 
     def prepare(self):
         """Fetch Debian's kernel, and build the modules unless nothing has changed."""
-        self._fetch()
+        self.fetch()
         steps.run_script("install-packages", *PACKAGES)
         steps.install_packages(self.record)
         extmod = self.record.extmod and sorted((records.INSIDE / self.record.extmod).iterdir())
