@@ -27,9 +27,9 @@ help:
 	@echo '  make check            test the base and kvm-stats: 5 minutes on 2 CPUs at first'
 	@echo '  make check-landing    test more kernels and all bases, before a merge: 30 minutes'
 	@echo '  make check-all        run all tests of every base, before a release: 2 hours'
-	@echo '  make check-NAME       run one check: $(filter-out all tiers host long,$(notdir $(wildcard checks/*)))'
-	@echo '                        or one that takes long: $(filter-out host,$(notdir $(wildcard checks/long/*)))'
-	@echo '  checks/all --list     list what make check-all runs, with the costs of the last run'
+	@echo '  make check-NAME       run one check: $(filter-out tiers host long,$(notdir $(wildcard lab/checks/*)))'
+	@echo '                        or one that takes long: $(filter-out host,$(notdir $(wildcard lab/checks/long/*)))'
+	@echo '  lab/check --list      list what make check-all runs, with the costs of the last run'
 	@echo
 	@echo '  make tree             create the kernel tree build/$(CHOSEN)/linux: a commit per patch, a branch per series'
 	@echo '  make import           bring the commits of build/$(CHOSEN)/linux back into the repository'
@@ -49,20 +49,20 @@ demo: host-packages
 	@lab/demo
 
 check: host-packages
-	@checks/all --tier check
+	@lab/check --tier check
 
 check-landing: host-packages
-	@checks/all --tier landing
+	@lab/check --tier landing
 
 check-all: host-packages
-	@checks/all
+	@lab/check
 
-# One check of checks/ or checks/long/.
+# One check of lab/checks/ or lab/checks/long/.
 check-%: host-packages
-	@checks/all $*
+	@lab/check $*
 
 bench: host-packages
-	@checks/all bench kvm-stats-serve-cost
+	@lab/check bench kvm-stats-serve-cost
 
 soak: check-soak
 
@@ -80,7 +80,7 @@ series: host-packages
 	@scripts/series
 
 host-packages:
-	@scripts/install-packages $(NEEDED)
+	@lab/fetch/install-packages $(NEEDED)
 
 lab-packages: host-packages
 	@lab/install

@@ -3,7 +3,7 @@
 # Functions for scripts whose only argument is a Debian release. They fetch packages to
 # build/DIRECTORY/RELEASE, or RELEASE-ARCHITECTURE if ARCHITECTURE is in the environment.
 
-top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 # Print the reason and exit. usage: fail REASON [STATUS]
 fail() {
@@ -13,7 +13,7 @@ fail() {
 
 [ $# -eq 1 ] || fail "which release?" 2
 release=$1
-said=$("$top"/scripts/debian-suites "$release")
+said=$("$top"/lab/fetch/debian-suites "$release")
 read -ra suites <<<"$said"
 
 # Set out and lock it. Exit if MARK in it is newer than the script: nothing to fetch.
@@ -31,7 +31,7 @@ cache_begin() {
 
 # Fetch packages and their dependencies into $out/apt. usage: download PACKAGE...
 download() {
-	"$top"/scripts/apt-suites "$out/apt" "${suites[@]}" -- \
+	"$top"/lab/fetch/apt-suites "$out/apt" "${suites[@]}" -- \
 		install -y -t "$release" --no-install-recommends --download-only "$@" ||
 		fail "$what of $release could not be fetched (log: $out/apt/log)" $?
 }
@@ -45,7 +45,7 @@ download_only() {
 	mkdir -p "$out/apt/cache/archives"
 	(
 		cd "$out/apt/cache/archives"
-		"$top"/scripts/apt-suites "$out/apt" "${own[@]}" -- download -t "$release" "$@"
+		"$top"/lab/fetch/apt-suites "$out/apt" "${own[@]}" -- download -t "$release" "$@"
 	) || fail "$what of $release could not be fetched (log: $out/apt/log)" $?
 }
 

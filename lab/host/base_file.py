@@ -8,17 +8,17 @@ contains
         like          another base: this one takes all keys, series and files from it,
                       except those that are in its own directory
         package       Debian's package of the kernel's source
-        suites        the suites that contain the package, in the order of scripts/apt-suites
+        suites        the suites that contain the package, in the order of lab/fetch/apt-suites
         version       a pattern for the version in the Makefile of the source
         kernels       the kernels of lab/kernels that are built from the source
         debian_kernel the release or suite of Debian whose own kernel has this source, for
-                      checks/modules and checks/modules-foreign to load the series'
+                      lab/checks/modules and lab/checks/modules-foreign to load the series'
                       modules into; empty if none has
     series        the names of the series in their order; each is a directory, see
                   patch_file.py
     checkpatch-exceptions
     upstream.toml claims about later kernels in the messages of the series fixes, for
-                  checks/upstream-fixes
+                  lab/checks/upstream-fixes
     kernels/      NAME.debugfs: the debugfs files of the unpatched kernel;
                   NAME.debugfs-added: those that the series add, if any;
                   NAME.config: options that follow those of lab/kernels/NAME.config;

@@ -9,7 +9,7 @@ MODULES = ("rng-core.ko", "irqbypass.ko", "ccp.ko", "kvm.ko", "kvm-amd.ko")
 
 def fetch_record(release):
     """Fetch the kernel of a release and return a record for booting it with long-running guests."""
-    steps.run_script("fetch-debian-kernel", release)
+    steps.run_script("lab/fetch/fetch-debian-kernel", release)
     folder = records.BUILD / "debian-kernels" / release
     return records.Record("x86_64-long").replace(
         kernel=folder, image="vmlinuz",
@@ -21,7 +21,7 @@ def fetch_arm64_record(release):
 
     KVM is built in; virtio is available only on PCI.
     """
-    steps.run_script("fetch-debian-kernel", release, ARCHITECTURE="arm64")
+    steps.run_script("lab/fetch/fetch-debian-kernel", release, ARCHITECTURE="arm64")
     return records.Record("arm64").replace(
         kernel=records.BUILD / "debian-kernels" / f"{release}-arm64", image="vmlinuz",
         verdict=("-device", "virtio-serial-pci", "-device", "virtconsole,chardev=verdict"))

@@ -176,7 +176,8 @@ class Modules:
         source = ".".join(found[key] for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
         if (self.kernel_dir / "release").is_file() and self.get_release()[0] != source:
             shutil.rmtree(self.kernel_dir)
-        steps.run_script("fetch-debian-kernel", records.base_file.read_values()["debian_kernel"],
+        steps.run_script("lab/fetch/fetch-debian-kernel",
+                         records.base_file.read_values()["debian_kernel"],
                          KERNEL_VERSION=f"{source}-*", **({} if self.architecture == AMD64 else
                                                           {"ARCHITECTURE": self.architecture}))
         if self.get_release()[0] != source:
@@ -224,7 +225,7 @@ class Modules:
     def _fetch_symvers(self):
         """Fetch the CRCs of the symbols of Debian's kernel and return their file."""
         if self.architecture == AMD64:
-            steps.run_script("fetch-debian-symvers", self.kernel_dir.name)
+            steps.run_script("lab/fetch/fetch-debian-symvers", self.kernel_dir.name)
             return records.BUILD / "debian-symvers" / self.kernel_dir.name / "Module.symvers"
         # fetch-debian-kernel has fetched it.
         return self.kernel_dir / "Module.symvers"
@@ -284,7 +285,7 @@ class Modules:
     def prepare(self):
         """Fetch Debian's kernel, and build the modules unless nothing has changed."""
         self.fetch()
-        steps.run_script("install-packages", *PACKAGES)
+        steps.run_script("lab/fetch/install-packages", *PACKAGES)
         steps.install_packages(self.record)
         extmod = self.record.extmod and sorted((records.INSIDE / self.record.extmod).iterdir())
         steps.build_if_changed(

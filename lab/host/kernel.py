@@ -126,7 +126,7 @@ def make(record):
     if record.tree == "linux":
         steps.use_tree()
     elif record.tree == "linux-base":
-        steps.run_script("base-tree")
+        steps.run_script("scripts/base-tree")
     extmod = records.INSIDE / record.extmod
     files = [Path(__file__), *record.fragments,
              *(sorted(extmod.iterdir()) if record.extmod else ())]

@@ -43,7 +43,7 @@ def prepare(name="x86_64"):
     """Build a kernel and its programs; return its record."""
     record = records.Record(name)
     steps.install_packages(record)
-    steps.run_script("install-packages", "linux-perf")
+    steps.run_script("lab/fetch/install-packages", "linux-perf")
     suite.prepare(record)
     return record
 

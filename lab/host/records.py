@@ -46,7 +46,7 @@ LIST_KEYS = {
     "verdict": "-serial chardev:verdict",   # the machine's end of the channel
     "modules": "",             # in the order in which they are loaded
     "tests": "",               # the only tests that run, with those at the end
-    # What takes it unless others are named: of checks/, or record-debugfs.
+    # What takes it unless others are named: of lab/checks, or record-debugfs.
     "used_by": "kernels bisect warnings record-debugfs",
 }
 DEFAULTS = SCALAR_KEYS | LIST_KEYS

@@ -51,14 +51,14 @@ skip() {
 	exit 0
 }
 
-# Run a program of scripts/, with its output on stderr; if it fails, end the check.
+# Run a program of the repository, with its output on stderr; if it fails, end the check.
 run_script() {
 	local status=0
-	"$top/scripts/$1" "${@:2}" 2>&1 </dev/null | tee "$work/said" >&2 ||
+	"$top/$1" "${@:2}" 2>&1 </dev/null | tee "$work/said" >&2 ||
 		status=${PIPESTATUS[0]}
 	# See NOT_DELIVERED in steps.py.
 	[ "$status" -ne 75 ] || skip "$(tail -n 1 "$work/said")"
-	[ "$status" -eq 0 ] || fail "scripts/$1 failed: $(tail -n 1 "$work/said")"
+	[ "$status" -eq 0 ] || fail "$1 failed: $(tail -n 1 "$work/said")"
 }
 
 passed() {

@@ -9,7 +9,7 @@ import sys
 
 from . import base_file, records, steps
 
-# What scripts/fetch-base prints in that case.
+# What lab/fetch/fetch-base prints in that case.
 VANISHED = re.compile(r"(base \S+: Debian no longer offers .*)$")
 
 

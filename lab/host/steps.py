@@ -156,9 +156,9 @@ def find_error(log):
         0 if found else -1].strip()
 
 
-def run_script(name, *arguments, **variables):
-    """Run a program from scripts/, which prints its own errors, with additional variables."""
-    with subprocess.Popen([records.TOP / "scripts" / name, *arguments],
+def run_script(path, *arguments, **variables):
+    """Run a program of the repository, which prints its own errors, with additional variables."""
+    with subprocess.Popen([records.TOP / path, *arguments],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True,
                           env={**os.environ, **variables}) as script:
@@ -169,7 +169,7 @@ def run_script(name, *arguments, **variables):
     if script.returncode == NOT_DELIVERED:
         raise NotDelivered(last.strip())
     if script.returncode:
-        raise Failed(f"scripts/{name} failed")
+        raise Failed(f"{path} failed")
 
 
 def report_error(found, name, error, **options):
@@ -186,7 +186,7 @@ def report_error(found, name, error, **options):
 @functools.lru_cache(maxsize=None)
 def use_tree():
     """Generate the patched kernel tree, or use it unchanged if it contains unimported work."""
-    run_script("tree", "--use")
+    run_script("scripts/tree", "--use")
 
 
 def install_packages(*chosen):
@@ -195,7 +195,7 @@ def install_packages(*chosen):
     wanted = {package: None for package in
               [line for line in common if line and not line.startswith("#")]
               + [package for record in chosen for package in record.packages]}
-    run_script("install-packages", *wanted)
+    run_script("lab/fetch/install-packages", *wanted)
 
 
 @functools.lru_cache(maxsize=None)

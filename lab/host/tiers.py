@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tiers: the checks of make check and make check-landing, which checks/tiers lists.
+"""Tiers: the checks of make check and make check-landing, which lab/checks/tiers lists.
 
 Each line of the file is a tier, a base, and a check with its arguments. The base is
 
@@ -17,7 +17,7 @@ import os
 
 from . import base_file, needs, records
 
-FILE = records.TOP / "checks/tiers"
+FILE = records.TOP / "lab/checks/tiers"
 NAMES = ("check", "landing")
 NO_BASE = "-"
 # check: the name of a check; base: None if it is independent; arguments: a list.

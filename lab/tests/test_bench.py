@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of checks/long/bench: limits and the table of figures."""
+"""Tests of lab/checks/long/bench: limits and the table of figures."""
 
 import contextlib
 import importlib.machinery
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from host import results
 
-TOP = Path(__file__).resolve().parent.parent
-PATH = str(TOP / "checks/long/bench")
+TOP = Path(__file__).resolve().parents[2]
+PATH = str(TOP / "lab/checks/long/bench")
 LOADER = importlib.machinery.SourceFileLoader("bench", PATH)
 bench = importlib.util.module_from_spec(
     importlib.util.spec_from_loader("bench", LOADER))

@@ -22,13 +22,13 @@ from unittest import mock
 
 from host import results, steps
 
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 
 
 class Results(unittest.TestCase):
     """Output of checks in Python."""
 
-    def report(self, *all_results, argv=("checks/x",), **options):
+    def report(self, *all_results, argv=("lab/checks/x",), **options):
         """Return the exit status and the output of a check with these results."""
         found = results.Results()
         with contextlib.redirect_stdout(io.StringIO()) as out, \
@@ -41,12 +41,12 @@ class Results(unittest.TestCase):
     def test_lines(self):
         self.assertEqual(self.report(("a", True, "fine"), ("b", False, "bad", "more")),
                          (1, f"PASS {'a':30} fine\nFAIL {'b':30} bad\n    more\n"
-                             "    rerun: checks/x\n1 passed, 1 failed\n"))
+                             "    rerun: lab/checks/x\n1 passed, 1 failed\n"))
 
     def test_rerun(self):
         """The command to rerun is the command line, or a given shorter one."""
-        self.assertIn("\n    rerun: checks/x one 'two three'\n",
-                      self.report(("a", False), argv=("checks/x", "one", "two three"))[1])
+        self.assertIn("\n    rerun: lab/checks/x one 'two three'\n",
+                      self.report(("a", False), argv=("lab/checks/x", "one", "two three"))[1])
         self.assertIn("\n    rerun: lab/run one\n",
                       self.report(("a", False), rerun="lab/run one")[1])
         with mock.patch.object(results.base_file, "NAME", "other"):
@@ -74,7 +74,7 @@ class Results(unittest.TestCase):
         def check(error):
             with contextlib.redirect_stdout(io.StringIO()) as out, \
                     contextlib.redirect_stderr(io.StringIO()), \
-                    mock.patch.object(sys, "argv", [str(TOP / "checks/x")]), \
+                    mock.patch.object(sys, "argv", [str(TOP / "lab/checks/x")]), \
                     self.assertRaises(SystemExit) as ended:
                 results.Results()
                 steps.main(mock.Mock(side_effect=error))
@@ -96,12 +96,13 @@ class Repository(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.top = Path(folder.name)
         for room in "lab", "scripts":
-            shutil.copytree(TOP / room, self.top / room, symlinks=True)
+            shutil.copytree(TOP / room, self.top / room, symlinks=True,
+                            ignore=shutil.ignore_patterns("checks", "tests"))
 
 
 def load_all():
-    """Return checks/all as a module."""
-    loader = importlib.machinery.SourceFileLoader("all", str(TOP / "checks/all"))
+    """Return lab/check as a module."""
+    loader = importlib.machinery.SourceFileLoader("all", str(TOP / "lab/check"))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("all", loader))
     with mock.patch("host.steps.main"):
         loader.exec_module(module)
@@ -109,7 +110,7 @@ def load_all():
 
 
 class All(Repository):
-    """Tests of checks/all."""
+    """Tests of lab/check."""
 
     def setUp(self):
         super().setUp()
@@ -119,9 +120,8 @@ class All(Repository):
             "package = p\nsuites = s\nversion = 1.0*\nkernels =\n"
             "debian_kernel =\n")
         (self.top / "patches/1.0/series").write_text("first\n")
-        (self.top / "checks/long").mkdir(parents=True)
-        (self.top / "checks/host").symlink_to("../lab/host")
-        shutil.copy(TOP / "checks/all", self.top / "checks")
+        (self.top / "lab/checks/long").mkdir(parents=True)
+        (self.top / "lab/checks/host").symlink_to("../host")
         self.write_tree_script("echo tree of $BASE")
         variables = mock.patch.dict(os.environ)
         variables.start()
@@ -144,13 +144,13 @@ class All(Repository):
 
     def add(self, name, text, mode=0o755):
         """Write a check in bash."""
-        path = self.top / "checks" / name
+        path = self.top / "lab/checks" / name
         path.write_text(f"#!/bin/bash\n{text}\n")
         path.chmod(mode)
 
     def run_all(self, *names):
-        """Run checks/all; return the exit status, the lines of stdout, and stderr."""
-        done = subprocess.run([self.top / "checks/all", *names], text=True,
+        """Run lab/check; return the exit status, the lines of stdout, and stderr."""
+        done = subprocess.run([self.top / "lab/check", *names], text=True,
                               capture_output=True, check=False)
         return done.returncode, done.stdout.splitlines(), done.stderr
 
@@ -221,7 +221,7 @@ class All(Repository):
             for file in (*pids, duration):
                 file.unlink(missing_ok=True)
             with self.subTest(number=number), subprocess.Popen(
-                    [self.top / "checks/all"], stdout=subprocess.PIPE, text=True,
+                    [self.top / "lab/check"], stdout=subprocess.PIPE, text=True,
                     stderr=subprocess.DEVNULL) as run:
                 while not (duration.exists()
                            and all(pid.exists() and pid.read_text() for pid in pids)):
@@ -303,7 +303,7 @@ class All(Repository):
 
     def test_unknown_need(self):
         self.add("one", "# Needs: kernel mips")
-        self.assertIn("checks/one: unknown need 'kernel mips'", self.complaint())
+        self.assertIn("lab/checks/one: unknown need 'kernel mips'", self.complaint())
 
     def test_what_does_not_fit(self):
         """A check fails if its output, its counts and its exit status don't match."""
@@ -319,7 +319,7 @@ class All(Repository):
                 self.assertEqual(status, 1)
                 self.assertIn("FAIL one", "\n".join(lines))
                 if "FAIL one" not in text:
-                    self.assertIn("    rerun: checks/one", lines)
+                    self.assertIn("    rerun: lab/checks/one", lines)
                 self.assertNotIn(", 0 failed", lines[-1])
 
     def test_rerun_names_the_base(self):
@@ -327,7 +327,7 @@ class All(Repository):
         self.add("one", "exit 1")
         self.add_base("2.0")
         with mock.patch.dict(os.environ, BASE="2.0"):
-            self.assertIn("    rerun: BASE=2.0 checks/one", self.run_all()[1])
+            self.assertIn("    rerun: BASE=2.0 lab/checks/one", self.run_all()[1])
 
     def test_bases(self):
         """Without BASE, a check runs for every base that it applies to, or once."""
@@ -345,8 +345,8 @@ class All(Repository):
         self.assertEqual(passed("one", BASE="2.0"), ["one 2.0"])
 
     def write_tiers(self, *rows):
-        """Write checks/tiers."""
-        (self.top / "checks/tiers").write_text("".join(f"{row}\n" for row in rows))
+        """Write lab/checks/tiers."""
+        (self.top / "lab/checks/tiers").write_text("".join(f"{row}\n" for row in rows))
 
     def passed(self, *options, **env):
         """Return the texts of the passed results, sorted."""
@@ -403,7 +403,7 @@ class All(Repository):
                            ("check 1.0 one\ncheck chosen one", "check runs one twice")):
             with self.subTest(row=row):
                 self.write_tiers(row)
-                self.assertIn(f"checks/tiers{'' if 'twice' in words else ':1'}: ",
+                self.assertIn(f"lab/checks/tiers{'' if 'twice' in words else ':1'}: ",
                               self.complaint("--tier", "check"))
                 self.assertIn(words, self.complaint("--tier", "check"))
         self.assertIn("invalid choice: 'weekly'", self.complaint("--tier", "weekly"))
@@ -486,7 +486,7 @@ class All(Repository):
                 text = self.complaint()
                 self.assertIn("two checks are called one", text)
                 self.assertIn(other, text)
-            (self.top / "checks" / other).unlink()
+            (self.top / "lab/checks" / other).unlink()
 
     def test_not_executable(self):
         self.add("one", "", 0o644)
@@ -511,7 +511,7 @@ class ResultSh(unittest.TestCase):
             base.chmod(0o755)
             (Path(folder) / "patches").mkdir()
             (Path(folder) / "patches/default").write_text(f"{default}\n")
-            check = Path(folder) / "checks/long/one"
+            check = Path(folder) / "lab/checks/long/one"
             check.parent.mkdir(parents=True)
             check.write_text("set -euo pipefail\n"
                              f". {folder}/lab/host/result.sh\n{text}\n")
@@ -533,13 +533,14 @@ class ResultSh(unittest.TestCase):
             with self.subTest(text=text):
                 status, lines = self.run_check(text)
                 self.assertEqual((status, lines[1:]), (
-                    1, ["    rerun: checks/long/one", "0 passed, 1 failed"]))
+                    1, ["    rerun: lab/checks/long/one", "0 passed, 1 failed"]))
                 self.assertRegex(lines[0], f"^FAIL one +{why}")
 
     def test_script(self):
-        """A script of scripts/ that fails ends the check; it is skipped at status 75."""
+        """A program that fails ends the check; it is skipped at status 75."""
         script = ("printf '%%s\\n' '#!/bin/bash' 'echo busy; echo gone >&2; exit $1' "
-                  ">$top/scripts/two; chmod +x $top/scripts/two; run_script two %d; passed fine")
+                  ">$top/scripts/two; chmod +x $top/scripts/two; run_script scripts/two %d; "
+                  "passed fine")
         for expected, status, line in (
                 (0, 0, "PASS one +fine"), (75, 0, "SKIP one +not run: gone"),
                 (1, 1, "FAIL one +scripts/two failed: gone")):
@@ -550,18 +551,18 @@ class ResultSh(unittest.TestCase):
 
     def test_other_base(self):
         self.assertEqual(self.run_check("false", "2.0")[1][1],
-                         "    rerun: BASE=1.0 checks/long/one")
+                         "    rerun: BASE=1.0 lab/checks/long/one")
 
 
 class KvmStats(unittest.TestCase):
-    """Tests of checks/kvm-stats with fake tests."""
+    """Tests of lab/checks/kvm-stats with fake tests."""
 
     def get_reason(self, *said):
         """Return the result of the check if the tests fail with this output."""
         with tempfile.TemporaryDirectory() as folder:
             top = Path(folder)
             for file, text in (("scripts/base", "#!/bin/sh\necho 1.0\n"),
-                               ("scripts/install-packages", "#!/bin/sh\n"),
+                               ("lab/fetch/install-packages", "#!/bin/sh\n"),
                                ("patches/default", "1.0\n"),
                                ("kvm-stats/lib/make-statistics", "#!/bin/sh\n"),
                                ("kvm-stats/tests/statistics", "#!/bin/sh\n"),
@@ -570,13 +571,13 @@ class KvmStats(unittest.TestCase):
                 (top / file).parent.mkdir(parents=True, exist_ok=True)
                 (top / file).write_text(text)
                 (top / file).chmod(0o755)
-            for file in "lab/host/result.sh", "checks/kvm-stats":
+            for file in "lab/host/result.sh", "lab/checks/kvm-stats":
                 (top / file).parent.mkdir(parents=True)
                 shutil.copy(TOP / file, top / file)
-            done = subprocess.run([top / "checks/kvm-stats"], text=True, check=False,
+            done = subprocess.run([top / "lab/checks/kvm-stats"], text=True, check=False,
                                   capture_output=True)
         self.assertEqual((done.returncode, done.stdout.splitlines()[1]),
-                         (1, "    rerun: checks/kvm-stats"))
+                         (1, "    rerun: lab/checks/kvm-stats"))
         return done.stdout.splitlines()[0].split(maxsplit=2)[2]
 
     def test_first(self):
@@ -588,7 +589,7 @@ class KvmStats(unittest.TestCase):
 
 
 class UnitTests(Repository):
-    """Tests of checks/unit-tests in a repository with fake tests."""
+    """Tests of lab/checks/unit-tests in a repository with fake tests."""
 
     def setUp(self):
         super().setUp()
@@ -600,26 +601,26 @@ class UnitTests(Repository):
                 (self.top / "patches" / base.name).mkdir(parents=True)
                 shutil.copy(base / "base", self.top / "patches" / base.name)
         for room in "checks", "tests":
-            (self.top / room).mkdir()
-        (self.top / "checks/host").symlink_to("../lab/host")
-        shutil.copy(TOP / "checks/unit-tests", self.top / "checks")
+            (self.top / "lab" / room).mkdir()
+        (self.top / "lab/checks/host").symlink_to("../host")
+        shutil.copy(TOP / "lab/checks/unit-tests", self.top / "lab/checks")
 
     def run_tests(self, **files):
         """Run files with these methods; return the exit status and the lines of stdout."""
         for name, methods in files.items():
-            path = self.top / f"tests/{name}.py"
+            path = self.top / f"lab/tests/{name}.py"
             path.write_text("#!/usr/bin/python3\nimport unittest\n"
                             f"class T(unittest.TestCase):\n    {methods}\n"
                             "if __name__ == '__main__':\n    unittest.main()\n")
             path.chmod(0o755)
-        done = subprocess.run([self.top / "checks/unit-tests"], capture_output=True,
+        done = subprocess.run([self.top / "lab/checks/unit-tests"], capture_output=True,
                               text=True, check=False)
         return done.returncode, done.stdout.splitlines()
 
     def test_passed(self):
         status, lines = self.run_tests(test_a="test_x = test_y = lambda self: None")
         self.assertEqual((status, lines[1]), (0, "1 passed, 0 failed"))
-        self.assertRegex(lines[0], "^PASS tests/test_a.py +2 tests$")
+        self.assertRegex(lines[0], "^PASS lab/tests/test_a.py +2 tests$")
 
     def test_first(self):
         """The first failing test is reported, also for subtests, with a command to rerun it."""
@@ -630,9 +631,9 @@ class UnitTests(Repository):
                 test_a="test_x = lambda self: None",
                 test_c=f"{methods}\n    def test_c(self): self.fail()")
             self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
-            self.assertRegex(lines[1], r"^FAIL tests/test_c.py +2 of 2 failed, "
+            self.assertRegex(lines[1], r"^FAIL lab/tests/test_c.py +2 of 2 failed, "
                                        r"the first one is test_b \(test_c.T.test_b\)")
-            self.assertEqual(lines[-2], "    rerun: tests/test_c.py T.test_b")
+            self.assertEqual(lines[-2], "    rerun: lab/tests/test_c.py T.test_b")
             rerun = subprocess.run(["bash", "-c", lines[-2].partition("rerun: ")[2]],
                                    cwd=self.top, capture_output=True, text=True,
                                    check=False)
@@ -644,14 +645,14 @@ class UnitTests(Repository):
         for methods in "pass", "!":
             status, lines = self.run_tests(test_a=methods)
             self.assertEqual((status, lines[-2:]), (
-                1, ["    rerun: tests/test_a.py", "0 passed, 1 failed"]))
+                1, ["    rerun: lab/tests/test_a.py", "0 passed, 1 failed"]))
 
 
 class Arguments(unittest.TestCase):
     """Checks reject invalid arguments with one line and exit status 2."""
 
     def test_arguments(self):
-        for check in sorted((TOP / "checks").iterdir()):
+        for check in sorted((TOP / "lab/checks").iterdir()):
             if check.is_dir() or check.name == "tiers":
                 continue
             with self.subTest(check=check.name):
@@ -662,10 +663,10 @@ class Arguments(unittest.TestCase):
 
     def test_names(self):
         for check in "consumers", "pv-perf", "debian-kernels":
-            done = subprocess.run([TOP / "checks" / check, "trixie", "nonsense"],
+            done = subprocess.run([TOP / "lab/checks" / check, "trixie", "nonsense"],
                                   capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertRegex(done.stderr, rf"^checks/{check}: no release 'nonsense', "
+            self.assertRegex(done.stderr, rf"^lab/checks/{check}: no release 'nonsense', "
                                           r"choose from: bookworm trixie\b.*\n$")
 
     def test_chosen(self):

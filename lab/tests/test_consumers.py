@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of the programs in lab/inside/consumers and of scripts/fetch-consumers."""
+"""Tests of the programs in lab/inside/consumers and of lab/fetch/fetch-consumers."""
 
 import contextlib
 import io
@@ -15,7 +15,7 @@ from unittest import mock
 
 from host import perf_guest
 
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 consumer, in_vmm, pv_perf, pv_perf_changes, pv_perf_migration = map(perf_guest.load_program, (
     "consumer", "in_vmm", "pv_perf", "pv_perf_changes", "pv_perf_migration"))
 
@@ -318,12 +318,12 @@ class InVmm(unittest.TestCase):
 
 
 class Fetch(unittest.TestCase):
-    """Invalid arguments of scripts/fetch-consumers."""
+    """Invalid arguments of lab/fetch/fetch-consumers."""
 
     def test_arguments(self):
         """Invalid arguments cause one line of error and exit status 2."""
         for arguments in [], ["a", "b"], ["../x"], [""]:
-            done = subprocess.run([TOP / "scripts/fetch-consumers", *arguments],
+            done = subprocess.run([TOP / "lab/fetch/fetch-consumers", *arguments],
                                   capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stderr.count("\n")),
                              (2, 1), arguments)

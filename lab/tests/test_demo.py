@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 GONE = "base 7.3: Debian no longer offers p in s; LINUX_SRC=TREE names a source tree"
 
 

@@ -9,9 +9,9 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 LOADER = importlib.machinery.SourceFileLoader("documented_commands",
-                                              str(TOP / "checks/documented-commands"))
+                                              str(TOP / "lab/checks/documented-commands"))
 documented_commands = importlib.util.module_from_spec(
     importlib.util.spec_from_loader("documented_commands", LOADER))
 sys.dont_write_bytecode = True

@@ -7,7 +7,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 
 
 def find_unmatched(patterns, files):

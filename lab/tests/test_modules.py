@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-PROGRAM = Path(__file__).resolve().parent.parent / "modules/kvm-stats-modules"
+PROGRAM = Path(__file__).resolve().parents[2] / "modules/kvm-stats-modules"
 KERNEL = "7.3.4+deb13-amd64"
 HEADERS = f"linux-headers-{KERNEL}"
 DIFF = """diff --git a/virt/kvm/kvm_main.c b/virt/kvm/kvm_main.c

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lists of mutants, and the results that checks/long/mutants reports for them."""
+"""The lists of mutants, and the results that lab/checks/long/mutants reports for them."""
 
 import contextlib
 import importlib.machinery
@@ -15,9 +15,9 @@ from unittest import mock
 
 from host import mutant_file, records, results, steps
 
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 loader = importlib.machinery.SourceFileLoader("mutants",
-                                              str(TOP / "checks/long/mutants"))
+                                              str(TOP / "lab/checks/long/mutants"))
 mutants = importlib.util.module_from_spec(
     importlib.util.spec_from_loader("mutants", loader))
 loader.exec_module(mutants)
@@ -117,7 +117,7 @@ class Apply(unittest.TestCase):
         self.write(f="a; b;")
         with mock.patch.object(mutants.mutant_file, "read", lambda: {"l": {"a": self.MUTANT}}), \
                 mock.patch.object(records.base_file, "TREE", self.source), \
-                mock.patch.object(sys, "argv", ["checks/long/mutants"]), \
+                mock.patch.object(sys, "argv", ["lab/checks/long/mutants"]), \
                 mock.patch.object(steps, "use_tree"), \
                 mock.patch.object(mutants, "Workshop"), \
                 mock.patch.object(mutants, "check"), \

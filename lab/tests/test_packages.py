@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of scripts/install-packages with a fake apt-get."""
+"""Tests of lab/fetch/install-packages with a fake apt-get."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock",
          "/var/cache/apt/archives/lock")
 
@@ -32,7 +32,7 @@ class Install(unittest.TestCase):
     def install(self, *packages):
         """Return the status, stdout, stderr, and the arguments of all calls of apt-get."""
         done = subprocess.run(
-            [TOP / "scripts/install-packages", *packages], capture_output=True, text=True,
+            [TOP / "lab/fetch/install-packages", *packages], capture_output=True, text=True,
             env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}",
                  "CALLS": f"{self.folder}/calls", "TMPDIR": str(self.folder)}, check=False)
         calls = self.folder / "calls"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from host import base_file, records
 
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 
 
 class Parser(unittest.TestCase):
@@ -249,7 +249,7 @@ class Chosen(unittest.TestCase):
             for user in records.parse(records.find_record(name))["used_by"].split():
                 with self.subTest(kernel=name, user=user):
                     self.assertTrue(any((TOP / room / user).is_file() for room
-                                        in ("checks", "checks/long", "lab")))
+                                        in ("lab/checks", "lab/checks/long", "lab")))
 
 
 class Commands(unittest.TestCase):
@@ -272,8 +272,8 @@ class Commands(unittest.TestCase):
 
     def test_unknown_kernel(self):
         for command in ("lab/build", "lab/run", "lab/record-debugfs",
-                        "checks/kernels", "checks/long/bisect",
-                        "checks/long/warnings"):
+                        "lab/checks/kernels", "lab/checks/long/bisect",
+                        "lab/checks/long/warnings"):
             with self.subTest(command=command):
                 text = self.complaint(command, "vax")
                 self.assertEqual(text.count("\n"), 1, text)
@@ -281,7 +281,7 @@ class Commands(unittest.TestCase):
 
     def test_unknown_kernel_in_the_environment(self):
         self.assertIn("no kernel 'vax', choose from: arm64",
-                      self.complaint("checks/kernels", KERNELS="x86_64 vax"))
+                      self.complaint("lab/checks/kernels", KERNELS="x86_64 vax"))
 
     def test_unknown_kernel_of_make(self):
         done = subprocess.run(["make", "-nC", TOP, "check", "KERNELS=x86_64 vax"],
@@ -292,20 +292,20 @@ class Commands(unittest.TestCase):
 
     def test_unknown_base(self):
         for command in ("lab/build", "lab/run", "lab/record-debugfs", "lab/install",
-                        "checks/kernels", "checks/all", "checks/modules",
-                        "checks/long/mutants"):
+                        "lab/checks/kernels", "lab/check", "lab/checks/modules",
+                        "lab/checks/long/mutants"):
             with self.subTest(command=command):
                 text = self.complaint(command, "x86_64", BASE="9.9")
                 self.assertEqual(text.count("\n"), 1, text)
                 self.assertIn("no base '9.9', choose from: ", text)
 
     def test_base_without_a_kernel_of_debian(self):
-        """checks/modules refuses a base without a kernel in Debian."""
-        self.assertEqual(self.complaint("checks/modules", "9.9").count("\n"), 1)
+        """lab/checks/modules refuses a base without a kernel in Debian."""
+        self.assertEqual(self.complaint("lab/checks/modules", "9.9").count("\n"), 1)
         for base in self.bases(of_debian=False):
             with self.subTest(base=base):
-                self.assertEqual(self.complaint("checks/modules", base),
-                                 f"checks/modules: base {base}: no debian_kernel\n")
+                self.assertEqual(self.complaint("lab/checks/modules", base),
+                                 f"lab/checks/modules: base {base}: no debian_kernel\n")
 
     def test_kernel_of_debian(self):
         """lab/run --debian needs a base with a kernel in Debian and a program."""
@@ -329,7 +329,7 @@ class Commands(unittest.TestCase):
 
     def test_unknown_option(self):
         for command in ("lab/build", "lab/run", "lab/record-debugfs",
-                        "checks/kernels", "checks/all", "checks/consumers"):
+                        "lab/checks/kernels", "lab/check", "lab/checks/consumers"):
             with self.subTest(command=command):
                 self.assertIn("unrecognized arguments: --fast",
                               self.complaint(command, "--fast", "x86_64"))

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 
 MAKEFILE = "VERSION = 5\nPATCHLEVEL = 10\nSUBLEVEL = 7\n"
 BASE = """# A comment.
@@ -80,7 +80,8 @@ class Repository(unittest.TestCase):
         (self.patches / "base").write_text(BASE)
         (self.repo / "patches/default").write_text("5.10\n")
         shutil.copytree(TOP / "scripts", self.repo / "scripts", symlinks=True)
-        shutil.copytree(TOP / "lab/host", self.repo / "lab/host")
+        for folder in "lab/host", "lab/fetch":
+            shutil.copytree(TOP / folder, self.repo / folder)
         (self.repo / "virt").mkdir()
         (self.repo / "virt/new.c").write_text("one\nzwei\n")
         self.base = Path(work.name) / "linux"
@@ -103,8 +104,10 @@ class Repository(unittest.TestCase):
                 for path in self.patches.rglob("*") if path.is_file()}
 
     def run_script(self, name, *args, **variables):
-        """Run a script, return its exit status and output."""
-        done = subprocess.run([self.repo / "scripts" / name, *args], text=True,
+        """Run a program of scripts/ or lab/fetch; return its exit status and output."""
+        folder = next(folder for folder in ("scripts", "lab/fetch")
+                      if (self.repo / folder / name).exists())
+        done = subprocess.run([self.repo / folder / name, *args], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               check=False,
                               env={**os.environ, "LINUX_SRC": str(self.base),
@@ -859,11 +862,11 @@ class TwoBases(Repository):
         self.assertEqual(before, {path: path.read_text() for path in before})
 
     def test_check_of_the_way_back(self):
-        """checks/patch-roundtrip detects a difference in the chosen base."""
-        for path in "checks/patch-roundtrip", "lab/host/result.sh":
+        """lab/checks/patch-roundtrip detects a difference in the chosen base."""
+        for path in "lab/checks/patch-roundtrip", "lab/host/result.sh":
             (self.repo / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(TOP / path, self.repo / path)
-        check = "../checks/patch-roundtrip"
+        check = "../lab/checks/patch-roundtrip"
         self.assertIn("1 patches in 1 series, 2 new files: identical", self.run_other(check))
         self.assertIn("3 patches in 2 series, 1 new files: identical", self.run_script(check)[1])
         patch = self.repo / "patches/9.1/third/0001-KVM-Change-a-row.patch"

@@ -131,11 +131,11 @@ class Machines(unittest.TestCase):
 
 
 class Modules(unittest.TestCase):
-    """The base for checks/modules."""
+    """The base for lab/checks/modules."""
 
     def test_base(self):
         loader = importlib.machinery.SourceFileLoader(
-            "modules", str(records.TOP / "checks/modules"))
+            "modules", str(records.TOP / "lab/checks/modules"))
         modules = importlib.util.module_from_spec(
             importlib.util.spec_from_loader("modules", loader))
         loader.exec_module(modules)
@@ -156,7 +156,7 @@ class Order(unittest.TestCase):
 
     def test_order(self):
         loader = importlib.machinery.SourceFileLoader(
-            "kernels", str(records.TOP / "checks/kernels"))
+            "kernels", str(records.TOP / "lab/checks/kernels"))
         kernels = importlib.util.module_from_spec(
             importlib.util.spec_from_loader("kernels", loader))
         loader.exec_module(kernels)

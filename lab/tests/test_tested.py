@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""doc/tested.md lists the kernels of every base, as their records describe them."""
+"""lab/TESTED.md lists the kernels of every base, as their records describe them."""
 
 import re
 import unittest
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from host import base_file, records
 
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 RESULTS = {"guest": "guests", "vcpu": "VMs and vCPUs", "own-tests": "no selftests",
            "build": "compiled"}
 
 
 def read_landing(base):
     """Return the kernels of a base that make check-landing runs."""
-    rows = [line.split() for line in (TOP / "checks/tiers").read_text().splitlines()]
+    rows = [line.split() for line in (TOP / "lab/checks/tiers").read_text().splitlines()]
     return {name for row in rows if row[:3] == ["landing", base, "kernels"] for name in row[3:]}
 
 
@@ -34,7 +34,7 @@ def read_records(base):
 
 def read_page():
     """Return {base: {kernel: (result, run by)}} of the page."""
-    text = (TOP / "doc/tested.md").read_text()
+    text = (TOP / "lab/TESTED.md").read_text()
     return {base: {row[0]: tuple(row[2:]) for row in
                    re.findall(r"^\| (\S+) \| (.+) \| (.+) \| (.+) \|$", part, re.M)
                    if row[0] != "kernel"}

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""The statements about later kernels in commit messages, as checks/upstream-fixes reads them."""
+"""Statements about later kernels in commit messages, as upstream-fixes reads them."""
 
 import importlib.machinery
 import importlib.util
@@ -15,8 +15,9 @@ from unittest import mock
 
 from host import records, steps
 
-TOP = Path(__file__).resolve().parent.parent
-loader = importlib.machinery.SourceFileLoader("upstream_fixes", str(TOP / "checks/upstream-fixes"))
+TOP = Path(__file__).resolve().parents[2]
+loader = importlib.machinery.SourceFileLoader("upstream_fixes",
+                                              str(TOP / "lab/checks/upstream-fixes"))
 fixes = importlib.util.module_from_spec(importlib.util.spec_from_loader("upstream_fixes", loader))
 loader.exec_module(fixes)
 
@@ -98,8 +99,8 @@ class Newest(unittest.TestCase):
         self.fetched = []
 
     def fetch(self, script, folder, package, *suites):
-        """Write the files of scripts/fetch-package; linux-source only names another package."""
-        self.assertEqual(script, "fetch-package")
+        """Write the files of lab/fetch/fetch-package; linux-source only names another package."""
+        self.assertEqual(script, "lab/fetch/fetch-package")
         self.fetched.append((package, suites))
         version = "99.1~rc3-1~exp1"
         (folder / "version").write_text(f"{package} {version}\n")
@@ -129,11 +130,11 @@ class Newest(unittest.TestCase):
     def test_base_without_statements(self):
         base = next(name for name in records.base_file.list_names()
                     if not (TOP / "patches" / name / "upstream.toml").exists())
-        done = subprocess.run([TOP / "checks/upstream-fixes"], env={**os.environ, "BASE": base},
+        done = subprocess.run([TOP / "lab/checks/upstream-fixes"], env={**os.environ, "BASE": base},
                               capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertRegex(done.stderr,
-                         f"^checks/upstream-fixes: base {base} has no upstream.toml: .*\n$")
+                         f"^lab/checks/upstream-fixes: base {base} has no upstream.toml: .*\n$")
 
     def test_package_without_the_files(self):
         with self.assertRaisesRegex(steps.Failed, "linux-source-99.1: .*Not found"):
