@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "kvmstats.h"
-#include "layout.h"
 
 struct kvmstats_vm *kvmstats_next(const struct kvmstats_vm *vm)
 {
