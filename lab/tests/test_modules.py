@@ -22,17 +22,6 @@ DIFF = """diff --git a/virt/kvm/kvm_main.c b/virt/kvm/kvm_main.c
 -before
 +after
 """
-PATCH = f"""KVM: Change something
-
-Why.
----
-{DIFF}diff --git a/Documentation/kvm.rst b/Documentation/kvm.rst
---- a/Documentation/kvm.rst
-+++ b/Documentation/kvm.rst
-@@ -1 +1 @@
--not unpacked
-+not applied
-"""
 SOURCE = {"virt/kvm/kvm_main.c": "before\n",
           "arch/x86/kvm/Makefile": "obj-m := kvm.o\n",
           "include/linux/kvm_host.h": "#ifndef __KVM_HOST_H\n#define __KVM_HOST_H\n#endif\n",
@@ -51,9 +40,7 @@ class Machine(unittest.TestCase):
         self.write("root/var/lib/dpkg/status", "")
         self.debian = self.write(f"root/lib/modules/{KERNEL}/kernel/kvm.ko", "Debian's")
         (self.root / f"lib/modules/{KERNEL}/build").mkdir()
-        self.write("patches/7.3/series", "fixes\n")
-        self.write("patches/7.3/base", "version = 7.3.*\n")
-        self.patch = self.write("patches/7.3/fixes/0001-x.patch", PATCH)
+        self.patch = self.write("series/7.3.patch", DIFF)
         for name, text in SOURCE.items():
             self.write(f"linux-source-7.3/{name}", text)
         (self.root / "usr/src").mkdir(parents=True)
@@ -93,7 +80,7 @@ class Machine(unittest.TestCase):
             "Architecture: amd64\nMaintainer: x\nDescription: x\n\n"
             for name, version in versions.items() if version))
 
-    def run_program(self, *args, running=KERNEL, program=PROGRAM):
+    def run_program(self, *args, running=KERNEL, program=PROGRAM, series=None):
         """Return the exit status and the combined output."""
         done = subprocess.run(
             [program, *args], check=False, text=True, stdout=subprocess.PIPE,
@@ -101,8 +88,8 @@ class Machine(unittest.TestCase):
                 **os.environ, "PATH": f"{self.top}/bin:{os.environ['PATH']}",
                 "LOG": str(self.top), "KVM_STATS_MODULES_ROOT": str(self.root),
                 "KVM_STATS_MODULES_RUNNING": running,
-                # Under DKMS, the patches are in the directory of the program.
-                **({"KVM_STATS_MODULES_PATCHES": str(self.top / "patches")}
+                # Under DKMS, the edits are in the directory of the program.
+                **({"KVM_STATS_MODULES_SERIES": str(series or self.top / "series")}
                    if program == PROGRAM else {})})
         return done.returncode, done.stdout
 
@@ -142,35 +129,16 @@ class Machine(unittest.TestCase):
         self.assertEqual((self.top / "depmod").read_text(), f"-b {self.root} {KERNEL}\n" * 2)
         self.assertIn("no modules installed", self.run_program("remove")[1])
 
-    def test_base_like_another(self):
-        """6.12 is built from its own source, with 7.3's patches as 6.12 overrides them."""
-        other = "6.12.117+deb13-amd64"
-        (self.root / f"lib/modules/{other}/build").mkdir(parents=True)
-        self.write("patches/6.12/base", "like = 7.3\n")
-        self.write("patches/7.3/fixes/0002-y.patch", "KVM: Second\n---\n" + re.sub(
-            "virt/kvm/kvm_main.c", "include/uapi/linux/kvm.h",
-            DIFF.replace("-before", "-").replace("+after", "+second")))
-        subprocess.run(["cp", "-r", self.top / "linux-source-7.3",
-                        self.top / "linux-source-6.12"], check=True)
-        subprocess.run(["tar", "-C", self.top, "-cJf",
-                        self.root / "usr/src/linux-source-6.12.tar.xz",
-                        "linux-source-6.12"], check=True)
-        self.set_packages({f"linux-headers-{other}": "6.12.117-1", "linux-source-6.12": "6.12.117-1"})
-        for override, text in ((None, "after\n"),
-                               ("---\n" + DIFF.replace("+after", "+part"), "part\n"),
-                               ("---\n" + DIFF.partition("---")[0], "before\n"),
-                               (PATCH.replace("+after", "+whole"), "whole\n"),
-                               ("", "before\n")):
-            with self.subTest(override=override):
-                if override is not None:
-                    # Its number does not matter.
-                    self.write("patches/6.12/fixes/0007-x.patch", override)
-                status, said = self.run_program("build", other)
-                self.assertEqual(status, 0, said)
-                tree = self.top / "tree"
-                self.assertEqual((tree / "virt/kvm/kvm_main.c").read_text(), text)
-                self.assertEqual((tree / "include/uapi/linux/kvm.h").read_text(), "second\n")
-                shutil.rmtree(tree)
+    def test_writes_the_edits_of_the_repository(self):
+        """The edits of each base are written for a package, only those of the modules' files."""
+        folder = self.top / "package"
+        folder.mkdir()
+        self.assertEqual(self.run_program("edits", str(folder), series=self.top), (0, ""))
+        self.assertEqual({path.name for path in folder.iterdir()}, {"7.3.patch", "6.12.patch"})
+        for path in folder.iterdir():
+            self.assertLessEqual({"virt/kvm/kvm_main.c", "include/linux/kvm_host.h"}, set(
+                re.findall("^diff --git a/(\\S+) ", path.read_text(), re.M)))
+            self.assertNotIn(" a/Documentation", path.read_text())
 
     def test_builds_once(self):
         """Modules are rebuilt only if the kernel or a patch has changed."""
@@ -179,7 +147,7 @@ class Machine(unittest.TestCase):
         self.assertIn("already built", self.run_program("build")[1])
         self.assertFalse((self.top / "make").exists())
         self.assertIn("built:     yes", self.run_program("status")[1])
-        self.patch.write_text(PATCH.replace("+after", "+later"))
+        self.patch.write_text(DIFF.replace("+after", "+later"))
         self.assertIn("built:     outdated", self.run_program("status")[1])
         subprocess.run(["rm", "-rf", self.top / "tree"], check=True)
         self.assertEqual(self.run_program("build")[0], 0)
@@ -201,7 +169,7 @@ class Machine(unittest.TestCase):
         before = self.read_updates()
         subprocess.run(["rm", "-rf", self.top / "tree"], check=True)
         self.write("broken", "")
-        self.patch.write_text(PATCH.replace("+after", "+later"))
+        self.patch.write_text(DIFF.replace("+after", "+later"))
         self.assertEqual(self.run_program("install")[0], 1)
         self.assertEqual(self.read_updates(), before)
         self.assertEqual([path.name for path in
@@ -324,7 +292,7 @@ class Machine(unittest.TestCase):
             folder.mkdir()
             for name in ("kvm-stats-modules", "dkms/dkms.conf", "dkms/pre-build"):
                 subprocess.run(["cp", PROGRAM.parent / name, folder], check=True)
-            subprocess.run(["cp", "-r", self.top / "patches", folder], check=True)
+            shutil.copy(self.patch, folder)
         return self.run_program(KERNEL, program=folder / "pre-build")
 
     def test_dkms_finds_the_modules(self):
