@@ -388,6 +388,96 @@ class All(Repository):
         self.assertEqual(lines[-1], "3 passed, 0 failed")
         self.assertIn("1.0 tree", [" ".join(line.split()[4:]) for line in lines])
 
+    def prepare_records(self, *checks):
+        """Turn the repository into one of git whose checks declare inputs, with a tree."""
+        cache = mock.patch.dict(os.environ, XDG_CACHE_HOME=str(self.top / "cache"))
+        cache.start()
+        self.addCleanup(cache.stop)
+        tree = self.top / "build/1.0/linux"
+        self.write_tree_script(f"mkdir -p {tree}; cd {tree}; [ -d .git ] || git init -q; "
+                               f"cp {self.top}/patches/1.0/series .; git add .; git "
+                               "-c user.name=a -c user.email=a@b commit -qm x; echo tree")
+        for name in checks:
+            self.add(name, f"# Inputs: data\necho PASS {name}; echo 1 passed, 0 failed")
+        (self.top / "data").write_text("1")
+        (self.top / ".gitignore").write_text("/build/\n/cache/\n__pycache__/\n")
+        subprocess.run(["git", "init", "-q"], cwd=self.top, check=True)
+        self.write_tiers(*(f"check chosen {name}" for name in checks))
+
+    def run_tier(self, runs_anyway=None):
+        """Run the tier; return the checks that ran, the last line, and the line about others.
+
+        runs_anyway: the check that runs although it has passed.
+        """
+        (self.top / "sitecustomize.py").write_text(
+            "import random\n"
+            f"random.choice = lambda runs: ([run for run in runs if run.path.stem == "
+            f"{runs_anyway!r}] or [None])[0]\n")
+        with mock.patch.dict(os.environ, PYTHONPATH=str(self.top)):
+            _, lines, _ = self.run_all("--tier", "check")
+        ran = sorted(line.split()[1] for line in lines if re.match("PASS|FAIL", line))
+        return ran, lines[-1], next((line for line in lines if "had passed" in line), "")
+
+    def test_passed_before(self):
+        """A check of a tier runs again only if an input changed: a file, the tree, a package."""
+        self.prepare_records("one", "two")
+        self.add("three", "echo PASS three; echo 1 passed, 0 failed")
+        self.write_tiers("check chosen one", "check chosen two", "check chosen three")
+        everything = ["one", "three", "two"]
+        self.assertEqual(self.run_tier(), (everything, "3 passed, 0 failed", ""))
+        self.assertEqual(self.run_tier(), (
+            ["three"], "1 passed, 0 failed", "1 of 3 checks ran, 2 had passed with the same "
+            "inputs, with 2 results: 1.0 one, 1.0 two"))
+        self.assertEqual(self.run_tier("two")[0], ["three", "two"])
+        for change in (lambda: (self.top / "data").write_text("2"),
+                       lambda: (self.top / "scripts/new").write_text("not added"),
+                       lambda: (self.top / "patches/1.0/series").write_text("first\nsecond\n"),
+                       lambda: self.add_dpkg("Status: a package was installed")):
+            change()
+            self.assertEqual(self.run_tier()[0], everything)
+            self.assertEqual(self.run_tier()[0], ["three"])
+        with mock.patch.dict(os.environ, BASE="1.0"):
+            self.assertEqual(self.run_tier()[0], ["three"])
+        (self.top / "unrelated").write_text("2")
+        self.assertEqual(self.run_tier()[0], ["three"])
+
+    def add_dpkg(self, text):
+        """Replace dpkg-query by a program that prints this text."""
+        path = self.top / "cache/bin/dpkg-query"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\necho '{text}'\n")
+        path.chmod(0o755)
+        os.environ["PATH"] = f"{path.parent}:{os.environ['PATH']}"
+
+    def test_not_passed(self):
+        """A failed, skipped or unreadable result, or an edited tree, does not count as passed."""
+        self.prepare_records("one", "two", "three")
+        self.add("one", "# Inputs: data\necho FAIL one; echo '    rerun: x'; "
+                        "echo 0 passed, 1 failed; exit 1")
+        self.add("two", "# Inputs: data\necho SKIP two not run: x; echo PASS b; "
+                        "echo 1 passed, 0 failed, 1 skipped")
+        self.assertEqual(self.run_tier()[0], ["b", "one", "three"])
+        self.assertEqual(self.run_tier()[0], ["b", "one"])
+        (self.top / "cache/kvm-stats-lab/passed/1.0 three").write_text("one")
+        self.assertEqual(self.run_tier()[0], ["b", "one", "three"])
+        self.assertEqual(self.run_tier()[0], ["b", "one"])
+        self.write_tree_script(f"echo x >>{self.top}/build/1.0/linux/series; echo tree")
+        self.assertEqual(self.run_tier()[0], ["b", "one", "three"])
+        self.assertEqual(self.run_tier()[0], ["b", "one", "three"])
+
+    def test_contradiction(self):
+        """If a check fails that has passed with these inputs, all records are deleted."""
+        self.prepare_records("one", "two")
+        undeclared = self.top / "cache/undeclared"
+        self.add("one", f"# Inputs: data\n! [ -e {undeclared} ] || {{ echo FAIL one; "
+                        "echo '    rerun: x'; echo 0 passed, 1 failed; exit 1; }; "
+                        "echo PASS one; echo 1 passed, 0 failed")
+        self.assertEqual(self.run_tier()[0], ["one", "two"])
+        undeclared.write_text("")
+        self.assertEqual(self.run_tier()[1:], ("0 passed, 0 failed", mock.ANY))
+        self.assertEqual(self.run_tier("one")[1], "0 passed, 1 failed")
+        self.assertEqual(self.run_tier()[0], ["one", "two"])
+
     def test_bad_tiers(self):
         """A line that cannot be carried out is reported in one line, before anything runs."""
         self.add("one", "echo PASS one; echo 1 passed, 0 failed")
