@@ -94,6 +94,18 @@ struct web_user *access_user(struct web_config *config, const char *name)
 	return user;
 }
 
+const struct web_user *access_costliest_user(const struct web_config *config)
+{
+	const struct web_user *costliest = config->user;
+	unsigned int i;
+
+	for (i = 1; i < config->nr_users; i++) {
+		if (bcrypt_cost(config->user[i].hash) > bcrypt_cost(costliest->hash))
+			costliest = &config->user[i];
+	}
+	return costliest;
+}
+
 bool access_same(const char *known, const char *text)
 {
 	size_t i, len = strlen(known), other = strlen(text);

@@ -14,6 +14,9 @@ const char *access_client(const struct web_config *config, gnutls_session_t sess
 /* Return the user of this name, or NULL. */
 struct web_user *access_user(struct web_config *config, const char *name);
 
+/* Return the user whose hash has the highest cost; there must be users. */
+const struct web_user *access_costliest_user(const struct web_config *config);
+
 /*
  * Compare a password with a known one, or two hashes, in a time that depends on the
  * lengths only.

@@ -89,6 +89,7 @@ static struct connection *add_connection(struct server *s, struct MHD_Connection
 	struct connection *c = calloc(1, sizeof(*c));
 	struct sockaddr_storage local;
 	socklen_t len = sizeof(local);
+	const struct sockaddr *peer;
 
 	if (!c)
 		return NULL;
@@ -96,8 +97,9 @@ static struct connection *add_connection(struct server *s, struct MHD_Connection
 	c->fd = MHD_get_connection_info(connection,
 					MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 	c->scraper = -1;
-	c->address = address_key(MHD_get_connection_info(connection,
-				 MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+	peer = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+	c->address = address_key(peer);
+	address_networks(peer, c->networks);
 	c->local = getsockname(c->fd, (void *)&local, &len) || address_is_loopback((void *)&local);
 	configure_tls(s, c);
 	s->connections++;

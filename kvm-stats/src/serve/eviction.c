@@ -7,42 +7,9 @@
  */
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <string.h>
 
 #include "app.h"
 #include "serve.h"
-
-#define HASH_FACTOR	1099511628211ULL
-#define IPV4_PREFIX	0xffff00000000ULL
-
-uint64_t address_key(const struct sockaddr *address)
-{
-	const struct in6_addr *v6;
-	uint64_t key = 0;
-
-	if (address && address->sa_family == AF_INET)
-		return IPV4_PREFIX | ((const struct sockaddr_in *)address)->sin_addr.s_addr;
-	if (!address || address->sa_family != AF_INET6)
-		return 0;
-	v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
-	if (IN6_IS_ADDR_V4MAPPED(v6))
-		return IPV4_PREFIX | v6->s6_addr32[3];
-	memcpy(&key, v6, sizeof(key));
-	return key;
-}
-
-bool address_is_loopback(const struct sockaddr *address)
-{
-	const struct in6_addr *v6;
-
-	if (address->sa_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
-	if (address->sa_family != AF_INET6)
-		return true;
-	v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
-	return IN6_IS_ADDR_LOOPBACK(v6) ||
-	       (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
-}
 
 unsigned int address_bucket(uint64_t key)
 {

@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <crypt.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "access.h"
 #include "app.h"
 #include "login.h"
 
-#define MAX_LOGINS		64
-#define MAX_OF_ADDRESS		16
-#define MAX_OF_USER		8	/* of one address */
+#define MAX_LOGINS		128	/* that wait */
 #define FAILED_ADDRESSES	256	/* whose last failure is remembered */
 #define DELAY_FACTOR		4	/* times the duration of bcrypt */
+#define SLOTS			4096	/* counts of attempts for each kind of network */
+#define HALF_LIFE		(60 * SECOND)	/* of the counts */
+
+/* Origins of a login that attempts are counted for: a user of an address, and its networks */
+#define ORIGIN_ADDRESS		1
+#define ORIGINS			(ORIGIN_ADDRESS + NETWORKS)
 
 struct login {
 	struct login *next;
-	uint64_t address;
-	char *user, *hash, *password;
+	uint64_t origin[ORIGINS];
+	char *hash, *password;
+	unsigned int cost;
 	bool known;
 	bool released;		/* login_end() was called while bcrypt ran */
 	enum login_result result;
@@ -27,24 +34,76 @@ struct login {
 struct logins {
 	pthread_t thread;
 	int done;
+	uint64_t seed;		/* of the hash, so that nobody can choose a slot */
 	pthread_mutex_t lock;	/* protects the members below */
 	pthread_cond_t wake;
 	struct login *first, **end;
+	unsigned int waiting;
 	struct login *running;
 	bool stop;
 	struct failure {
 		uint64_t address, time, not_before;
 	} failure[FAILED_ADDRESSES];
+	uint32_t attempts[ORIGINS][SLOTS];
+	uint64_t halved;
 };
 
 static void free_login(struct login *login)
 {
-	free(login->user);
 	free(login->hash);
 	if (login->password)
 		explicit_bzero(login->password, strlen(login->password));
 	free(login->password);
 	free(login);
+}
+
+static uint32_t *attempts_of(struct logins *l, const struct login *login, unsigned int origin)
+{
+	uint64_t hash = (login->origin[origin] ^ l->seed) * HASH_FACTOR;
+
+	hash = (hash ^ hash >> 32) * HASH_FACTOR;
+	return &l->attempts[origin][(hash ^ hash >> 32) % SLOTS];
+}
+
+static void halve_attempts(struct logins *l, uint64_t now)
+{
+	unsigned int i, slot;
+
+	if (now - l->halved < HALF_LIFE)
+		return;
+	l->halved = now;
+	for (i = 0; i < ORIGINS; i++) {
+		for (slot = 0; slot < SLOTS; slot++)
+			l->attempts[i][slot] /= 2;
+	}
+}
+
+/* Count an attempt until it is known to be right, so that abandoned ones count as well. */
+static void count_attempt(struct logins *l, const struct login *login, int change)
+{
+	uint32_t *count;
+	unsigned int i;
+
+	for (i = 0; i < ORIGINS; i++) {
+		count = attempts_of(l, login, i);
+		if (change > 0 || *count)
+			*count += change;
+	}
+}
+
+/*
+ * Return how often logins with the origins of this one were wrong. An attempt from a network
+ * counts a quarter of one from a network within it, so those who have many addresses come
+ * after those with one.
+ */
+static uint64_t rank_login(struct logins *l, const struct login *login)
+{
+	uint64_t rank = 0;
+	unsigned int i;
+
+	for (i = 0; i < ORIGINS; i++)
+		rank = 4 * rank + *attempts_of(l, login, i);
+	return rank;
 }
 
 /* Return the record of the last failure from this address, or NULL. */
@@ -75,42 +134,68 @@ static void record_failure(struct logins *l, uint64_t address, uint64_t now, uin
 	failure = failure ? failure : &l->failure[oldest];
 	failure->address = address;
 	failure->time = now;
-	failure->not_before = now + DELAY_FACTOR * took;
+	/* Those who wait for each other are delayed by that. */
+	failure->not_before = now + DELAY_FACTOR * took / (l->waiting + 1);
+}
+
+static void unlink_login(struct logins *l, const struct login *login)
+{
+	struct login **at = &l->first;
+
+	while (*at && *at != login)
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	*at = login->next;
+	if (!*at)
+		l->end = at;
+	l->waiting--;
 }
 
 /*
- * Return the first login that is not delayed, and remove it from the queue. If all are
- * delayed, return NULL and set *until to the end of the shortest delay.
+ * Return the login with the fewest wrong ones before it that is not delayed, and remove it from
+ * the queue. If all are delayed, return NULL and set *until to the end of the shortest delay.
  */
 static struct login *next_login(struct logins *l, uint64_t now, uint64_t *until)
 {
-	struct login **at, *login;
+	struct login *login, *next = NULL;
 	struct failure *failure;
 
 	*until = UINT64_MAX;
-	for (at = &l->first; (login = *at); at = &login->next) {
-		failure = find_failure(l, login->address);
+	for (login = l->first; login; login = login->next) {
+		failure = find_failure(l, login->origin[ORIGIN_ADDRESS]);
 		if (failure && failure->not_before > now) {
 			if (failure->not_before < *until)
 				*until = failure->not_before;
-			continue;
+		} else if (!next || rank_login(l, login) < rank_login(l, next)) {
+			next = login;
 		}
-		*at = login->next;
-		if (l->end == &login->next)
-			l->end = at;
-		return login;
 	}
-	return NULL;
+	if (next)
+		unlink_login(l, next);
+	return next;
 }
 
+/*
+ * Wrong logins take as long as one with the cost of login->cost: bcrypt's time doubles with each
+ * step of the cost, so the times from one cost to another and of the first again add up to it.
+ */
 static bool verify(const struct login *login)
 {
+	unsigned int cost = bcrypt_cost(login->hash);
 	struct crypt_data data;
+	char setting[64];
 	const char *hash;
 
 	memset(&data, 0, sizeof(data));
 	hash = crypt_r(login->password, login->hash, &data);
-	return hash && access_same(login->hash, hash) && login->known;
+	if (hash && access_same(login->hash, hash) && login->known)
+		return true;
+	for (; cost < login->cost; cost++) {
+		snprintf(setting, sizeof(setting), "%.4s%02u%s", login->hash, cost, login->hash + 6);
+		crypt_r(login->password, setting, &data);
+	}
+	return false;
 }
 
 static void run_login(struct logins *l, struct login *login)
@@ -126,8 +211,10 @@ static void run_login(struct logins *l, struct login *login)
 	pthread_mutex_lock(&l->lock);
 	l->running = NULL;
 	login->result = correct ? LOGIN_CORRECT : LOGIN_WRONG;
-	if (!correct)
-		record_failure(l, login->address, end, end - begin);
+	if (correct)
+		count_attempt(l, login, -1);
+	else
+		record_failure(l, login->origin[ORIGIN_ADDRESS], end, end - begin);
 	if (login->released)
 		free_login(login);
 	else if (write(l->done, &one, sizeof(one)) < 0)
@@ -166,6 +253,8 @@ struct logins *logins_start(int done)
 	if (!l)
 		return NULL;
 	l->done = done;
+	if (getrandom(&l->seed, sizeof(l->seed), 0) != sizeof(l->seed))
+		l->seed = app_now();
 	l->end = &l->first;
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -191,89 +280,56 @@ void logins_stop(struct logins *l)
 	free(l);
 }
 
-static unsigned int count_of_address(const struct logins *l, uint64_t address,
-				     const char *user)
+/* Reject the login with most wrong ones before it, or of several the last. */
+static void reject_worst(struct logins *l)
 {
-	const struct login *i;
-	unsigned int n = 0;
-
-	for (i = l->first; i; i = i->next)
-		n += i->address == address && (!user || !strcmp(i->user, user));
-	return n;
-}
-
-/* Return the last login of the address that has most of them, and at least two. */
-static struct login *find_most_frequent(const struct logins *l)
-{
-	struct login *i, *found = NULL;
-	unsigned int n, most = 1;
-
-	for (i = l->first; i; i = i->next) {
-		n = count_of_address(l, i->address, NULL);
-		if (n > most || (found && n == most && i->address == found->address)) {
-			most = n;
-			found = i;
-		}
-	}
-	return found;
-}
-
-static void unlink_login(struct logins *l, const struct login *login)
-{
-	struct login **at = &l->first;
-
-	while (*at && *at != login)
-		at = &(*at)->next;
-	if (!*at)
-		return;
-	*at = login->next;
-	if (!*at)
-		l->end = at;
-}
-
-/* Make space for a login from this address. Return false if there is none. */
-static bool reserve(struct logins *l, uint64_t address, const char *user)
-{
+	struct login *login, *worst = l->first;
 	const uint64_t one = 1;
-	unsigned int n = 0;
-	struct login *i;
 
-	if (count_of_address(l, address, user) >= MAX_OF_USER ||
-	    count_of_address(l, address, NULL) >= MAX_OF_ADDRESS)
-		return false;
-	for (i = l->first; i; i = i->next)
-		n++;
-	if (n < MAX_LOGINS)
-		return true;
-	i = find_most_frequent(l);
-	if (!i || i->address == address)
-		return false;
-	unlink_login(l, i);
-	i->result = LOGIN_REJECTED;
-	return write(l->done, &one, sizeof(one)) > 0;
+	for (login = l->first; login; login = login->next) {
+		if (rank_login(l, login) >= rank_login(l, worst))
+			worst = login;
+	}
+	unlink_login(l, worst);
+	worst->result = LOGIN_REJECTED;
+	if (write(l->done, &one, sizeof(one)) < 0)
+		l->stop = true;
 }
 
-struct login *login_begin(struct logins *l, uint64_t address, const char *user,
-			  const char *hash, const char *password, bool known)
+static void set_origins(struct login *login, const uint64_t networks[NETWORKS], const char *user)
+{
+	uint64_t hash = networks[0];
+
+	for (; *user; user++)
+		hash = (hash ^ (unsigned char)*user) * HASH_FACTOR;
+	login->origin[0] = hash;
+	memcpy(login->origin + ORIGIN_ADDRESS, networks, NETWORKS * sizeof(*networks));
+}
+
+struct login *login_begin(struct logins *l, const uint64_t networks[NETWORKS], const char *user,
+			  const char *password, const char *hash, unsigned int cost, bool known)
 {
 	struct login *login = calloc(1, sizeof(*login));
 
 	if (!login)
 		return NULL;
-	login->address = address;
-	login->user = strdup(user);
+	set_origins(login, networks, user);
 	login->hash = strdup(hash);
 	login->password = strdup(password);
+	login->cost = cost;
 	login->known = known;
-	pthread_mutex_lock(&l->lock);
-	if (!login->user || !login->hash || !login->password || !reserve(l, address, user)) {
+	if (!login->hash || !login->password) {
 		free_login(login);
-		login = NULL;
-	} else {
-		*l->end = login;
-		l->end = &login->next;
-		pthread_cond_signal(&l->wake);
+		return NULL;
 	}
+	pthread_mutex_lock(&l->lock);
+	halve_attempts(l, app_now());
+	count_attempt(l, login, 1);
+	*l->end = login;
+	l->end = &login->next;
+	if (++l->waiting > MAX_LOGINS)
+		reject_worst(l);
+	pthread_cond_signal(&l->wake);
 	pthread_mutex_unlock(&l->lock);
 	return login;
 }

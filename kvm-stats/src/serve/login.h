@@ -2,16 +2,17 @@
 /*
  * Verify passwords in a separate thread, because bcrypt is slow by design.
  *
- * Logins wait in a queue. After a wrong password, further logins from the same address
- * are delayed by four times the time that bcrypt took. Logins from other addresses
- * overtake them, so guessing does not lock out other clients. The queue is bounded for each
- * pair of user and address, for each address, and in total.
+ * Logins wait in a queue, which is bounded. Those with the fewest wrong logins before them are
+ * verified first and rejected last: wrong logins of the user at this address, of the address, and
+ * of its networks. So a right login is verified next, however many addresses others guess from,
+ * unless they guess for the first time. After a wrong password, further logins from the same
+ * address are delayed by four times the time that bcrypt took, less the time they wait for
+ * each other.
  */
 #ifndef SERVE_LOGIN_H
 #define SERVE_LOGIN_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "networks.h"
 
 struct logins;
 struct login;
@@ -20,7 +21,7 @@ enum login_result {
 	LOGIN_PENDING,
 	LOGIN_CORRECT,
 	LOGIN_WRONG,
-	LOGIN_REJECTED,		/* too many logins from the address */
+	LOGIN_REJECTED,		/* too many others wait, with fewer wrong ones before */
 };
 
 /*
@@ -31,11 +32,12 @@ struct logins *logins_start(int done);
 void logins_stop(struct logins *l);
 
 /*
- * Queue a login. If the user does not exist, pass the hash of another user and set known to
- * false, so that the response time does not reveal which users exist. Returns NULL if the queue is full.
+ * Queue a login. A wrong one takes as long as a hash with this cost: pass that of the costliest
+ * user, so that the time does not reveal which users exist. If the user does not exist, pass
+ * the hash of another one and set known to false. Returns NULL if memory runs out.
  */
-struct login *login_begin(struct logins *l, uint64_t address, const char *user,
-			  const char *hash, const char *password, bool known);
+struct login *login_begin(struct logins *l, const uint64_t networks[NETWORKS], const char *user,
+			  const char *password, const char *hash, unsigned int cost, bool known);
 enum login_result login_result(struct logins *l, const struct login *login);
 
 /* Release a login; it may still be pending. */

@@ -265,16 +265,18 @@ static const char *begin_login(struct server *s, struct connection *c, const cha
 			       const char *password, unsigned int *code)
 {
 	struct web_user *user = access_user(s->config, name);
+	const char *costly;
 
 	if (!s->config->nr_users)
 		return NULL;
 	if (user && user->password && access_same(user->password, password))
 		return NULL;
-	*code = MHD_HTTP_TOO_MANY_REQUESTS;
-	c->login = login_begin(s->logins, c->address, name,
-			       user ? user->hash : s->config->user[0].hash, password, user);
+	*code = MHD_HTTP_SERVICE_UNAVAILABLE;
+	costly = access_costliest_user(s->config)->hash;
+	c->login = login_begin(s->logins, c->networks, name, password,
+			       user ? user->hash : costly, bcrypt_cost(costly), user);
 	if (!c->login)
-		return "429: too many logins, try again later\n";
+		return "503: out of memory\n";
 	*code = 0;
 	c->login_generation = s->config_generation;
 	suspend_connection(c, STATE_LOGIN);

@@ -20,6 +20,7 @@
 
 #include "blame_sum.h"
 #include "exits_sum.h"
+#include "networks.h"
 #include "login.h"
 #include "settings.h"
 #include "web_config.h"
@@ -63,6 +64,7 @@ struct connection {
 	int fd;
 	enum state state;
 	uint64_t address;	/* address_key() */
+	uint64_t networks[NETWORKS];
 	struct web_config *config;	/* used by the TLS session, or NULL */
 	struct login *login;
 	unsigned int login_generation;	/* config_generation at login_begin() */
@@ -151,9 +153,6 @@ void close_slow_connections(struct server *s, uint64_t now);
 int connection_timeout(const struct server *s, uint64_t wait);
 
 /* eviction.c */
-/* A number that is unique for an IPv4 address or an IPv6 network of 64 bits */
-uint64_t address_key(const struct sockaddr *address);
-bool address_is_loopback(const struct sockaddr *address);
 unsigned int address_bucket(uint64_t key);
 struct connection *find_connection_to_evict(struct server *s);
 /* Return the number of the scraper that sends this request. */

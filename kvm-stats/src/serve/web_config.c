@@ -439,8 +439,8 @@ static bool is_bcrypt(const char *hash)
 
 	return strlen(hash) == 60 && !strncmp(hash, "$2", 2) && strchr("aby", hash[2]) &&
 	       hash[3] == '$' && hash[6] == '$' && (hash[4] == '0' || hash[4] == '1') &&
-	       strspn(hash + 5, "0123456789") == 1 && atoi(hash + 4) >= 4 &&
-	       atoi(hash + 4) <= BCRYPT_COST_MAX && strspn(hash + 7, digits) == 53;
+	       strspn(hash + 5, "0123456789") == 1 && bcrypt_cost(hash) >= 4 &&
+	       bcrypt_cost(hash) <= BCRYPT_COST_MAX && strspn(hash + 7, digits) == 53;
 }
 
 static void read_users(struct parser *p, const char *key, const yaml_node_t *map)

@@ -30,6 +30,12 @@ struct web_user {
 	char *password;		/* the password that was verified last, or NULL */
 };
 
+/* Return the cost of a hash of bcrypt: "$2b$COST$...". */
+static inline unsigned int bcrypt_cost(const char *hash)
+{
+	return 10 * (hash[4] - '0') + hash[5] - '0';
+}
+
 struct web_config {
 	unsigned int references;
 	char *cert, *key, *ca;	/* PEM; NULL if not configured */
