@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Which logins are verified next, and which are rejected. bcrypt is replaced by a function that
- * waits until the test lets it continue, and the clock stands still. Prints TAP.
+ * blocks until the test releases it, and the clock is stopped. Prints TAP.
  */
 #include <arpa/inet.h>
 #include <crypt.h>

@@ -127,6 +127,7 @@ void connection_changed(void *server, struct MHD_Connection *connection, void **
 		mark_closed(s, c);
 		unlink_connection(s, c);
 		end_login(s, c);
+		forget_scraper(s, c);
 		web_config_put(c->config);
 		free(c);
 		*context = NULL;
@@ -147,15 +148,10 @@ void request_completed(void *server, struct MHD_Connection *connection, void **r
 
 	if (!c)
 		return;
-	if (how == MHD_REQUEST_TERMINATED_COMPLETED_OK && c->scraper >= 0) {
-		pthread_mutex_lock(&s->lock);
-		s->model->scrapers = known_scrapers(s);
-		model_scraped(s->model, 1U << c->scraper, c->sample);
-		pthread_mutex_unlock(&s->lock);
-	}
+	if (how == MHD_REQUEST_TERMINATED_COMPLETED_OK && c->scrapes)
+		end_scrape(s, c);
 	end_login(s, c);
-	c->scraper = -1;
-	c->waited = c->admitted = false;
+	c->scrapes = c->waited = c->admitted = false;
 	c->used = true;
 	enqueue_connection(s, c, STATE_READING);
 }

@@ -61,36 +61,3 @@ struct connection *find_connection_to_evict(struct server *s)
 	}
 	return c;
 }
-
-int find_scraper(struct server *s, const struct connection *c)
-{
-	const char *agent = MHD_lookup_connection_value(c->c, MHD_HEADER_KIND, "User-Agent");
-	uint64_t hash = c->address * HASH_FACTOR;
-	int i, oldest = 0;
-
-	for (; agent && *agent; agent++)
-		hash = (hash ^ (unsigned char)*agent) * HASH_FACTOR;
-	for (i = 0; i < MAX_SCRAPERS; i++) {
-		if (s->scrapers[i].last && s->scrapers[i].hash == hash)
-			break;
-		if (s->scrapers[i].last < s->scrapers[oldest].last)
-			oldest = i;
-	}
-	i = i < MAX_SCRAPERS ? i : oldest;
-	s->scrapers[i].hash = hash;
-	s->scrapers[i].last = app_now();
-	return i;
-}
-
-uint32_t known_scrapers(const struct server *s)
-{
-	uint64_t now = app_now();
-	uint32_t known = 0;
-	int i;
-
-	for (i = 0; i < MAX_SCRAPERS; i++) {
-		if (s->scrapers[i].last && now - s->scrapers[i].last < ENDED_VM_TTL_NS)
-			known |= 1U << i;
-	}
-	return known;
-}

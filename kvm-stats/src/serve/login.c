@@ -15,7 +15,7 @@
 #define FAILED_ADDRESSES	256	/* whose last failure is remembered */
 #define DELAY_FACTOR		4	/* times the duration of bcrypt */
 #define SLOTS			4096	/* counts of attempts for each kind of network */
-#define HALF_LIFE		(60 * SECOND)	/* of the counts */
+#define HALF_LIFE		(60 * SECOND)	/* counts are halved */
 
 /* Origins of a login that attempts are counted for: a user of an address, and its networks */
 #define ORIGIN_ADDRESS		1
@@ -34,7 +34,7 @@ struct login {
 struct logins {
 	pthread_t thread;
 	int done;
-	uint64_t seed;		/* of the hash, so that nobody can choose a slot */
+	uint64_t seed;		/* for the hash: clients cannot choose a slot */
 	pthread_mutex_t lock;	/* protects the members below */
 	pthread_cond_t wake;
 	struct login *first, **end;
@@ -134,7 +134,7 @@ static void record_failure(struct logins *l, uint64_t address, uint64_t now, uin
 	failure = failure ? failure : &l->failure[oldest];
 	failure->address = address;
 	failure->time = now;
-	/* Those who wait for each other are delayed by that. */
+	/* Waiting logins already delay each other. */
 	failure->not_before = now + DELAY_FACTOR * took / (l->waiting + 1);
 }
 

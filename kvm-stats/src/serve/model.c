@@ -755,6 +755,16 @@ void model_scraped(struct model *m, uint32_t scraper, uint64_t sample)
 	}
 }
 
+void model_replace_scraper(struct model *m, uint32_t scraper, uint32_t other)
+{
+	struct vm_series *e;
+
+	for (e = m->first; e; e = e->next) {
+		if (e->pending_scrapers & scraper)
+			e->pending_scrapers = (e->pending_scrapers & ~scraper) | other;
+	}
+}
+
 /*
  * The library shortens the label of a VM after the end of its predecessor. Use the new
  * label once no last values have it.

@@ -145,6 +145,8 @@ bool model_update(struct model *m, struct kvmstats *k, uint64_t now, uint64_t du
 
 /* Record that a scraper, given as a bit, has received all of a sample. */
 void model_scraped(struct model *m, uint32_t scraper, uint64_t sample);
+/* The values that a scraper has not received are now for another one. */
+void model_replace_scraper(struct model *m, uint32_t scraper, uint32_t other);
 /* Remove destroyed VMs whose last values no scraper waits for. */
 void model_prune(struct model *m, uint64_t now);
 

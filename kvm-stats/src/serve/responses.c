@@ -388,10 +388,8 @@ static enum MHD_Result send_sample(struct server *s, struct connection *c, enum 
 	r = find_response(s, text, accept_gzip(accepts));
 	if (!r)
 		return MHD_NO;
-	if (text < TEXT_JSON && s->text[text].code == MHD_HTTP_OK) {
-		c->scraper = find_scraper(s, c);
-		c->sample = s->text[text].sample;
-	}
+	if (text < TEXT_JSON && s->text[text].code == MHD_HTTP_OK)
+		begin_scrape(s, c, s->text[text].sample);
 	count_code(s, s->text[text].code);
 	return MHD_queue_response(c->c, s->text[text].code, r);
 }

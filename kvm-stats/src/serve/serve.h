@@ -15,18 +15,18 @@
 
 #include <microhttpd.h>
 #include <pthread.h>
-#include <sys/socket.h>
 #include <zlib.h>
 
 #include "blame_sum.h"
 #include "exits_sum.h"
-#include "networks.h"
 #include "login.h"
+#include "networks.h"
 #include "settings.h"
 #include "web_config.h"
 #include "write.h"
 
-#define MAX_SCRAPERS	32	/* bits */
+/* Bits of scrapers: connections that scraped, and one for clients that close theirs */
+#define OTHER_SCRAPERS	31
 #define ADDRESS_BUCKETS	256
 
 enum text {
@@ -75,12 +75,10 @@ struct connection {
 	bool closed;
 	uint64_t since;
 	uint64_t acked;		/* bytes that the client had received at the last check */
-	int scraper;		/* of this request, or -1 */
+	bool scrapes;		/* this request is a scrape */
+	int scraper;		/* index in server.scrapers, OTHER_SCRAPERS, or -1 */
 	uint64_t sample;	/* that the scraper is sent */
-};
-
-struct scraper {
-	uint64_t hash, last;
+	uint64_t scraped;	/* when it had received one */
 };
 
 struct server {
@@ -102,7 +100,8 @@ struct server {
 	unsigned int connections;	/* that are not closed */
 	unsigned int of_bucket[ADDRESS_BUCKETS];
 	struct codes codes[MAX_CODES + 1];
-	struct scraper scrapers[MAX_SCRAPERS];
+	struct connection *scrapers[OTHER_SCRAPERS];
+	uint64_t other_scrape;	/* when a connection that scraped was closed */
 	struct kvmstats *k;	/* only for the sampling thread */
 	struct blame_sum blame;	/* same, like the next three */
 	uint64_t next_blame;	/* when to try to measure again */
@@ -155,9 +154,14 @@ int connection_timeout(const struct server *s, uint64_t wait);
 /* eviction.c */
 unsigned int address_bucket(uint64_t key);
 struct connection *find_connection_to_evict(struct server *s);
-/* Return the number of the scraper that sends this request. */
-int find_scraper(struct server *s, const struct connection *c);
-uint32_t known_scrapers(const struct server *s);
+
+/* scrapers.c */
+/* The request of this connection is a scrape of this sample. */
+void begin_scrape(struct server *s, struct connection *c, uint64_t sample);
+/* The response was sent. */
+void end_scrape(struct server *s, struct connection *c);
+/* The connection is closed. */
+void forget_scraper(struct server *s, struct connection *c);
 
 /* listening.c */
 void start_listening(struct server *s);

@@ -166,6 +166,7 @@ class Serve:
             env={**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1", **env})
         self.url = wait_for(self._url, "the address")
         self.port = int(self.url.rsplit(":", 1)[1].strip("/"))
+        self.scrape = self.connect()
 
     def said(self):
         """Return its standard error."""
@@ -191,10 +192,28 @@ class Serve:
         connection.close()
         return answer.status, answer.headers, body
 
+    def connect(self):
+        """Return a function like get() for metrics, with one connection as Prometheus has it."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
+
+        def scrape():
+            try:
+                connection.request("GET", "/metrics", headers={"Accept": OPENMETRICS})
+                answer = connection.getresponse()
+            except ConnectionError:
+                # It was idle for too long, or evicted.
+                connection.close()
+                connection.request("GET", "/metrics", headers={"Accept": OPENMETRICS})
+                answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+
+        scrape.close = connection.close
+        return scrape
+
     def series(self):
         """Return all series, after the first sample."""
         status, headers, body = wait_for(
-            lambda: (lambda got: got if got[0] != 503 else None)(self.get()), "a sample")
+            lambda: (lambda got: got if got[0] != 503 else None)(self.scrape()), "a sample")
         assert status == 200, (status, body)
         assert headers["Content-Type"].startswith("application/openmetrics-text"), headers
         return series(body.decode())
@@ -219,6 +238,7 @@ class Serve:
         """Stop it, and check that it ends without an error."""
         if self.errors.closed:
             return
+        self.scrape.close()
         if self.process.poll() is None:
             self.process.terminate()
         status = self.process.wait(DEADLINE)

@@ -146,22 +146,63 @@ class Identity(Case):
         self.check(scraping)
 
     def test_last_values_wait_for_every_scraper(self):
-        """Last values stay until each known scraper has received them."""
+        """Two scrapers with one address and User-Agent each get the last values, then these go."""
         host = self.busy(self.host(), 1, "web")
         serving = self.serve(host)
-        for scraper in ("a", "b"):
-            serving.get(User_Agent=scraper)
+        first, second, third = (self.connect(serving) for _ in range(3))
+        self.assertTrue(first() and second())
+        self.end(serving, host)
+        self.assertTrue(third())
+        for _ in range(3):
+            serving.next_sample()
+            self.assertTrue(first())
+        self.assertTrue(second())
+        wait_for(lambda: not first(), "it to go")
+        self.assertFalse(second())
+
+    def connect(self, serving):
+        """Return a function that scrapes through one connection and returns if "web" has series."""
+        scrape = serving.connect()
+        self.addCleanup(scrape.close)
+        return lambda: b'kvm_vm_info{vm="web"' in scrape()[2]
+
+    def end(self, serving, host):
+        """Destroy VM 1."""
         host.end(1).write()
         wait_for(lambda: any(vm["ended"] for vm in serving.api()["vms"]), "the end")
 
-        def scrape(scraper):
-            return b'kvm_vm_info{vm="web"' in serving.get(User_Agent=scraper)[2]
+    def test_last_values_for_scrapers_that_reconnect(self):
+        """Clients that close their connections get the last values for 150 seconds."""
+        host = self.busy(self.host(), 1, "web")
+        host.stop_clock()
+        serving = self.serve(host, "--max-age", "1000")
+        # A pair without kept connections, and more kept connections than the server distinguishes
+        pair = [lambda: b'kvm_vm_info{vm="web"' in serving.get()[2]] * 2
+        kept = [self.connect(serving) for _ in range(40)]
+        wait_for(lambda: pair[0](), "a sample")
+        host.end(1).write()
+        host.stop_clock(later=1)
+        wait_for(lambda: serving.get()[2].endswith(b"# EOF\n") and
+                 all(vm["ended"] for vm in serving.api()["vms"]), "the end")
+        for later in (1, 70, 70):
+            host.stop_clock(later)
+            self.assertTrue(all(scrape() for scrape in pair + kept))
+        host.stop_clock(20)
+        wait_for(lambda: not kept[0](), "it to go")
 
-        self.assertTrue(scrape("a"))
-        self.assertTrue(scrape("new"))
-        self.assertTrue(scrape("b"))
-        wait_for(lambda: not scrape("a"), "it to go")
-        self.assertFalse(scrape("b"))
+    def test_last_values_after_a_lost_connection(self):
+        """A scraper that loses its connection before the last values gets them with the next."""
+        host = self.busy(self.host(), 1, "web")
+        serving = self.serve(host)
+        lost, kept = serving.connect(), self.connect(serving)
+        self.assertIn(b'kvm_vm_info{vm="web"', wait_for(lambda: lost()[2][1000:] and lost()[2], "it"))
+        self.assertTrue(kept())
+        self.end(serving, host)
+        lost.close()
+        for _ in range(3):
+            self.assertTrue(kept())
+            serving.next_sample()
+        self.assertTrue(self.connect(serving)())
 
     def test_vm_that_comes_and_goes_between_scrapes(self):
         """A VM that existed only between two scrapes is scraped."""
