@@ -28,6 +28,19 @@ int uevent_open(void)
 	return error;
 }
 
+/*
+ * Receive a message. The kernel sends from port 0; a process with CAP_NET_ADMIN can send to the
+ * same group, but not from that port: such a message has length 0.
+ */
+static ssize_t receive(int fd, void *text, size_t size)
+{
+	struct sockaddr_nl from = { .nl_pid = 1 };
+	socklen_t len = sizeof(from);
+	ssize_t n = recvfrom(fd, text, size, 0, (void *)&from, &len);
+
+	return n > 0 && from.nl_pid ? 0 : n;
+}
+
 bool uevent_of_kvm(int fd)
 {
 	static const char kvm[] = "change@/devices/virtual/misc/kvm";
@@ -37,7 +50,7 @@ bool uevent_of_kvm(int fd)
 
 	/* All of them, or there is no room for the next ones. */
 	while (fd >= 0) {
-		n = recv(fd, text, sizeof(text), 0);
+		n = receive(fd, text, sizeof(text));
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno != ENOBUFS)
@@ -154,13 +167,13 @@ bool uevent_count_destroyed(struct uevent_count *count, uint64_t *destroyed)
 	ssize_t n;
 
 	do {
-		n = recv(count->fd, text, sizeof(text) - 1, 0);
+		n = receive(count->fd, text, sizeof(text) - 1);
 		if (n > 0) {
 			text[n] = '\0';
 			add_event(count, text, n);
 		}
 		/* If events were lost, the next one has the numbers. */
-	} while (n > 0 || (n < 0 && (errno == EINTR || errno == ENOBUFS)));
+	} while (n >= 0 || errno == EINTR || errno == ENOBUFS);
 	*destroyed = count->last - count->first - count->own;
 	return count->started;
 }

@@ -153,6 +153,32 @@ static bool is_told(void)
 	return told;
 }
 
+/* A process with CAP_NET_ADMIN sends what the kernel would: it is ignored. */
+static void test_forged(void)
+{
+	static const char event[] = "change@/devices/virtual/misc/kvm\0ACTION=change\0CREATED=1000000\0"
+				    "COUNT=0\0EVENT=destroy\0PID=1";
+	const struct sockaddr_nl to = { .nl_family = AF_NETLINK, .nl_groups = 1 };
+	int from = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT);
+	struct uevent_count *count = uevent_count_open();
+	int events = uevent_open();
+	struct probe_vm own;
+	uint64_t destroyed;
+	bool sent;
+
+	sent = sendto(from, event, sizeof(event), 0, (void *)&to, sizeof(to)) == sizeof(event) &&
+	       sendto(from, event, sizeof(event), 0, (void *)&to, sizeof(to)) == sizeof(event);
+	tap_result(sent && !uevent_of_kvm(events) && !uevent_count_destroyed(count, &destroyed),
+		   "uevents of processes are ignored");
+	if (!probe_vm_open(&own, 1, why, sizeof(why)))
+		probe_vm_close(&own);
+	tap_result(uevent_of_kvm(events) && uevent_count_destroyed(count, &destroyed) && destroyed < 1000,
+		   "the next ones of the kernel are not");
+	uevent_count_close(count);
+	close(events);
+	close(from);
+}
+
 /* To the network namespace of a new user namespace, as containers have it */
 static bool enter_other_network(void)
 {
@@ -241,6 +267,7 @@ static void test_told(const char *source)
 {
 	pid_t neighbour = fork_neighbour();
 
+	test_forged();
 	tap_result(is_told(), "uevents report VM creation and destruction");
 	see_at_once(source, "told", NULL);
 	see_at_once(source, "told, and it is lost", fill_socket);
