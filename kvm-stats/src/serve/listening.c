@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Sockets to listen on, and the configuration of their connections */
-#include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
 #include <netdb.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "app.h"
@@ -16,16 +17,12 @@
 #define DEFAULT_LISTEN		"127.0.0.1:10847"
 #define MAX_CONNECTIONS		256
 #define MAX_HEADER_BYTES	16384	/* all headers of a request */
+#define HOST_MAX		256
 #define BACKLOG			4096
 #define CONFIG_CHECK_INTERVAL	SECOND
 
-static void __attribute__((noreturn)) invalid_address(const char *where)
-{
-	errx(STATUS_USAGE, "--listen '%s': not ADDRESS:PORT", where);
-}
-
-/* Split "ADDRESS:PORT", "[ADDRESS]:PORT" or ":PORT", and return the port. */
-static const char *split_address(const char *where, char host[64])
+/* Split "HOST:PORT", "[ADDRESS]:PORT" or ":PORT", and return the port, or NULL. */
+static const char *split_address(const char *where, char host[HOST_MAX])
 {
 	const char *colon = strrchr(where, ':'), *begin = where;
 	size_t len = colon ? colon - where : 0;
@@ -34,13 +31,13 @@ static const char *split_address(const char *where, char host[64])
 		begin++;
 		len -= 2;
 	} else if (memchr(where, ':', len)) {
-		invalid_address(where);
+		return NULL;
 	}
-	if (!colon || len >= 64 || !colon[1] ||
+	if (!colon || len >= HOST_MAX || !colon[1] ||
 	    colon[1 + strspn(colon + 1, "0123456789")] || strlen(colon + 1) > 5 ||
 	    strtoul(colon + 1, NULL, 10) > 65535)
-		invalid_address(where);
-	snprintf(host, 64, "%.*s", (int)len, begin);
+		return NULL;
+	snprintf(host, HOST_MAX, "%.*s", (int)len, begin);
 	return colon + 1;
 }
 
@@ -61,40 +58,78 @@ static int open_socket(const struct addrinfo *address)
 	return -1;
 }
 
-static int listen_on(const char *where)
+/*
+ * Return the address to listen on. If a name has several, choose the first of IPv4, otherwise the
+ * first, as exporters written in Go do. Exit if the name has none.
+ */
+static struct addrinfo *find_address(const struct listen_option *option)
 {
-	const struct addrinfo hints = {
-		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+	struct addrinfo hints = {
+		.ai_flags = AI_NUMERICSERV | AI_PASSIVE, .ai_family = AF_INET,
 		.ai_socktype = SOCK_STREAM,
 	};
 	struct addrinfo *address;
-	const char *port;
-	char host[64];
-	int fd;
+	char host[HOST_MAX];
+	const char *port = split_address(option->value, host);
+	int ret = EAI_NONAME;
 
-	port = split_address(where, host);
+	if (!port)
+		errx(STATUS_USAGE, "--%s '%s': not ADDRESS:PORT", option->name, option->value);
+	/* Don't ask DNS for an invalid address. */
+	if (!host[strspn(host, "0123456789.")])
+		hints.ai_flags |= AI_NUMERICHOST;
+	if (*host)
+		ret = getaddrinfo(host, port, &hints, &address);
+	hints.ai_family = AF_UNSPEC;
 	/* ":PORT" is all addresses, of IPv6 and IPv4 if the host has both. */
-	if (getaddrinfo(*host ? host : "::", port, &hints, &address))
-		invalid_address(where);
-	fd = open_socket(address);
-	freeaddrinfo(address);
-	if (fd < 0 && !*host && errno == EAFNOSUPPORT &&
-	    !getaddrinfo("0.0.0.0", port, &hints, &address)) {
-		fd = open_socket(address);
-		freeaddrinfo(address);
+	if (ret)
+		ret = getaddrinfo(*host ? host : "::", port, &hints, &address);
+	if (ret)
+		errx(STATUS_USAGE, "--%s '%s': %s", option->name, option->value,
+		     gai_strerror(ret));
+	return address;
+}
+
+static int listen_on(const struct listen_option *option)
+{
+	struct addrinfo *address = find_address(option);
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	const struct addrinfo any4 = {
+		.ai_family = AF_INET, .ai_addr = (void *)&any, .ai_addrlen = sizeof(any),
+	};
+	int fd = open_socket(address);
+
+	if (fd < 0 && errno == EAFNOSUPPORT && *option->value == ':') {
+		any.sin_port = ((const struct sockaddr_in6 *)address->ai_addr)->sin6_port;
+		fd = open_socket(&any4);
 	}
+	freeaddrinfo(address);
 	if (fd < 0)
-		errx(STATUS_USAGE, "cannot listen on %s: %s", where, strerror(errno));
+		errx(STATUS_USAGE, "cannot listen on %s: %s", option->value, strerror(errno));
 	return fd;
+}
+
+/* Return the path of a UNIX socket; an abstract one begins with '@'. */
+static const char *unix_path(struct sockaddr_un *address, socklen_t len)
+{
+	((char *)address)[len] = '\0';
+	if (len > offsetof(struct sockaddr_un, sun_path) && !*address->sun_path)
+		*address->sun_path = '@';
+	return address->sun_path;
 }
 
 static void report_address(const struct server *s, int fd)
 {
-	struct sockaddr_storage address;
-	socklen_t len = sizeof(address);
+	struct sockaddr_storage address = { 0 };
+	socklen_t len = sizeof(address) - 1;
 	char host[64], port[8];
 
-	if (getsockname(fd, (void *)&address, &len) ||
+	if (getsockname(fd, (void *)&address, &len))
+		return;
+	if (address.ss_family == AF_UNIX)
+		fprintf(stderr, "kvm-stats: serving on the socket %s\n",
+			unix_path((void *)&address, len));
+	if (address.ss_family == AF_UNIX ||
 	    getnameinfo((void *)&address, len, host, sizeof(host), port,
 			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
 		return;
@@ -142,12 +177,24 @@ static void start_daemon(struct server *s, int fd)
 	report_address(s, fd);
 }
 
+/* Exit if a file descriptor from systemd is not a socket that listens. */
+static void check_passed(int fd)
+{
+	socklen_t len = sizeof(int);
+	int listens = 0, type;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) || !listens ||
+	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) || type != SOCK_STREAM)
+		errx(STATUS_USAGE, "file descriptor %d from systemd: not a listening stream socket",
+		     fd);
+}
+
 void start_listening(struct server *s)
 {
 	const char *path = s->settings.config;
 	char error[WEB_ERROR_SIZE];
-	int fd = notify_socket(), fds[LISTEN_MAX];
-	unsigned int i;
+	unsigned int i, passed = notify_sockets();
+	int fds[LISTEN_MAX];
 
 	if (path) {
 		s->config = web_config_read(path, &s->files, error);
@@ -155,17 +202,19 @@ void start_listening(struct server *s)
 			errx(STATUS_USAGE, "%s", error);
 		s->rate_tokens = UINT64_MAX / 2;	/* a full bucket */
 	}
-	if (fd == -2)
-		errx(STATUS_USAGE, "more than one socket from systemd");
-	if (fd >= 0) {
-		start_daemon(s, fd);
+	if (passed > LISTEN_MAX)
+		errx(STATUS_USAGE, "more than %d sockets from systemd", LISTEN_MAX);
+	for (i = 0; i < passed; i++)
+		check_passed(NOTIFY_FIRST_SOCKET + i);
+	for (i = 0; i < passed; i++)
+		start_daemon(s, NOTIFY_FIRST_SOCKET + i);
+	if (passed)
 		return;
-	}
 	if (!s->settings.nr_listen)
-		s->settings.listen[s->settings.nr_listen++] = DEFAULT_LISTEN;
+		s->settings.listen[s->settings.nr_listen++].value = DEFAULT_LISTEN;
 	/* Report addresses only after all of them are known to be usable. */
 	for (i = 0; i < s->settings.nr_listen; i++)
-		fds[i] = listen_on(s->settings.listen[i]);
+		fds[i] = listen_on(&s->settings.listen[i]);
 	for (i = 0; i < s->settings.nr_listen; i++)
 		start_daemon(s, fds[i]);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,6 @@
 #include <unistd.h>
 
 #include "notify.h"
-
-#define FIRST_FD	3	/* SD_LISTEN_FDS_START */
 
 void notify(const char *state)
 {
@@ -46,14 +45,14 @@ uint64_t notify_interval(void)
 	return number("WATCHDOG_USEC") * 1000 / 2;
 }
 
-int notify_socket(void)
+unsigned int notify_sockets(void)
 {
-	unsigned long long n = number("LISTEN_FDS");
+	const unsigned long long n = number("LISTEN_FDS");
+	unsigned int i;
 
-	if (!n || number("LISTEN_PID") != (unsigned long long)getpid())
-		return -1;
-	if (n > 1)
-		return -2;
-	fcntl(FIRST_FD, F_SETFD, FD_CLOEXEC);
-	return FIRST_FD;
+	if (number("LISTEN_PID") != (unsigned long long)getpid() || n > INT_MAX)
+		return 0;
+	for (i = 0; i < n && !fcntl(NOTIFY_FIRST_SOCKET + i, F_SETFD, FD_CLOEXEC); i++)
+		;
+	return n;
 }

@@ -11,7 +11,9 @@ void notify(const char *state);
 /* Return the interval for WATCHDOG=1 in nanoseconds, or 0 without a watchdog. */
 uint64_t notify_interval(void);
 
-/* Return the socket passed by systemd, -1 without one, or -2 for several. */
-int notify_socket(void);
+#define NOTIFY_FIRST_SOCKET	3	/* SD_LISTEN_FDS_START */
+
+/* Return the number of sockets passed by systemd. */
+unsigned int notify_sockets(void);
 
 #endif /* SERVE_NOTIFY_H */

@@ -13,7 +13,7 @@ void serve_set_listen(struct settings *settings, const char *name, const char *v
 
 	if (serve->nr_listen == LISTEN_MAX)
 		errx(STATUS_USAGE, "--%s '%s': more than %d addresses", name, value, LISTEN_MAX);
-	serve->listen[serve->nr_listen++] = value;
+	serve->listen[serve->nr_listen++] = (struct listen_option){ name, value };
 }
 
 void serve_set_host(struct settings *settings, const char *name, const char *value)

@@ -14,7 +14,10 @@ struct settings;
 struct serve_settings {
 	struct serve_options model;
 	bool list;			/* export: print the metrics that can be exported */
-	const char *listen[LISTEN_MAX];	/* ADDRESS:PORT */
+	struct listen_option {
+		const char *name;	/* --listen or its alias */
+		const char *value;	/* ADDRESS:PORT */
+	} listen[LISTEN_MAX];
 	unsigned int nr_listen;		/* 0 for the default address */
 	const char *hosts[HOSTS_MAX];	/* further names of this host */
 	unsigned int nr_hosts;

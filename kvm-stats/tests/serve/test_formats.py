@@ -348,8 +348,9 @@ class Commands(Case):
         ("serve", "--exits", "11"): "--exits '11': must be 1 to 10",
         ("serve", "--listen", "nonsense"): "--listen 'nonsense': not ADDRESS:PORT",
         ("serve", "--listen", "127.0.0.1:99999"): "not ADDRESS:PORT",
-        ("serve", "--listen", "300.0.0.1:80"): "not ADDRESS:PORT",
-        ("serve", "--listen", "localhost:80"): "not ADDRESS:PORT",
+        ("serve", "--listen", "300.0.0.1:80"): "--listen '300.0.0.1:80': Name or service not known",
+        ("serve", "--listen", "no host:80"): "--listen 'no host:80': Name or service not known",
+        ("serve", "--web.listen-address", "a"): "--web.listen-address 'a': not ADDRESS:PORT",
         ("serve", "--listen", "::1:80"): "not ADDRESS:PORT",
         ("serve", "--listen", "192.0.2.1:10847"): "cannot listen on 192.0.2.1:10847: ",
         ("serve", "--listen", ":"): "not ADDRESS:PORT",
@@ -387,7 +388,8 @@ class Commands(Case):
         """Serving other hosts without access control causes a warning."""
         warning = "anyone who can reach it sees names and load of all VMs"
         for name, listen, warns in (("a", "127.0.0.1:0", False), ("b", "0.0.0.0:0", True),
-                                    ("c", "[::1]:0", False), ("d", ":0", True)):
+                                    ("c", "[::1]:0", False), ("d", ":0", True),
+                                    ("e", "localhost:0", False)):
             said = self.serve(self.host(name), listen=listen).said()
             self.assertEqual(warning in said, warns, (listen, said))
 

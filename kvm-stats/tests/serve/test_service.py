@@ -25,22 +25,22 @@ class Service(Case):
         self.notices.bind(str(self.folder / "notify"))
         self.notices.settimeout(60)
 
-    def start(self, host, *options, env=None, sockets=0):
-        """Start serve with sockets as passed by systemd: from descriptor 3 on."""
+    def start(self, host, *options, env=None, sockets=0, second=2):
+        """Start serve with sockets as passed by systemd: from descriptor 3 on; 4 is second."""
         host.write()
         listening = socket.socket()
         self.addCleanup(listening.close)
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        script = 'fd=$1 n=$2; shift 2; '
+        script = 'fd=$1 second=$2 n=$3; shift 3; '
         if sockets:
-            script += 'exec 3<&"$fd" 4<&"$fd"; export LISTEN_PID=$$ LISTEN_FDS=$n; '
+            script += 'exec 3<&"$fd" 4<&"$second"; export LISTEN_PID=$$ LISTEN_FDS=$n; '
         process = subprocess.Popen(
-            ["bash", "-c", script + 'exec "$@"', "bash", str(listening.fileno()), str(sockets),
-             HOST, "serve", *options],
+            ["bash", "-c", script + 'exec "$@"', "bash", str(listening.fileno()), str(second),
+             str(sockets), HOST, "serve", *options],
             env={**os.environ, "KVM_STATS_HOST": str(host.path),
                  "NOTIFY_SOCKET": str(self.folder / "notify"), **(env or {})},
-            pass_fds=[listening.fileno()], stderr=subprocess.PIPE, text=True)
+            pass_fds=[listening.fileno(), second], stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -63,11 +63,33 @@ class Service(Case):
         self.assertEqual(self.notices.recv(100), b"STOPPING=1")
         self.assertEqual(process.wait(60), 0)
 
-    def test_two_sockets(self):
-        """Several passed sockets are an error."""
-        process, _ = self.start(self.host(), sockets=2)
-        self.assertEqual(process.wait(60), 2)
-        self.assertIn("more than one socket", process.stderr.read())
+    def test_several_sockets(self):
+        """serve uses all passed sockets, of TCP and UNIX."""
+        host = self.host()
+        path = str(self.folder / "socket")
+        with socket.socket(socket.AF_UNIX) as second:
+            second.bind(path)
+            second.listen()
+            process, port = self.start(host, "-d", "0.1", sockets=2, second=second.fileno())
+            self.assertEqual(self.notices.recv(100), b"READY=1")
+        self.request(port)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(60)
+            client.connect(path)
+            client.sendall(b"GET /style.css HTTP/1.0\r\n\r\n")
+            self.assertIn(b" 200 ", client.recv(100))
+        process.terminate()
+        self.assertEqual(process.wait(60), 0)
+        self.assertIn(f"serving on the socket {path}\n", process.stderr.read())
+
+    def test_wrong_sockets(self):
+        """A descriptor that does not listen is an error, and more than eight are."""
+        with open("/dev/null", encoding="ascii") as null:
+            for sockets, wanted in ((2, "file descriptor 4 from systemd: not a listening stream"),
+                                    (9, "more than 8 sockets from systemd")):
+                process, _ = self.start(self.host(str(sockets)), sockets=sockets, second=null.fileno())
+                self.assertEqual(process.wait(60), 2)
+                self.assertIn(wanted, process.stderr.read())
 
     def test_watchdog(self):
         """serve notifies the watchdog only while samples succeed."""
