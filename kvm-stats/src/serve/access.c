@@ -4,6 +4,7 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -139,24 +140,54 @@ static bool is_own_address(int family, const void *address)
 	return own;
 }
 
-static bool is_this_host(const char *name)
+static bool is_own(const char *address)
 {
 	struct in6_addr v6;
 	struct in_addr v4;
+
+	if (inet_pton(AF_INET, address, &v4) == 1)
+		return ntohl(v4.s_addr) >> 24 == 127 || is_own_address(AF_INET, &v4);
+	return inet_pton(AF_INET6, address, &v6) == 1 &&
+	       (IN6_IS_ADDR_LOOPBACK(&v6) || is_own_address(AF_INET6, &v6));
+}
+
+/*
+ * Return true if /etc/hosts, which the administrator writes, has this name for an address of this
+ * host. Debian has the fully qualified name there, with 127.0.1.1. DNS proves nothing: the owner
+ * of a domain chooses its addresses.
+ */
+static bool is_in_hosts_file(const char *name)
+{
+	FILE *f = fopen("/etc/hosts", "re");
+	char *line = NULL, *at, *word, *address;
+	bool found = false;
+	size_t size = 0;
+
+	while (f && !found && getline(&line, &size, f) >= 0) {
+		line[strcspn(line, "#\n")] = '\0';
+		at = line;
+		address = strsep(&at, " \t");
+		while (!found && (word = strsep(&at, " \t")))
+			found = !strcasecmp(word, name) && is_own(address);
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static bool is_this_host(const char *name)
+{
 	char own[256] = "";
 
-	if (!strcasecmp(name, "localhost"))
+	if (!strcasecmp(name, "localhost") || is_own(name))
 		return true;
-	if (inet_pton(AF_INET, name, &v4) == 1)
-		return ntohl(v4.s_addr) >> 24 == 127 || is_own_address(AF_INET, &v4);
-	if (inet_pton(AF_INET6, name, &v6) == 1)
-		return IN6_IS_ADDR_LOOPBACK(&v6) || is_own_address(AF_INET6, &v6);
 	if (gethostname(own, sizeof(own) - 1))
 		return false;
 	if (!strcasecmp(name, own))
 		return true;
 	own[strcspn(own, ".")] = '\0';
-	return *own && !strcasecmp(name, own);
+	return (*own && !strcasecmp(name, own)) || is_in_hosts_file(name);
 }
 
 bool access_host(const char *value, const char *const *extra, unsigned int nr_extra)
