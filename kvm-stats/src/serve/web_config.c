@@ -576,9 +576,9 @@ static void set_priority(struct parser *p)
 		config_error(p, NULL, "min_version '%s': newer than max_version", p->min_version);
 	for (i = max + 1; i-- > min;)
 		n += snprintf(text + n, sizeof(text) - n, ":+VERS-TLS%s", versions[i][1]);
-	if (*p->ciphers)
-		n += snprintf(text + n, sizeof(text) - n,
-			      ":-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL%s", p->ciphers);
+	/* RSA key exchange has no forward secrecy; CBC ciphers have to be named. */
+	n += snprintf(text + n, sizeof(text) - n, ":-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA%s%s",
+		      *p->ciphers ? ":-CIPHER-ALL" : ":-MAC-ALL:+AEAD", p->ciphers);
 	if (*p->groups)
 		n += snprintf(text + n, sizeof(text) - n, ":-GROUP-ALL%s", p->groups);
 	if (!p->client_preference)
