@@ -3,6 +3,7 @@
  * Connections and their time limits: a request has to arrive, and its response to be
  * read, within a few seconds.
  */
+#include <poll.h>
 #include <stdlib.h>
 
 #include "app.h"
@@ -11,6 +12,7 @@
 #define EVICT_THRESHOLD	192		/* connections; beyond it, some are closed */
 #define REQUEST_NS	(10 * SECOND)	/* to receive a request, and to send its response */
 #define IDLE_NS		(300 * SECOND)	/* between two requests */
+#define HALF_CLOSED_NS	(SECOND / 10)	/* for requests that were received before */
 #define DUE_SAMPLE_NS	(50 * 1000000ULL)	/* to wait for a sample that is due */
 #define FIRST_SAMPLE_NS	(40 * DUE_SAMPLE_NS)
 
@@ -145,14 +147,18 @@ void request_completed(void *server, struct MHD_Connection *connection, void **r
 {
 	struct connection *c = connection_of(connection);
 	struct server *s = server;
+	struct pollfd peer = { .events = POLLRDHUP };
 
 	if (!c)
 		return;
+	peer.fd = c->fd;
 	if (how == MHD_REQUEST_TERMINATED_COMPLETED_OK && c->scrapes)
 		end_scrape(s, c);
 	end_login(s, c);
 	c->scrapes = c->waited = c->admitted = false;
 	c->used = true;
+	/* libmicrohttpd may have missed the event while it did not read. */
+	c->half_closed = poll(&peer, 1, 0) > 0 && peer.revents & POLLRDHUP;
 	enqueue_connection(s, c, STATE_READING);
 }
 
@@ -192,7 +198,8 @@ void close_slow_connections(struct server *s, uint64_t now)
 	struct connection *c;
 
 	for (c = s->first; c; c = c->next) {
-		const uint64_t limit = c->state == STATE_READING && c->used ? IDLE_NS : REQUEST_NS;
+		const uint64_t limit = c->state != STATE_READING || !c->used ? REQUEST_NS :
+				       c->half_closed ? HALF_CLOSED_NS : IDLE_NS;
 
 		if (c->state != STATE_WAITING && c->state != STATE_LOGIN && now - c->since > limit)
 			close_connection(s, c);
@@ -208,7 +215,8 @@ int connection_timeout(const struct server *s, uint64_t wait)
 	unsigned int i;
 
 	for (c = s->first; c; c = c->next) {
-		if (c->state == STATE_WAITING && wait > DUE_SAMPLE_NS / 4)
+		if ((c->state == STATE_WAITING || (c->state == STATE_READING && c->half_closed)) &&
+		    wait > DUE_SAMPLE_NS / 4)
 			wait = DUE_SAMPLE_NS / 4;
 	}
 	for (i = 0; i < s->nr_daemons; i++) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Requests and their responses */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "serve.h"
 
 #define PASSWORD_MAX	256
+#define URL_HOST_MAX	300	/* longer than a name can be */
 
 /* Texts and the responses that send them */
 
@@ -228,8 +230,8 @@ static enum MHD_Result send_text(struct server *s, struct connection *c, unsigne
 	add_headers(s, r);
 	if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(r, "Allow", "GET, HEAD");
-	/* Another certificate requires another connection. */
-	if (code == MHD_HTTP_FORBIDDEN)
+	/* Another certificate requires another connection, and a wrong length has no end. */
+	if (code == MHD_HTTP_FORBIDDEN || code == MHD_HTTP_BAD_REQUEST)
 		MHD_add_response_header(r, "Connection", "close");
 	ret = code == MHD_HTTP_UNAUTHORIZED ?
 	      MHD_queue_basic_auth_fail_response(c->c, "kvm-stats", r) :
@@ -306,21 +308,48 @@ static const char *finish_login(struct server *s, struct connection *c, const ch
 }
 
 /*
+ * Set user and password from the header Authorization, and return the memory that they are in, or
+ * NULL. libmicrohttpd 0.9.75 knows the scheme only as "Basic", but its case does not matter.
+ */
+static char *read_credentials(struct connection *c, char **user, char **password)
+{
+	const char *header = MHD_lookup_connection_value(c->c, MHD_HEADER_KIND, "Authorization");
+	gnutls_datum_t decoded, base64;
+	char *text;
+
+	if (!header || strncasecmp(header, "basic ", 6))
+		return NULL;
+	header += 6 + strspn(header + 6, " ");
+	base64 = (gnutls_datum_t){ (void *)header, strcspn(header, " ") };
+	if (gnutls_base64_decode2(&base64, &decoded))
+		return NULL;
+	text = strndup((char *)decoded.data, decoded.size);
+	*user = text;
+	/* Bytes after a 0 would be ignored. */
+	*password = text && strlen(text) == decoded.size ? strchr(text, ':') : NULL;
+	explicit_bzero(decoded.data, decoded.size);
+	gnutls_free(decoded.data);
+	if (*password)
+		*(*password)++ = '\0';
+	return text;
+}
+
+/*
  * Return NULL if the user of a request may log in. Otherwise return the error and set
  * *code, which is 0 if the connection is suspended.
  */
 static const char *check_user(struct server *s, struct connection *c, unsigned int *code)
 {
-	char *name, *password = NULL;
 	const char *error = "401: user and password required\n";
+	char *user, *password = NULL, *text = read_credentials(c, &user, &password);
 
 	*code = MHD_HTTP_UNAUTHORIZED;
-	name = MHD_basic_auth_get_username_password(c->c, &password);
-	if (name && password && strlen(password) <= PASSWORD_MAX)
-		error = c->login ? finish_login(s, c, name, password, code) :
-			begin_login(s, c, name, password, code);
-	MHD_free(name);
-	MHD_free(password);
+	if (password && strlen(password) <= PASSWORD_MAX)
+		error = c->login ? finish_login(s, c, user, password, code) :
+			begin_login(s, c, user, password, code);
+	if (password)
+		explicit_bzero(password, strlen(password));
+	free(text);
 	return error;
 }
 
@@ -333,9 +362,8 @@ static const char *check_client(const struct server *s, const struct connection 
 }
 
 /* Return true if the client may see everything; otherwise *ret is the result. */
-static bool admit(struct server *s, struct connection *c, enum MHD_Result *ret)
+static bool admit(struct server *s, struct connection *c, const char *host, enum MHD_Result *ret)
 {
-	const char *host = MHD_lookup_connection_value(c->c, MHD_HEADER_KIND, "Host");
 	const char *error = NULL;
 	unsigned int code;
 
@@ -362,6 +390,55 @@ static bool admit(struct server *s, struct connection *c, enum MHD_Result *ret)
 }
 
 /* Requests */
+
+/* Headers that a request may have once only */
+struct header_counts {
+	unsigned int hosts, lengths;
+};
+
+static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const char *name,
+				    const char *value)
+{
+	struct header_counts *counts = cls;
+
+	counts->hosts += !strcasecmp(name, "Host");
+	counts->lengths += !strcasecmp(name, "Content-Length") ||
+			   !strcasecmp(name, "Transfer-Encoding");
+	return MHD_YES;
+}
+
+/* Return the error in the headers of a request, or NULL (RFC 9112, 3.2 and 6.3). */
+static const char *check_headers(struct connection *c, const char *version)
+{
+	struct header_counts counts = { 0 };
+
+	MHD_get_connection_values(c->c, MHD_HEADER_KIND, count_header, &counts);
+	if (counts.hosts > 1 || (!counts.hosts && !strcmp(version, MHD_HTTP_VERSION_1_1)))
+		return "400: exactly one header Host required\n";
+	if (counts.lengths > 1)
+		return "400: more than one length of the body\n";
+	return NULL;
+}
+
+/*
+ * Return the path of a URL, and set *host, NULL if the request has none. A URL in absolute form, as
+ * clients send it to a proxy, has its own host, which replaces the header (RFC 9112, 3.2.2).
+ */
+static const char *split_url(struct connection *c, const char *url, char buf[URL_HOST_MAX],
+			     const char **host)
+{
+	const char *begin = !strncasecmp(url, "http://", 7) ? url + 7 :
+			    !strncasecmp(url, "https://", 8) ? url + 8 : NULL;
+	size_t len;
+
+	*host = MHD_lookup_connection_value(c->c, MHD_HEADER_KIND, "Host");
+	if (!begin)
+		return url;
+	len = strcspn(begin, "/");
+	snprintf(buf, URL_HOST_MAX, "%.*s", (int)len, begin);
+	*host = buf;
+	return begin[len] ? begin + len : "/";
+}
 
 static enum text find_text(const struct server *s, const struct connection *c,
 			   const char *url)
@@ -400,6 +477,8 @@ enum MHD_Result handle_request(void *server, struct MHD_Connection *connection,
 {
 	struct connection *c = connection_of(connection);
 	struct server *s = server;
+	const char *host, *error;
+	char buf[URL_HOST_MAX];
 	enum MHD_Result ret;
 	enum text text;
 
@@ -409,13 +488,16 @@ enum MHD_Result handle_request(void *server, struct MHD_Connection *connection,
 		/* The headers have arrived; a body is ignored. */
 		*request = s;
 		enqueue_connection(s, c, STATE_ANSWERING);
-		return MHD_YES;
+		error = check_headers(c, version);
+		return error ? send_text(s, c, MHD_HTTP_BAD_REQUEST, "text/plain; charset=utf-8",
+					 error) : MHD_YES;
 	}
 	if (*upload_size) {
 		*upload_size = 0;
 		return MHD_YES;
 	}
-	if (!c->admitted && !admit(s, c, &ret))
+	url = split_url(c, url, buf, &host);
+	if (!c->admitted && !admit(s, c, host, &ret))
 		return ret;
 	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
 		return send_text(s, c, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain; charset=utf-8",

@@ -73,6 +73,7 @@ struct connection {
 	bool admitted;
 	bool waited;
 	bool closed;
+	bool half_closed;	/* by the client, when its last request was completed */
 	uint64_t since;
 	uint64_t acked;		/* bytes that the client had received at the last check */
 	bool scrapes;		/* this request is a scrape */

@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import threading
 
-from serving import DEADLINE, OPENMETRICS, Case, one, series, wait_for
+from serving import DEADLINE, HOST, OPENMETRICS, Case, one, series, wait_for
 
 SECRET = "$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a"	# bcrypt of "secret"
 
@@ -76,7 +76,13 @@ class Access(WebConfig):
             for user, password in wrong:
                 self.assertEqual(self.login(serving, user, password), 401, (user, password))
             self.assertEqual(self.login(serving, "prometheus", "secret"), 200)
-        self.assertEqual(serving.get(Authorization="Basic !!")[0], 401)
+        for scheme in ("basic", "BASIC", "Basic  "):
+            self.assertEqual(serving.get(Authorization=f"{scheme} cHJvbWV0aGV1czpzZWNyZXQ=")[0], 200)
+        for header in ("Basic !!", "Basic", "Basic ", "Basic cHJvbWV0aGV1cw==", "Bearer x",
+                       "Basiccc cHJvbWV0aGV1czpzZWNyZXQ=", "cHJvbWV0aGV1czpzZWNyZXQ=",
+                       # "prometheus:secret", a zero byte, and more
+                       "Basic cHJvbWV0aGV1czpzZWNyZXQAeA=="):
+            self.assertEqual(serving.get(Authorization=header)[0], 401, header)
 
     def guess(self, serving, clients=4):
         """Guess passwords in threads until the test ends."""
@@ -154,6 +160,32 @@ class Access(WebConfig):
         # A connection without a handshake does not block others.
         with socket.create_connection(("127.0.0.1", serving.port)):
             self.assertEqual(self.tls(serving)[0], 200)
+
+    def test_tls_12_ciphers(self):
+        """TLS 1.2 requires ECDHE and an AEAD cipher; cipher_suites can name CBC ciphers."""
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                        "-subj", "/CN=server", "-addext", "subjectAltName=IP:127.0.0.1",
+                        "-keyout", "server.key", "-out", "server.pem"],
+                       cwd=self.folder, check=True, capture_output=True)
+        tls = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"
+        cbc = "  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA]\n"
+        for more, accepted in (("", {"ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305"}),
+                               (cbc, {"ECDHE-RSA-AES128-SHA"})):
+            serving = self.serve(self.made, "--config", str(self.config(tls + more)))
+            found = set()
+            for cipher in ("AES128-SHA", "AES256-SHA", "AES128-GCM-SHA256", "AES128-CCM",
+                           "DHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA",
+                           "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305"):
+                context = ssl.create_default_context(cafile=self.folder / "server.pem")
+                context.maximum_version = ssl.TLSVersion.TLSv1_2
+                context.set_ciphers(cipher + ":@SECLEVEL=0")
+                with socket.create_connection(("127.0.0.1", serving.port)) as client:
+                    try:
+                        with context.wrap_socket(client, server_hostname="127.0.0.1") as session:
+                            found.add(session.cipher()[0])
+                    except (ssl.SSLError, ConnectionError):
+                        pass
+            self.assertEqual(found, accepted)
 
     def client(self, name, ca, extensions):
         """Create NAME.pem and NAME.key, signed by CA."""
@@ -407,6 +439,95 @@ class Hosts(Case):
         """A client of HTTP/1.0 without Host is served, because browsers send Host."""
         serving = self.serve(self.host())
         serving.series()
-        with socket.create_connection(("127.0.0.1", serving.port)) as client:
-            client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-            self.assertIn(b" 200 ", client.recv(100))
+        self.assertEqual(answer(serving, b"GET /healthz HTTP/1.0\r\n\r\n")[0], 200)
+
+    def test_names_in_etc_hosts(self):
+        """Names that /etc/hosts has for addresses of this host are answered, others are not."""
+        hosts = self.folder / "hosts"
+        hosts.write_text("127.0.1.1\tvm.example.com vm # not.me\n192.0.2.1 other.example\n"
+                         "#127.0.0.1 comment.example\n::1 ip6-localhost\n")
+        if subprocess.run(["unshare", "-rm", "mount", "--bind", hosts, "/etc/hosts"],
+                          check=False, capture_output=True).returncode:
+            self.skipTest("no user namespaces")
+        serving = self.serve(self.host(), program=self.program(
+            f'exec unshare -rm sh -c \'mount --bind {hosts} /etc/hosts; exec "$@"\' sh {HOST} "$@"'))
+        serving.series()
+        for host in ("vm.example.com:9100", "VM.example.com.", "ip6-localhost"):
+            self.assertEqual(self.status(serving, host), 200, host)
+        for host in ("other.example", "comment.example", "not.me", "example.com", "#127.0.0.1"):
+            self.assertEqual(self.status(serving, host), 421, host)
+
+    def program(self, script):
+        """Return a program that runs the shell script."""
+        path = self.folder / "program"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return path
+
+
+def answer(serving, request, half_close=False):
+    """Return status, headers and body of all that a raw request is answered until the end."""
+    with socket.create_connection(("127.0.0.1", serving.port), timeout=DEADLINE) as client:
+        client.sendall(request)
+        if half_close:
+            client.shutdown(socket.SHUT_WR)
+        received = b""
+        while more := client.recv(1 << 16):
+            received += more
+    head, _, body = received.partition(b"\r\n\r\n")
+    return int(head.split()[1]), head.lower(), body
+
+
+class Requests(Case):
+    """Requests that RFC 9112 requires to be answered, or to be refused."""
+
+    def setUp(self):
+        super().setUp()
+        self.serving = self.serve(self.host())
+        self.serving.series()
+
+    def test_absolute_form(self):
+        """The host of a URL in absolute form replaces the header."""
+        port = self.serving.port
+        for url, host, status in (
+                (f"http://localhost:{port}/healthz", "localhost", 200),
+                (f"HTTP://localhost:{port}/healthz?x=1", "evil.example", 200),
+                ("https://127.0.0.1/metrics", "x", 200),
+                ("http://localhost", "localhost", 200),
+                ("http://localhost?x", "localhost", 200),
+                ("http://evil.example/healthz", "localhost", 421),
+                ("http://user@localhost/healthz", "localhost", 421),
+                (f"http://{'x' * 400}/healthz", "localhost", 421),
+                ("http:///healthz", "localhost", 421),
+                ("http:/healthz", "localhost", 404),
+                ("ftp://localhost/healthz", "localhost", 404),
+                ("http://localhost/nothing", "localhost", 404)):
+            with self.subTest(url):
+                self.assertEqual(answer(self.serving, f"GET {url} HTTP/1.1\r\nHost: {host}\r\n"
+                                        "Connection: close\r\n\r\n".encode())[0], status)
+
+    def test_headers(self):
+        """A request without Host, with two, or with two lengths has status 400, and is the last."""
+        for headers in ("", "Host: localhost\r\nHost: localhost\r\n",
+                        "Host: localhost\r\nhost: evil.example\r\n",
+                        "Host: localhost\r\nContent-Length: 0\r\nContent-Length: 0\r\n",
+                        "Host: localhost\r\nContent-Length: 5\r\ncontent-length: 6\r\n",
+                        "Host: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+                        "Host: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n"):
+            with self.subTest(headers):
+                status, head, body = answer(
+                    self.serving, f"GET /healthz HTTP/1.1\r\n{headers}\r\n".encode())
+                self.assertEqual(status, 400)
+                self.assertIn(b"connection: close", head)
+                self.assertRegex(body, b"^400: (exactly one|more than one)")
+        self.assertEqual(one(self.serving.next_sample(), "kvm_stats_scrapes_total", code="400"), 7)
+
+    def test_half_closed(self):
+        """A client that closes its sending side gets all responses, and then the end."""
+        request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for _ in range(20):
+            self.assertEqual(answer(self.serving, request, half_close=True)[0], 200)
+        _, _, body = answer(self.serving, 5 * request, half_close=True)
+        self.assertEqual(body.count(b"HTTP/1.1 200 "), 4)
+        scrape = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        self.assertIn(b"kvm_stats_up 1\n", answer(self.serving, scrape, half_close=True)[2])
