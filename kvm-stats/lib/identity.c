@@ -6,6 +6,7 @@
  * them.
  */
 #include <ctype.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -357,63 +358,230 @@ static size_t without(const char *part, size_t len, const char *suffix)
 	return len > end && !strncmp(part + len - end, suffix, end) ? len - end : len;
 }
 
-/* Parse one directory in the path of a cgroup. */
-static void from_cgroup_part(const char *part, size_t len, bool in_qemu_slice,
-			     struct kvmstats_identity *identity)
-{
-	size_t end = without(part, len, ".scope"), i;
-	const char *pod = NULL, *dash;
-	char text[256];
+/* One directory in the path of a cgroup */
+struct part {
+	const char *text;
+	size_t len;
+};
 
-	/* machine-qemu\x2d1\x2ddemo.scope */
-	if (end < len && starts(part, "machine-")) {
-		i = unescape(part + 8, end - 8, text, sizeof(text));
-		PUT(identity->machine, text, i);
-		return;
-	}
-	/* libvirt without systemd-machined: qemu-1-demo.libvirt-qemu */
-	if (without(part, len, ".libvirt-qemu") < len) {
-		PUT(identity->machine, part, without(part, len, ".libvirt-qemu"));
-		return;
-	}
-	/* Proxmox: qemu.slice/100.scope */
-	if (in_qemu_slice && end < len) {
-		PUT(identity->machine, part, end);
-		return;
-	}
-	/* kubepods-burstable-pod01234567_89ab_....slice, or pod01234567-89ab-... */
-	end = without(part, len, ".slice");
-	if (end >= 39 && !strncmp(part + end - 39, "pod", 3) &&
-	    (end == 39 || part[end - 40] == '-'))
-		pod = part + end - 36;
-	if (pod) {
-		put_uuid(identity->pod_uid, pod, 36);
-		return;
-	}
-	/* cri-containerd-ID.scope, docker-ID.scope, libpod-ID.scope, or ID */
-	end = without(part, len, ".scope");
-	for (i = end; i && part[i - 1] != '-' && part[i - 1] != ':'; i--)
-		;
-	dash = part + i;
-	if (end - i == 64 && is_hex(dash, 64))
-		PUT(identity->container_id, dash, 64);
+static bool is(const struct part *p, const char *text)
+{
+	return p->len == strlen(text) && !strncmp(p->text, text, p->len);
 }
 
+static bool ends(const struct part *p, const char *with)
+{
+	return without(p->text, p->len, with) < p->len;
+}
+
+static bool is_one_of(const struct part *p, const char *const *names, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count && !is(p, names[i]); i++)
+		;
+	return i < count;
+}
+
+#define IS_ONE_OF(p, names)	is_one_of(p, names, sizeof(names) / sizeof(*(names)))
+
+/* The directory that contains the one to parse: who creates directories in it is known. */
+enum place {
+	OUTSIDE,	/* any user, or the owner of a container or machine */
+	TOP,		/* only the kubelet creates kubepods, anywhere in slices of the system */
+	SYSTEM,		/* system.slice */
+	RUNTIME,	/* the service of a container runtime */
+	KUBEPODS,	/* the kubelet */
+	CONTAINERS,	/* container runtimes */
+	PARENT,		/* an ancestor of our cgroup: that of kubepods, kubepods, a QoS class or a pod */
+	MACHINES,	/* libvirt and systemd-machined */
+	PROXMOX,	/* qemu.slice */
+};
+
+/* cri-containerd-ID.scope, crio-ID, kata_ID, or ID; what is in it belongs to the container. */
+static enum place parse_container(const struct part *p, struct kvmstats_identity *identity)
+{
+	static const char *const runtimes[] = {
+		"", "cri-containerd-", "crio-", "docker-", "libpod-", "nerdctl-",
+	};
+	const size_t kata = p->len >= 5 && starts(p->text, "kata_") ? 5 : 0;
+	const size_t end = without(p->text, p->len, ".scope");
+	const struct part runtime = { p->text + kata, end < kata + 64 ? 0 : end - kata - 64 };
+
+	if (end >= kata + 64 && is_hex(p->text + end - 64, 64) && IS_ONE_OF(&runtime, runtimes))
+		PUT(identity->container_id, p->text + end - 64, 64);
+	return OUTSIDE;
+}
+
+/*
+ * kubepods; kubepods.slice; kubepods-burstable-podUID.slice, with a prefix if the kubelet has a
+ * --cgroup-root; kubepods-...-podUID.slice:cri-containerd:ID of containerd without SystemdCgroup,
+ * and with kata_ in Kata.
+ */
+static enum place parse_kubepods(const struct part *p, struct kvmstats_identity *identity)
+{
+	const char *colon = memchr(p->text, ':', p->len), *id = colon;
+	const struct part slice = { p->text, colon ? (size_t)(colon - p->text) : p->len };
+	const size_t end = without(slice.text, slice.len, ".slice");
+	const char *name = memmem(slice.text, slice.len, "kubepods", 8), *pod = NULL;
+	struct part container;
+
+	if (is(p, "kubepods"))
+		return KUBEPODS;
+	if (!name || end == slice.len || (name > slice.text && !strchr("-_", name[-1])) ||
+	    (name + 8 < slice.text + end && name[8] != '-'))
+		return OUTSIDE;
+	pod = memmem(name, slice.text + end - name, "-pod", 4);
+	/* The UID of a static pod is a hash, which is not a UUID. */
+	if (pod)
+		put_uuid(identity->pod_uid, pod + 4, slice.text + end - pod - 4);
+	if (!colon)
+		return pod ? CONTAINERS : KUBEPODS;
+	id = memrchr(colon, ':', p->text + p->len - colon) + 1;
+	container = (struct part){ id, p->text + p->len - id };
+	return parse_container(&container, identity);
+}
+
+/* burstable or podUID of the driver cgroupfs, or slices of the driver systemd */
+static enum place parse_in_kubepods(const struct part *p, struct kvmstats_identity *identity)
+{
+	static const char *const classes[] = { "burstable", "besteffort" };
+
+	if (IS_ONE_OF(p, classes))
+		return KUBEPODS;
+	if (p->len >= 35 && starts(p->text, "pod")) {
+		put_uuid(identity->pod_uid, p->text + 3, p->len - 3);
+		return CONTAINERS;
+	}
+	return parse_kubepods(p, identity);
+}
+
+/* machine-qemu\x2d1\x2ddemo.scope, or qemu-1-demo.libvirt-qemu without systemd-machined */
+static enum place parse_machine(const struct part *p, struct kvmstats_identity *identity)
+{
+	const size_t end = without(p->text, p->len, ".scope");
+	char text[256];
+
+	/* partitions of libvirt */
+	if (ends(p, ".partition") || (ends(p, ".slice") && starts(p->text, "machine-")))
+		return MACHINES;
+	if (end < p->len && starts(p->text, "machine-"))
+		PUT(identity->machine, text, unescape(p->text + 8, end - 8, text, sizeof(text)));
+	else if (ends(p, ".libvirt-qemu"))
+		PUT(identity->machine, p->text, without(p->text, p->len, ".libvirt-qemu"));
+	else
+		return parse_container(p, identity);	/* podman */
+	return OUTSIDE;
+}
+
+static enum place parse_top(const struct part *p, struct kvmstats_identity *identity)
+{
+	static const char *const machines[] = { "machine", "machine.slice" };
+	static const char *const containers[] = { "default", "docker", "k8s.io", "kata" };
+	enum place place = parse_kubepods(p, identity);
+
+	if (place != OUTSIDE || *identity->container_id)
+		return place;
+	if (IS_ONE_OF(p, machines))
+		return MACHINES;
+	if (IS_ONE_OF(p, containers))
+		return CONTAINERS;
+	if (is(p, "qemu.slice"))
+		return PROXMOX;
+	if (is(p, "system.slice"))
+		return SYSTEM;
+	/* Users have user.slice for themselves; all other slices at the top are root's. */
+	return is(p, "kubelet") || (ends(p, ".slice") && !is(p, "user.slice")) ? TOP : OUTSIDE;
+}
+
+static enum place parse_part(enum place place, const struct part *p,
+			     struct kvmstats_identity *identity)
+{
+	static const char *const runtimes[] = {
+		"containerd.service", "crio.service", "docker.service", "k3s-agent.service",
+		"k3s.service", "kubelet.service", "rke2-agent.service", "rke2-server.service",
+	};
+
+	switch (place) {
+	case TOP:
+		/* Kata: what is not a vCPU, by ID or by the whole path of the container */
+		return is(p, "kata_overhead") ? RUNTIME : parse_top(p, identity);
+	case SYSTEM:
+		if (IS_ONE_OF(p, runtimes))
+			return RUNTIME;
+		/* fall through */
+	case RUNTIME:
+		place = parse_kubepods(p, identity);
+		return place == OUTSIDE && !*identity->container_id ?
+		       parse_container(p, identity) : place;
+	case PARENT:
+		place = parse_in_kubepods(p, identity);
+		if (place == OUTSIDE && !*identity->container_id)
+			place = parse_top(p, identity);
+		return place == OUTSIDE && !*identity->container_id ?
+		       parse_container(p, identity) : place;
+	case KUBEPODS:
+		return parse_in_kubepods(p, identity);
+	case CONTAINERS:
+		return parse_container(p, identity);
+	case MACHINES:
+		return parse_machine(p, identity);
+	case PROXMOX:
+		/* qemu.slice/100.scope */
+		if (ends(p, ".scope"))
+			PUT(identity->machine, p->text, p->len - strlen(".scope"));
+		return OUTSIDE;
+	default:
+		return OUTSIDE;
+	}
+}
+
+/*
+ * Pod, container and machine, from directories that only their managers create: a user can create
+ * others in a session, in a service or in a container, with any name.
+ */
 static void from_cgroup(const char *path, size_t len, struct kvmstats_identity *identity)
 {
-	const char *part = path, *end = path + len, *slash;
-	bool in_qemu_slice = false;
+	const char *end = path + len;
+	enum place place = TOP;
+	struct part p;
 
 	PUT(identity->cgroup, path, len);
-	while (part < end) {
-		slash = memchr(part, '/', end - part);
-		if (!slash)
-			slash = end;
-		if (slash > part)
-			from_cgroup_part(part, slash - part, in_qemu_slice, identity);
-		in_qemu_slice = slash - part == 10 && starts(part, "qemu.slice");
-		part = slash + 1;
+	for (p.text = path; p.text < end && place != OUTSIDE; p.text += p.len + 1) {
+		p.len = strcspn(p.text, "/\n");
+		if (p.text + p.len > end)
+			p.len = end - p.text;
+		/* We are in a cgroup namespace, as in a pod. */
+		if (is(&p, ".."))
+			place = PARENT;
+		else if (p.len)
+			place = parse_part(place, &p, identity);
 	}
+}
+
+#define KATA_OVERHEAD	"/kata_overhead/"
+
+/* Return true if Kata keeps only the vCPU threads of this process in the cgroup of its pod. */
+static bool is_kata_overhead(const char *path)
+{
+	return starts(path, KATA_OVERHEAD);
+}
+
+/* Take pod and container from the first line that has a pod. */
+static void from_kata_threads(const char *text, struct kvmstats_identity *identity)
+{
+	struct kvmstats_identity thread = { 0 };
+	const char *line, *path;
+
+	for (line = text; *line && !*thread.pod_uid; line += strcspn(line, "\n"), line += *line == '\n') {
+		path = strstr(line, ":/");
+		if (path)
+			from_cgroup(path + 1, strcspn(path + 1, "\n"), &thread);
+	}
+	if (!*thread.pod_uid)
+		return;
+	strcpy(identity->pod_uid, thread.pod_uid);
+	strcpy(identity->container_id, thread.container_id);
 }
 
 /* Lines "0::PATH" (v2) and "NUMBER:CONTROLLERS:PATH" (v1). */
@@ -438,6 +606,8 @@ static void from_cgroups(const char *text, struct kvmstats_identity *identity)
 	}
 	if (best)
 		from_cgroup(best, best_len, identity);
+	if (is_kata_overhead(identity->cgroup))
+		from_kata_threads(text, identity);
 }
 
 static void identify(const char *comm, const char *cmdline, size_t size,
@@ -487,6 +657,32 @@ static size_t read_text(int proc, pid_t pid, const char *file, char *buf, size_t
 	return len;
 }
 
+/* Append the cgroups of the first thread that has a pod. */
+static void read_kata_threads(int proc, pid_t pid, char *text, size_t size)
+{
+	const size_t len = strlen(text);
+	struct dirent *thread;
+	char path[48];
+	DIR *dir;
+	int fd;
+
+	snprintf(path, sizeof(path), "%d/task", pid);
+	fd = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	while ((thread = readdir(dir))) {
+		snprintf(path, sizeof(path), "task/%.16s/cgroup", thread->d_name);
+		read_text(proc, pid, path, text + len, size - len);
+		if (strstr(text + len, "kubepods"))
+			break;
+	}
+	closedir(dir);
+}
+
 void identity_read(int proc, pid_t pid, struct kvmstats_identity *identity)
 {
 	char comm[32], cmdline[TEXT_MAX], cgroups[4096], *newline;
@@ -499,5 +695,7 @@ void identity_read(int proc, pid_t pid, struct kvmstats_identity *identity)
 		*newline = '\0';
 	size = read_text(proc, pid, "cmdline", cmdline, sizeof(cmdline));
 	read_text(proc, pid, "cgroup", cgroups, sizeof(cgroups));
+	if (strstr(cgroups, ":" KATA_OVERHEAD))
+		read_kata_threads(proc, pid, cgroups, sizeof(cgroups));
 	identify(comm, cmdline, size, cgroups, pid, identity);
 }

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Pods, containers and machines of cgroups: layouts of container runtimes and of libvirt, and what
+ * users can create. Prints TAP.
+ */
+#include <err.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "identity.h"
+#include "tap.h"
+
+#define POD	"1a2b3c4d-5e6f-7a8b-9c0d-1e2f3a4b5c6d"
+#define POD_	"1a2b3c4d_5e6f_7a8b_9c0d_1e2f3a4b5c6d"
+#define ID	"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define OTHER	"ffff456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define SLICES	"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" POD_ ".slice"
+#define USER	"/user.slice/user-1000.slice/user@1000.service"
+
+static const struct layout {
+	const char *path, *pod, *container, *machine;
+} layouts[] = {
+	/* cgroupfs: containerd, docker, CRI-O */
+	{ "/kubepods/burstable/pod" POD "/" ID, POD, ID, "" },
+	{ "/kubepods/besteffort/pod" POD "/" ID, POD, ID, "" },
+	{ "/kubepods/pod" POD "/" ID, POD, ID, "" },
+	{ "/kubepods/pod" POD "/crio-" ID, POD, ID, "" },
+	{ "/kubepods/pod" POD "/crio-conmon-" ID, POD, "", "" },
+	{ "/kubepods/burstable/pod" POD, POD, "", "" },
+	/* a static pod */
+	{ "/kubepods/burstable/pod09bc3d7ade839efec32b6bec4ec79d09/" ID, "", ID, "" },
+	{ "/kubepods.slice/kubepods-pod09bc3d7ade839efec32b6bec4ec79d09.slice/crio-" ID ".scope", "",
+	  ID, "" },
+	/* systemd */
+	{ SLICES "/cri-containerd-" ID ".scope", POD, ID, "" },
+	{ SLICES "/docker-" ID ".scope", POD, ID, "" },
+	{ SLICES "/crio-" ID ".scope", POD, ID, "" },
+	{ SLICES "/crio-" ID ".scope/container", POD, ID, "" },
+	{ SLICES "/crio-conmon-" ID ".scope", POD, "", "" },
+	{ "/kubepods.slice/kubepods-pod" POD_ ".slice/cri-containerd-" ID ".scope", POD, ID, "" },
+	/* kubelet with --cgroup-root, as in kind */
+	{ "/kubelet/kubepods/burstable/pod" POD "/" ID, POD, ID, "" },
+	{ "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/"
+	  "kubelet-kubepods-burstable-pod" POD_ ".slice/cri-containerd-" ID ".scope", POD, ID, "" },
+	/* containerd without SystemdCgroup */
+	{ "/kubepods-besteffort-pod" POD_ ".slice:cri-containerd:" ID, POD, ID, "" },
+	{ "/system.slice/kubepods-besteffort-pod" POD_ ".slice:cri-containerd:" ID, POD, ID, "" },
+	{ "/system.slice/containerd.service/kubepods-pod" POD_ ".slice:cri-containerd:" ID, POD, ID,
+	  "" },
+	/* Kata */
+	{ "/kubepods/besteffort/pod" POD "/kata_" ID, POD, ID, "" },
+	{ SLICES "/kata_" ID, POD, ID, "" },
+	{ SLICES "/kata_cri-containerd-" ID ".scope", POD, ID, "" },
+	{ "/kata_kubepods-besteffort-pod" POD_ ".slice:cri-containerd:" ID, POD, ID, "" },
+	{ "/kata_overhead/" ID, "", ID, "" },
+	{ "/kata_overhead/kubepods/burstable/pod" POD "/" ID, POD, ID, "" },
+	{ "/kata_overhead/kubepods-pod" POD_ ".slice:cri-containerd:" ID, POD, ID, "" },
+	{ "/default/kata_" ID, "", ID, "" },
+	{ "/kata/" ID, "", ID, "" },
+	/* read in a pod, which has a cgroup namespace */
+	{ "/../../pod" POD "/" ID, POD, ID, "" },
+	{ "/../../../besteffort/pod" POD "/kata_" ID, POD, ID, "" },
+	{ "/../../kubepods-burstable-pod" POD_ ".slice/cri-containerd-" ID ".scope", POD, ID, "" },
+	{ "/../../../kubepods-besteffort.slice/kubepods-besteffort-pod" POD_ ".slice/crio-" ID ".scope",
+	  POD, ID, "" },
+	{ "/../../../../machine.slice/machine-qemu\\x2d1\\x2ddemo.scope", "", "", "qemu-1-demo" },
+	{ "/../cri-containerd-" ID ".scope", "", ID, "" },
+	/* without Kubernetes */
+	{ "/docker/" ID, "", ID, "" },
+	{ "/system.slice/docker-" ID ".scope", "", ID, "" },
+	{ "/system.slice/nerdctl-" ID ".scope", "", ID, "" },
+	{ "/machine.slice/libpod-" ID ".scope/container", "", ID, "" },
+	{ "/default/" ID, "", ID, "" },
+	/* libvirt and Proxmox */
+	{ "/machine.slice/machine-qemu\\x2d1\\x2ddemo.scope/libvirt/emulator", "", "", "qemu-1-demo" },
+	{ "/machine.slice/machine-production.slice/machine-qemu\\x2d1\\x2ddemo.scope", "", "",
+	  "qemu-1-demo" },
+	{ "/machine/qemu-1-demo.libvirt-qemu/vcpu0", "", "", "qemu-1-demo" },
+	{ "/machine/production.partition/qemu-1-demo.libvirt-qemu", "", "", "qemu-1-demo" },
+	{ "/qemu.slice/100.scope", "", "", "100" },
+	/* claims of users: in a session, in a service, in a container, in a VM's cgroup */
+	{ USER SLICES "/cri-containerd-" ID ".scope", "", "", "" },
+	{ USER "/kubepods-burstable-pod" POD_ ".slice/cri-containerd-" ID ".scope", "", "", "" },
+	{ USER "/machine.slice/machine-qemu\\x2d1\\x2dproduction.scope", "", "", "" },
+	{ USER "/app.slice/machine-qemu\\x2d1\\x2dproduction.scope", "", "", "" },
+	{ USER "/qemu.slice/100.scope", "", "", "" },
+	{ USER "/containerd.service/kubepods-pod" POD_ ".slice:cri-containerd:" ID, "", "", "" },
+	{ USER "/user.slice/libpod-" ID ".scope", "", "", "" },
+	{ "/user.slice/kubepods/pod" POD "/" ID, "", "", "" },
+	{ "/user.slice/user-1000.slice/session-1.scope/docker/" ID, "", "", "" },
+	{ "/system.slice/agent.service/kubepods/pod" POD "/" ID, "", "", "" },
+	{ "/system.slice/agent.service/machine.slice/machine-a.scope", "", "", "" },
+	{ "/system.slice/machine-a.scope", "", "", "" },
+	{ "/machine-a.scope", "", "", "" },
+	{ "/docker/" OTHER "/kubelet/kubepods/burstable/pod" POD "/" ID, "", OTHER, "" },
+	{ "/docker/" OTHER SLICES "/cri-containerd-" ID ".scope", "", OTHER, "" },
+	{ "/kubepods/pod00000000-5e6f-7a8b-9c0d-1e2f3a4b5c6d/" OTHER "/kubepods/pod" POD "/" ID,
+	  "00000000-5e6f-7a8b-9c0d-1e2f3a4b5c6d", OTHER, "" },
+	{ "/kubepods/pod00000000-5e6f-7a8b-9c0d-1e2f3a4b5c6d/pod" POD "/" ID,
+	  "00000000-5e6f-7a8b-9c0d-1e2f3a4b5c6d", "", "" },
+	{ "/machine.slice/machine-qemu\\x2d1\\x2ddemo.scope/machine-qemu\\x2d2\\x2dother.scope", "", "",
+	  "qemu-1-demo" },
+	{ "/machine.slice/machine-qemu\\x2d1\\x2ddemo.scope/kubepods/pod" POD "/" ID, "", "",
+	  "qemu-1-demo" },
+	{ "/lxc.payload.a/machine.slice/machine-b.scope", "", "", "" },
+	{ "/../../../../user.slice/user-1000.slice/kubepods/pod" POD "/" ID, "", "", "" },
+	{ "/../../kubepods-pod00000000_5e6f_7a8b_9c0d_1e2f3a4b5c6d.slice/cri-containerd-" OTHER
+	  ".scope/kubepods-pod" POD_ ".slice/" ID, "00000000-5e6f-7a8b-9c0d-1e2f3a4b5c6d", OTHER, "" },
+	/* not quite */
+	{ "/kubepods/pod" POD "/" ID "0", POD, "", "" },
+	{ "/kubepods/pod" POD "/x-" ID, POD, "", "" },
+	{ "/notkubepods.slice/pod" POD, "", "", "" },
+	{ "/kubepodsx.slice/kubepods-pod" POD_ ".slice", POD, "", "" },
+	{ "/kubepods/podx" POD, "", "", "" },
+	{ "/", "", "", "" },
+};
+
+static void write_file(int dir, const char *path, const char *text)
+{
+	int fd = openat(dir, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		err(1, "%s", path);
+	close(fd);
+}
+
+static int remove_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	return remove(path);
+}
+
+/* QEMU in Kata: only the vCPU threads are in the cgroup of the pod. */
+static void test_threads(void)
+{
+	static const char *const dirs[] = { "42", "42/task", "42/task/42", "42/task/43" };
+	char name[] = "/tmp/identity_test.XXXXXX";
+	struct kvmstats_identity identity;
+	int dir = mkdtemp(name) ? open(name, O_RDONLY | O_DIRECTORY) : -1;
+	size_t i;
+
+	for (i = 0; i < 4; i++) {
+		if (mkdirat(dir, dirs[i], 0700))
+			err(1, "%s", dirs[i]);
+	}
+	write_file(dir, "42/comm", "qemu\n");
+	write_file(dir, "42/cmdline", "");
+	write_file(dir, "42/cgroup", "4:memory:/kata_overhead/" OTHER "\n1:name=systemd:/x\n");
+	write_file(dir, "42/task/42/cgroup", "4:memory:/kata_overhead/" OTHER "\n");
+	write_file(dir, "42/task/43/cgroup", "3:pids:/\n4:memory:/kubepods/pod" POD "/kata_" ID "\n");
+	identity_read(dir, 42, &identity);
+	tap_result(!strcmp(identity.pod_uid, POD) && !strcmp(identity.container_id, ID) &&
+		   !strcmp(identity.cgroup, "/kata_overhead/" OTHER),
+		   "the pod of vCPU threads: %s, container %.6s", identity.pod_uid,
+		   identity.container_id);
+	write_file(dir, "42/cgroup", "4:memory:/system.slice/a.service/kata_overhead/" OTHER "\n");
+	identity_read(dir, 42, &identity);
+	tap_result(!*identity.pod_uid && !*identity.container_id,
+		   "cgroups of threads elsewhere prove nothing");
+	write_file(dir, "42/cgroup", "4:memory:/kata_overhead/" OTHER "\n");
+	unlinkat(dir, "42/task/43/cgroup", 0);
+	identity_read(dir, 42, &identity);
+	tap_result(!*identity.pod_uid && !strcmp(identity.container_id, OTHER),
+		   "without threads in a pod, the container is known: %.6s", identity.container_id);
+	close(dir);
+	nftw(name, remove_file, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+int main(void)
+{
+	struct kvmstats_identity identity;
+	const struct layout *l;
+	char line[1024];
+	size_t i;
+
+	for (i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
+		l = &layouts[i];
+		snprintf(line, sizeof(line), "5:cpu:/\n0::%s\n", l->path);
+		identity_from_proc("vmm", "vmm", 4, line, &identity);
+		tap_result(!strcmp(identity.pod_uid, l->pod) && !strcmp(identity.machine, l->machine) &&
+			   !strcmp(identity.container_id, l->container),
+			   "%s: pod %s, container %.6s, machine %s", l->path, identity.pod_uid,
+			   identity.container_id, identity.machine);
+	}
+	test_threads();
+	return tap_end();
+}
