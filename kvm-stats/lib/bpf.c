@@ -229,6 +229,7 @@ static void report_thread(struct core_vcpu *vcpu, const struct bpf_quota *quota,
 		.has_sleeps = true,
 		.sleeps = thread->sleeps,
 		.up_to_date = thread->flags & BPF_CLOCKS,
+		.loaded = thread->flags & BPF_LOADED,
 		.state = THREAD_SLEEPS,
 	};
 

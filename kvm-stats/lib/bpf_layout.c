@@ -190,6 +190,18 @@ static int make_table(const struct types *types, const char *struct_name,
 	return error;
 }
 
+/* The offset of the list node of a vCPU's preempt notifier */
+static int find_notifier_node(const struct types *types, __u32 *offset)
+{
+	__u32 link = 0;
+	int error;
+
+	error = find_member(types, "kvm_vcpu", "preempt_notifier", offset, NULL, 0) ?:
+		find_member(types, "preempt_notifier", "link", &link, NULL, 0);
+	*offset += link;
+	return error;
+}
+
 static int find(const struct types *types, struct bpf_kvm_types *found)
 {
 	struct bpf_layout *layout = &found->layout;
@@ -204,6 +216,7 @@ static int find(const struct types *types, struct bpf_kvm_types *found)
 		find_member(types, "kvm_vcpu", "pid", &layout->vcpu_pid, NULL, pointer) ?:
 		find_member(types, "kvm_vcpu", "stat", &layout->vcpu_stat,
 			    &layout->vcpu_stat_size, 0) ?:
+		find_notifier_node(types, &layout->vcpu_notifier) ?:
 		make_table(types, "kvm_vm_stat", &found->vm) ?:
 		make_table(types, "kvm_vcpu_stat", &found->vcpu);
 }
@@ -276,15 +289,10 @@ static int check_needs(const struct types *types, const struct need *needs, size
 static int find_notifier(const struct types *types, struct bpf_notifier *found)
 {
 	const __u32 pointer = btf__pointer_size(types->vmlinux);
-	int error;
 
-	error = find_member(types, "kvm_vcpu", "preempt_notifier", &found->vcpu_notifier,
-			    NULL, 0) ?:
-		find_member(types, "preempt_notifier", "link", &found->link, NULL, 0) ?:
+	return	find_notifier_node(types, &found->vcpu_notifier) ?:
 		find_member(types, "kvm_vcpu", "kvm", &found->vcpu_kvm, NULL, pointer) ?:
 		find_member(types, "kvm_vcpu", "pid", &found->vcpu_pid, NULL, pointer);
-	found->vcpu_notifier += found->link;
-	return error;
 }
 
 static int find_blame(const struct types *types, void *found)

@@ -34,7 +34,6 @@ struct bpf_notifier {
 	__u32 vcpu_notifier;	/* list node in struct kvm_vcpu */
 	__u32 vcpu_kvm;
 	__u32 vcpu_pid;		/* struct pid of the thread that runs the vCPU */
-	__u32 link;		/* list node in struct preempt_notifier */
 };
 
 /*

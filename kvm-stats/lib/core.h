@@ -28,6 +28,25 @@ struct other_threads {
 	unsigned int count;
 };
 
+/* To which vCPU the time of a thread belongs, see vcpu_threads.c */
+enum thread_time {
+	THREAD_TIME_OWN,
+	THREAD_TIME_OTHER,	/* to another vCPU: this one was not run */
+	THREAD_TIME_UNKNOWN,
+};
+
+/* A thread that runs vCPUs, or did at the previous sample */
+struct vcpu_thread {
+	pid_t tid;		/* 0 if the slot is free */
+	unsigned int vcpus;	/* vCPUs that it ran last */
+	unsigned int active;	/* vCPUs that it may have run since the previous sample */
+	bool counted;		/* in the time of its process, see others.c */
+	bool has_before;
+	uint64_t before;	/* run time at the previous sample */
+};
+
+#define NO_TID	(-1)		/* not even the thread of a vCPU that has not run */
+
 struct core_vcpu {
 	struct kvmstats_vcpu pub;
 	bool seen;
@@ -35,6 +54,7 @@ struct core_vcpu {
 	uint64_t *now, *before, *other, *total;
 	struct thread_times thread;	/* of this sample */
 	bool thread_given;
+	enum thread_time thread_time;
 	pid_t thread_tid;		/* whose account.thread is */
 	pid_t files_tid;		/* whose these files are */
 	unsigned int rested;		/* samples in which it has not run */
@@ -82,6 +102,8 @@ struct kvmstats {
 	struct kvmstats_table *table[KVMSTATS_SCOPES];
 	struct stat_group group[KVMSTATS_SCOPES][GROUPS];
 	struct core_vm **vm;		/* by process, then number */
+	struct vcpu_thread *threads;	/* table by hash; the room is a power of 2 */
+	size_t thread_room;
 	struct kvmstats_vm *first;	/* the first VM that is reported */
 	unsigned int vms, room, cursor;
 	uint64_t time;			/* not 0: given by the source */
@@ -123,6 +145,15 @@ void times_update(struct kvmstats *k, struct core_vcpu *vcpu, bool ended);
 void times_begin_at_birth(struct core_vcpu *vcpu);
 
 void times_add(struct kvmstats_times *sum, const struct kvmstats_times *times);
+
+/*
+ * Decide to which vCPU the time of each thread belongs. Call this when all VMs were read,
+ * before activity_update(). Returns false if out of memory.
+ */
+bool vcpu_threads_attribute(struct kvmstats *k);
+
+/* Return the thread, NULL if it runs no vCPU. */
+struct vcpu_thread *vcpu_thread_find(const struct kvmstats *k, pid_t tid);
 
 /* Measure the other threads of all processes that have VMs, after activity_update(). */
 void others_update(struct kvmstats *k);

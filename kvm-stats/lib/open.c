@@ -187,6 +187,7 @@ void kvmstats_close(struct kvmstats *k)
 	core_forget_all(k);
 	uevent_count_close(k->events);
 	free(k->vm);
+	free(k->threads);
 	if (k->proc >= 0)
 		close(k->proc);
 	free(k);

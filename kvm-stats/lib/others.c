@@ -189,15 +189,30 @@ static void split_by_role(struct process *p, pid_t pid, uint64_t now)
 }
 
 /*
- * CPU time of a vCPU's thread since the previous sample. If the thread was not known as the
- * vCPU's then, its time was reported as that of other threads: return all of it, but at most
- * the interval, because it may have done other work first.
+ * A thread can have several vCPUs, and was one that runs vCPUs at the previous sample if any of
+ * them says so.
  */
-static int64_t vcpu_growth(struct core_vcpu *vcpu, uint64_t now, uint64_t interval, bool *known)
+static void note_before(const struct kvmstats *k, const struct core_vcpu *vcpu)
 {
+	struct vcpu_thread *thread = vcpu_thread_find(k, vcpu->pub.tid);
+
+	if (!thread || vcpu->other_tid != vcpu->pub.tid)
+		return;
+	thread->has_before = true;
+	thread->before = vcpu->other_run;
+}
+
+/*
+ * CPU time of a vCPU's thread since the previous sample; 0 if it was counted for another vCPU.
+ * If the thread ran no vCPU then, its time was reported as that of other threads: return all
+ * of it, but at most the interval, because it may have done other work first.
+ */
+static int64_t vcpu_growth(const struct kvmstats *k, struct core_vcpu *vcpu, uint64_t now,
+			   uint64_t interval, bool *known)
+{
+	struct vcpu_thread *thread = vcpu_thread_find(k, vcpu->pub.tid);
 	const struct thread_times *t = &vcpu->thread;
-	const bool same = vcpu->other_tid == vcpu->pub.tid;
-	uint64_t run = t->run, before = vcpu->other_run;
+	uint64_t run = t->run;
 
 	/* The clock of the process is read after the source. */
 	if (t->up_to_date && t->state == THREAD_RUNS && now > t->time)
@@ -205,8 +220,11 @@ static int64_t vcpu_growth(struct core_vcpu *vcpu, uint64_t now, uint64_t interv
 	*known &= t->has_run;
 	vcpu->other_tid = vcpu->pub.tid;
 	vcpu->other_run = run;
-	if (same)
-		return run - before;
+	if (!thread || thread->counted)
+		return 0;
+	thread->counted = true;
+	if (thread->has_before)
+		return run - thread->before;
 	return run < interval ? run : interval;
 }
 
@@ -226,7 +244,11 @@ static void update_process(struct process *p, struct core_vm *first)
 	clock = t.tv_sec * 1000000000ULL + t.tv_nsec;
 	for (i = p->from; i < p->to; i++) {
 		for (j = 0; j < p->k->vm[i]->pub.vcpus; j++)
-			run += vcpu_growth(p->k->vm[i]->vcpu[j], now, interval, &known);
+			note_before(p->k, p->k->vm[i]->vcpu[j]);
+	}
+	for (i = p->from; i < p->to; i++) {
+		for (j = 0; j < p->k->vm[i]->pub.vcpus; j++)
+			run += vcpu_growth(p->k, p->k->vm[i]->vcpu[j], now, interval, &known);
 	}
 	others->clock = clock;
 	if (!known)

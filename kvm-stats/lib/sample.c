@@ -159,7 +159,7 @@ static void count_from_birth(const struct kvmstats *k, struct core_vm *vm)
 	}
 }
 
-static void update_vm(struct kvmstats *k, struct core_vm *vm)
+static void read_threads(struct kvmstats *k, struct core_vm *vm)
 {
 	unsigned int i;
 
@@ -171,6 +171,10 @@ static void update_vm(struct kvmstats *k, struct core_vm *vm)
 		if (!vm->vcpu[i]->thread_given)
 			thread_read(k, vm, vm->vcpu[i]);
 	}
+}
+
+static void update_vm(struct kvmstats *k, struct core_vm *vm)
+{
 	count_from_birth(k, vm);
 	activity_update(k, vm);
 }
@@ -251,6 +255,12 @@ int kvmstats_sample(struct kvmstats *k)
 		k->sampled = k->time;
 	if (!k->looked)
 		k->looked = k->sampled;
+	for (i = 0; i < k->vms; i++) {
+		if (k->vm[i]->seen)
+			read_threads(k, k->vm[i]);
+	}
+	if (!vcpu_threads_attribute(k))
+		ret = core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
 	for (i = 0; i < k->vms; i++) {
 		vm = k->vm[i];
 		if (vm->seen)

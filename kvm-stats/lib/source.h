@@ -115,6 +115,7 @@ struct thread_times {
 	/* run and ready have in them what lasts at this instant */
 	bool up_to_date;
 	enum thread_state state;
+	bool loaded;		/* the thread is in KVM_RUN of this vCPU, as far as is known */
 	bool assumed;		/* same state as at the previous sample, unless it was woken */
 	uint64_t asleep;	/* if up_to_date and asleep: for how long */
 };

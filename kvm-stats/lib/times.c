@@ -292,6 +292,24 @@ void times_begin_at_birth(struct core_vcpu *vcpu)
 	vcpu->thread_tid = vcpu->pub.tid;
 }
 
+/* The thread ran another vCPU: for this one, it did not run. */
+static void pause_thread(struct core_vcpu *vcpu)
+{
+	const struct thread_times *before = &vcpu->account.thread;
+	struct thread_times *t = &vcpu->thread;
+
+	t->run = before->run;
+	t->ready = before->ready;
+	t->turns = before->turns;
+	t->throttled = before->throttled;
+	t->lost = before->lost;
+	t->sleeps = before->sleeps + 1;
+	t->up_to_date = true;
+	t->state = THREAD_SLEEPS;
+	t->assumed = false;
+	t->asleep = 0;
+}
+
 void times_update(struct kvmstats *k, struct core_vcpu *vcpu, bool ended)
 {
 	const struct stat_group *group = k->group[KVMSTATS_VCPU];
@@ -299,6 +317,7 @@ void times_update(struct kvmstats *k, struct core_vcpu *vcpu, bool ended)
 	struct kvmstats_times *total = &vcpu->pub.times;
 	struct account *a = &vcpu->account;
 	struct thread_times *t = &vcpu->thread;
+	const struct thread_times read = *t;
 
 	memset(spent, 0, sizeof(*spent));
 	if (vcpu->pub.first_sample) {
@@ -316,14 +335,18 @@ void times_update(struct kvmstats *k, struct core_vcpu *vcpu, bool ended)
 		spent->known = total->known;
 		return;
 	}
-	if (vcpu->thread_tid && vcpu->thread_tid != vcpu->pub.tid)
+	if ((vcpu->thread_tid && vcpu->thread_tid != vcpu->pub.tid) ||
+	    vcpu->thread_time == THREAD_TIME_UNKNOWN)
 		a->thread.has_run = false;
 	vcpu->thread_tid = vcpu->pub.tid;
 	spent->elapsed = t->time - a->thread.time;
+	if (vcpu->thread_time == THREAD_TIME_OTHER)
+		pause_thread(vcpu);
 	spend(group, vcpu, ended, spent->elapsed, spent);
+	*t = read;
 	times_add(total, spent);
 	total->known = spent->known;
-	if (a->thread.has_run)
+	if (a->thread.has_run && vcpu->thread_time == THREAD_TIME_OWN)
 		a->thread = *t;
 	else
 		begin(a, t);

@@ -257,12 +257,25 @@ static void make_lines(struct view *view, const struct item *items, unsigned int
 	}
 }
 
+/* If the mode of some vCPUs is unknown, the sum of the others is the least that it can be. */
+static void put_mode(FILE *out, const char *what, const struct item *sums,
+		     enum kvmstats_mode mode, unsigned int cpus)
+{
+	const bool known = sums->activity->times.known >> mode & 1;
+	const uint64_t ns = sums->activity->times.mode[mode];
+	char text[TEXT_SIZE];
+
+	if (!sums->elapsed || (!known && !ns))
+		return;
+	text_permille(kvmstats_permille(ns / cpus, sums->elapsed), text);
+	fprintf(out, "%s %s%s%%, ", what, known ? "" : "at least ", text);
+}
+
 /* Is the host too small for its guests? */
 static char *host_line(const struct vm_input *f, const struct item *sums)
 {
-	const struct kvmstats_times *times = &sums->activity->times;
 	const struct host host = input_host(f);
-	char run[TEXT_SIZE], ready[TEXT_SIZE], share[TEXT_SIZE];
+	char share[TEXT_SIZE];
 	unsigned int load = host.load;
 	char *text = NULL;
 	size_t size;
@@ -274,16 +287,8 @@ static char *host_line(const struct vm_input *f, const struct item *sums)
 	text_permille(sums->vcpus * 10 / host.cpus, share);
 	fprintf(out, "host: %u CPU%s, %s vCPUs per CPU, ", host.cpus, host.cpus == 1 ? "" : "s",
 		share);
-	if (sums->elapsed && times->known & 1 << KVMSTATS_RUN) {
-		text_permille(kvmstats_permille(times->mode[KVMSTATS_RUN] / host.cpus,
-						sums->elapsed), run);
-		fprintf(out, "guests use %s%%, ", run);
-	}
-	if (sums->elapsed && times->known & 1 << KVMSTATS_READY) {
-		text_permille(kvmstats_permille(times->mode[KVMSTATS_READY],
-						sums->elapsed), ready);
-		fprintf(out, "ready %s%%, ", ready);
-	}
+	put_mode(out, "guests use", sums, KVMSTATS_RUN, host.cpus);
+	put_mode(out, "ready", sums, KVMSTATS_READY, 1);
 	fprintf(out, "load %u.%02u", load / 100, load % 100);
 	if (fclose(out) || !text)
 		check_alloc(NULL);

@@ -38,6 +38,12 @@ static bool without_vcpu, ended, broken, better_works;
 static pid_t tid = 1;
 static uint32_t vcpu_id;
 static struct thread_times thread = { .has_run = true, .has_ready = true };
+/* What a VM has on its own, in the order of the report */
+static struct {
+	pid_t tid;
+	uint64_t exits;
+	bool loaded;
+} own[4];
 static bool by_files;		/* read the thread from the procfs */
 
 static int test_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
@@ -57,22 +63,24 @@ static int test_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 	return 0;
 }
 
-static void report(struct kvmstats *k, uint64_t key, pid_t pid)
+static void report(struct kvmstats *k, unsigned int i)
 {
+	const uint64_t key = keys[i];
 	/* what tells them apart is in the first one */
-	const uint64_t values[] = { exits + key, halt, poll_ns, blocking };
+	const uint64_t values[] = { exits + key + own[i].exits, halt, poll_ns, blocking };
 	struct core_vcpu *vcpu;
 	struct core_vm *vm;
 
-	vm = core_vm(k, key, pid);
+	vm = core_vm(k, key, pids[i]);
 	*(uint64_t *)core_vm_values(vm) = tlb_flushes;
 	if (ended)
 		core_vm_ended(vm);
 	if (without_vcpu)
 		return;
-	vcpu = core_vcpu(k, vm, vcpu_id, tid);
+	vcpu = core_vcpu(k, vm, vcpu_id, own[i].tid ?: tid);
 	core_vcpu_set(vcpu, values, sizeof(values));
 	thread.time = clock_ns;
+	thread.loaded = own[i].loaded;
 	if (!by_files)
 		core_vcpu_times(vcpu, &thread);
 }
@@ -85,7 +93,7 @@ static int test_sample(struct kvmstats *k, void *state)
 		return core_problem(k, -EIO, "it is broken");
 	core_set_time(k, clock_ns);
 	for (i = 0; i < ARRAY_LEN(keys) && keys[i]; i++)
-		report(k, keys[i], pids[i]);
+		report(k, i);
 	return 0;
 }
 
@@ -332,6 +340,86 @@ static void test_unknown(struct kvmstats *k)
 		   "another thread: unknown");
 	thread.run += 100 * MS;
 	tap_result(spends(k, 100, 100, 0, 0, 0), "and known again");
+}
+
+/* Return true if the first or the second VM spent the last second like this. */
+static bool spent(struct kvmstats *k, unsigned int nth, unsigned int run, unsigned int ready,
+		  unsigned int other, unsigned int unknown)
+{
+	const struct kvmstats_vm *vm = kvmstats_first(k);
+	const uint64_t *mode;
+
+	vm = nth > 1 ? vm->next : vm;
+	mode = vm->sum.times.mode;
+	if (vm->sum.times.elapsed == 1000 * MS && mode[KVMSTATS_RUN] == run * MS &&
+	    mode[KVMSTATS_READY] == ready * MS && mode[KVMSTATS_OTHER] == other * MS &&
+	    mode[KVMSTATS_UNKNOWN] == unknown * MS &&
+	    (vm->sum.times.known == KNOWN) == !unknown)
+		return true;
+	printf("# VM %u: run %llu ready %llu other %llu unknown %llu ns\n", nth,
+	       (unsigned long long)mode[KVMSTATS_RUN], (unsigned long long)mode[KVMSTATS_READY],
+	       (unsigned long long)mode[KVMSTATS_OTHER],
+	       (unsigned long long)mode[KVMSTATS_UNKNOWN]);
+	return false;
+}
+
+/* A second in which the thread ran 600 ms and waited for 100 ms */
+static void pass_second(struct kvmstats *k, uint64_t exits_of_first, uint64_t exits_of_second)
+{
+	clock_ns += 1000 * MS;
+	thread.run += 600 * MS;
+	thread.ready += 100 * MS;
+	own[0].exits += exits_of_first;
+	own[1].exits += exits_of_second;
+	kvmstats_sample(k);
+}
+
+/* One thread runs the vCPUs of two VMs. */
+static void test_shared_thread(struct kvmstats *k)
+{
+	keys[1] = 2;
+	kvmstats_sample(k);
+	thread.state = THREAD_SLEEPS;
+	thread.up_to_date = true;
+	pass_second(k, 1, 0);
+	tap_result(spent(k, 1, 600, 100, 300, 0) && spent(k, 2, 0, 0, 1000, 0),
+		   "the time of a thread belongs to the only vCPU that it ran");
+	pass_second(k, 1, 1);
+	tap_result(spent(k, 1, 0, 0, 0, 1000) && spent(k, 2, 0, 0, 0, 1000),
+		   "the time of a thread that ran two vCPUs is unknown");
+	pass_second(k, 0, 1);
+	tap_result(spent(k, 1, 0, 0, 1000, 0) && spent(k, 2, 600, 100, 300, 0),
+		   "the time of a thread can belong to another vCPU later");
+	pass_second(k, 0, 0);
+	tap_result(spent(k, 1, 0, 0, 1000, 0) && spent(k, 2, 0, 0, 1000, 0),
+		   "the time of a thread that ran none of its vCPUs belongs to none of them");
+	own[0].loaded = true;
+	pass_second(k, 0, 1);
+	own[0].loaded = false;
+	tap_result(spent(k, 1, 0, 0, 0, 1000) && spent(k, 2, 0, 0, 0, 1000),
+		   "a vCPU that is in KVM_RUN was run, even if nothing was counted");
+	pass_second(k, 0, 1);
+	tap_result(spent(k, 1, 0, 0, 0, 1000) && spent(k, 2, 0, 0, 0, 1000),
+		   "a vCPU that was in KVM_RUN at the previous sample was run");
+	own[0].tid = 77;
+	pass_second(k, 1, 1);
+	tap_result(spent(k, 1, 0, 0, 0, 1000) && spent(k, 2, 0, 0, 0, 1000),
+		   "a vCPU that another thread runs now may have been run by the previous one");
+	pass_second(k, 1, 1);
+	tap_result(spent(k, 1, 600, 100, 300, 0) && spent(k, 2, 600, 100, 300, 0),
+		   "two threads run two vCPUs");
+	own[0].tid = 0;
+	pass_second(k, 1, 1);
+	pass_second(k, 1, 1);
+	keys[0] = 2;
+	keys[1] = 0;
+	own[0] = own[1];
+	pass_second(k, 1, 0);
+	tap_result(spent(k, 2, 0, 0, 0, 1000),
+		   "the thread may have run a VM that has ended since the previous sample");
+	pass_second(k, 1, 0);
+	tap_result(spent(k, 1, 600, 100, 300, 0), "the time belongs to the VM that is left");
+	memset(own, 0, sizeof(own));
 }
 
 static void put(const char *folder, const char *name, const char *format, ...)
@@ -727,6 +815,13 @@ int main(void)
 	number(k, 9, 0, 0);
 	test_end(k);
 	kvmstats_close(k);
+	keys[0] = 1;
+	if (!kvmstats_open(&k, &options)) {
+		kvmstats_sample(k);
+		test_shared_thread(k);
+	}
+	kvmstats_close(k);
+	thread.up_to_date = false;
 	if (!kvmstats_open(&k, &options))
 		test_labels(k);
 	kvmstats_close(k);

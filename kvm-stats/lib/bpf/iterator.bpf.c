@@ -104,6 +104,7 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct task_group *sched_task_group;
+	struct hlist_head preempt_notifiers;
 	unsigned long nvcsw;
 	char comm[16];
 };
@@ -377,9 +378,10 @@ static __always_inline void read_quota(const struct task_struct *task,
 }
 
 /* known: of the reader; NULL if others may run at the same time */
-static __always_inline void read_thread(const struct pid *pid, struct bpf_thread *thread,
-					struct known_quota *known)
+static __always_inline void read_thread(const void *vcpu, const struct pid *pid,
+					struct bpf_thread *thread, struct known_quota *known)
 {
+	const struct task_struct *task;
 	const void *first;
 
 	__builtin_memset(thread, 0, sizeof(*thread));
@@ -391,9 +393,11 @@ static __always_inline void read_thread(const struct pid *pid, struct bpf_thread
 	first = BPF_CORE_READ(pid, tasks[PIDTYPE_PID].first);
 	if (!first)
 		return;
-	first -= bpf_core_field_offset(struct task_struct, pid_links);
-	read_account(first, thread);
-	read_quota(first, thread, known);
+	task = first - bpf_core_field_offset(struct task_struct, pid_links);
+	read_account(task, thread);
+	read_quota(task, thread, known);
+	if (BPF_CORE_READ(task, preempt_notifiers.first) == vcpu + layout.vcpu_notifier)
+		thread->flags |= BPF_LOADED;
 }
 
 /* What files are, by their operations: known as long as it is the same task's. */
@@ -472,7 +476,7 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 		record->vm = (__u64)read_pointer(object + layout.vcpu_kvm);
 		pid = read_pointer(object + layout.vcpu_pid);
 		record->tid = number(pid);
-		read_thread(pid, &record->thread, &quota);
+		read_thread(object, pid, &record->thread, &quota);
 		bpf_probe_read_kernel(&record->vcpu_id, sizeof(record->vcpu_id),
 				      object + layout.vcpu_id);
 		stat = object + layout.vcpu_stat;
@@ -589,7 +593,7 @@ static __always_inline int keep_values(struct bpf_raw_tracepoint_args *ctx, bool
 	record->size = size;
 	bpf_core_read(record->comm, sizeof(record->comm), &leader->comm);
 	bpf_probe_read_kernel(&record->vcpu_id, sizeof(record->vcpu_id), object + layout.vcpu_id);
-	read_thread(pid, &record->thread, NULL);
+	read_thread(object, pid, &record->thread, NULL);
 	if (bpf_probe_read_kernel(to->values, size, object + layout.vcpu_stat) ||
 	    bpf_ringbuf_output(&finals, to, sizeof(*record) + size, 0))
 		__sync_fetch_and_add(&finals_lost, 1);

@@ -20,6 +20,7 @@ enum {
 	BPF_READY	= 8,	/* ready and queued are known */
 	BPF_CLOCKS	= 16,	/* queued_for, away_for and lost are */
 	BPF_QUOTA	= 32,	/* throttled is */
+	BPF_LOADED	= 64,	/* it is in KVM_RUN of this vCPU */
 };
 
 /* The scheduler's account of it at one instant; nanoseconds */
@@ -72,6 +73,7 @@ struct bpf_layout {
 	__u32 vcpu_pid;
 	__u32 vcpu_stat;
 	__u32 vcpu_stat_size;
+	__u32 vcpu_notifier;	/* list node in its preempt notifier */
 };
 
 #endif /* KVMSTATS_BPF_RECORD_H */

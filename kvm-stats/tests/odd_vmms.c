@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * VMMs that use KVM in unusual ways: odd_vmms SOURCE. Threads run several vCPUs in turn, and
+ * the times of the vCPUs must not exceed those of the threads. Needs root and /dev/kvm; prints
+ * TAP.
+ */
+#include <err.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "abi.h"
+#include "core.h"
+#include "probe_vm.h"
+#include "tap.h"
+
+#define MS		1000000ULL
+#define VMS		5
+#define MODE(mode)	(1U << KVMSTATS_##mode)
+#define RUNS		(MODE(RUN) | MODE(POLL))
+#define WAITS		(MODE(READY) | MODE(THROTTLED))
+
+static const char *source;
+static struct kvmstats *k;
+
+#define result(ok, text, ...)	tap_result(ok, "%s: " text, source, ##__VA_ARGS__)
+
+/* The processes that the test starts, and this program, share a page. */
+static struct shared {
+	volatile bool ready, go, done;
+	pid_t tids[2];
+} *shared;
+
+static struct probe_vm vms[VMS];
+
+static void open_vm(unsigned int i, int vcpu_id)
+{
+	char why[200];
+
+	if (probe_vm_open(&vms[i], vcpu_id, why, sizeof(why)))
+		errx(1, "%s", why);
+	probe_vm_run(&vms[i]);
+}
+
+/* Run the VM for some time. A VMM also does other work in the thread of its vCPU. */
+static void run_for(struct probe_vm *vm, uint64_t ns)
+{
+	const uint64_t end = core_clock(CLOCK_MONOTONIC) + ns;
+
+	while (core_clock(CLOCK_MONOTONIC) < end)
+		probe_vm_step(vm);
+}
+
+static pid_t tid_of_thread(void)
+{
+	return syscall(SYS_gettid);
+}
+
+static void get_ready(void)
+{
+	shared->tids[0] = tid_of_thread();
+	shared->ready = true;
+}
+
+/* One thread runs several VMs in turn. */
+static void run_vms_in_turn(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < VMS; i++)
+		open_vm(i, 0);
+	get_ready();
+	for (i = 0;; i++) {
+		run_for(&vms[i % VMS], 2 * MS);
+		if (i % 16 == 0)
+			usleep(3000);
+	}
+}
+
+/* One thread runs the vCPUs of one VM in turn. */
+static void run_vcpus_in_turn(void)
+{
+	unsigned int i;
+
+	open_vm(0, 0);
+	for (i = 1; i < VMS; i++) {
+		vms[i] = vms[0];
+		vms[i].vcpu = ioctl(vms[0].vm, ABI_CREATE_VCPU, i);
+		if (vms[i].vcpu < 0)
+			err(1, "KVM_CREATE_VCPU");
+		/* for the source files */
+		ioctl(vms[i].vcpu, ABI_GET_STATS_FD, 0);
+		probe_vm_step(&vms[i]);
+	}
+	get_ready();
+	for (i = 0;; i++)
+		run_for(&vms[i % VMS], 2 * MS);
+}
+
+/* One thread has run several VMs, and runs one of them now. */
+static void run_one_vm(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < VMS; i++)
+		open_vm(i, 0);
+	get_ready();
+	for (;;)
+		run_for(&vms[VMS - 1], 2 * MS);
+}
+
+static void *take_every_other(void *arg)
+{
+	const unsigned int first = arg != NULL;
+	unsigned int i;
+
+	shared->tids[first] = tid_of_thread();
+	/* VMs move from thread to thread. */
+	for (i = first;; i += 2)
+		run_for(&vms[i % VMS], MS);
+	return NULL;
+}
+
+/* Two threads run several VMs. */
+static void run_vms_in_two_threads(void)
+{
+	pthread_t thread;
+	unsigned int i;
+
+	for (i = 0; i < VMS; i++)
+		open_vm(i, 0);
+	if (pthread_create(&thread, NULL, take_every_other, &shared))
+		errx(1, "pthread_create");
+	while (!shared->tids[1])
+		usleep(100);
+	get_ready();
+	take_every_other(NULL);
+}
+
+static pid_t start(void (*vmm)(void))
+{
+	pid_t pid;
+
+	memset(shared, 0, sizeof(*shared));
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_NAME, "odd-vmm");
+		vmm();
+		_exit(0);
+	}
+	while (!shared->ready) {
+		if (waitpid(pid, NULL, WNOHANG))
+			errx(1, "a VMM does not start");
+		usleep(1000);
+	}
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void sample(void)
+{
+	if (kvmstats_sample(k))
+		errx(1, "%s: %s", source, kvmstats_problem(k));
+}
+
+static void sample_for(unsigned int samples, unsigned int ms)
+{
+	while (samples--) {
+		usleep(ms * 1000);
+		sample();
+	}
+}
+
+/* Times since the VMs were first seen: of all VMs of a process, and of its threads */
+struct totals {
+	uint64_t run, wait, unknown;
+	uint64_t thread_run, thread_wait;
+	uint64_t time;
+};
+
+static uint64_t sum_of(const struct kvmstats_times *times, unsigned int modes)
+{
+	uint64_t sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < KVMSTATS_MODES; i++)
+		sum += modes >> i & 1 ? times->mode[i] : 0;
+	return sum;
+}
+
+static void add_thread(struct totals *totals, pid_t pid, pid_t tid)
+{
+	unsigned long long run = 0, wait = 0;
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
+	f = fopen(path, "re");
+	if (f && fscanf(f, "%llu %llu", &run, &wait) == 2) {
+		totals->thread_run += run;
+		totals->thread_wait += wait;
+	}
+	if (f)
+		fclose(f);
+}
+
+static struct totals read_totals(pid_t pid)
+{
+	struct totals totals = { .time = core_clock(CLOCK_MONOTONIC) };
+	const struct kvmstats_vm *vm;
+	unsigned int i;
+
+	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+		if (vm->identity.pid != pid)
+			continue;
+		totals.run += sum_of(&vm->times, RUNS);
+		totals.wait += sum_of(&vm->times, WAITS);
+		totals.unknown += sum_of(&vm->times, MODE(UNKNOWN));
+	}
+	for (i = 0; i < 2; i++)
+		add_thread(&totals, pid, shared->tids[i]);
+	return totals;
+}
+
+/*
+ * Start a VMM, and return its totals of half a second. The threads' times are read before the
+ * first sample and after the last one, so they are longer by at least as much as a sample takes.
+ */
+static struct totals observe(void (*vmm)(void))
+{
+	const pid_t pid = start(vmm);
+	struct totals before = read_totals(pid), first, after;
+
+	sample();
+	first = read_totals(pid);
+	sample_for(5, 100);
+	/* A wait is booked when it ends. */
+	kill(pid, SIGSTOP);
+	waitpid(pid, NULL, WUNTRACED);
+	usleep(20000);
+	after = read_totals(pid);
+	end(pid);
+	sample();
+	sample();
+	after.run -= first.run;
+	after.wait -= first.wait;
+	after.unknown -= first.unknown;
+	after.thread_run -= before.thread_run;
+	after.thread_wait -= before.thread_wait;
+	after.time -= before.time;
+	return after;
+}
+
+static void test_shared(const char *what, void (*vmm)(void))
+{
+	const struct totals a = observe(vmm);
+
+	result(a.thread_run && a.run <= a.thread_run && a.wait <= a.thread_wait && a.unknown,
+	       "%s: ran for %llu ms and waited for %llu ms, their threads %llu and %llu ms; "
+	       "%llu ms are unknown", what, (unsigned long long)(a.run / MS),
+	       (unsigned long long)(a.wait / MS), (unsigned long long)(a.thread_run / MS),
+	       (unsigned long long)(a.thread_wait / MS), (unsigned long long)(a.unknown / MS));
+}
+
+static void test_one_vm(void)
+{
+	const struct totals a = observe(run_one_vm);
+	const bool known = !strcmp(source, "bpf");
+
+	/* RUN also has interrupts, which the kernel does not book for the thread. */
+	result(a.run + a.wait <= a.time && (!known || (!a.unknown && a.run >= a.thread_run / 2)),
+	       "a thread that runs one of its %u VMs: the VM ran for %llu ms, the thread for "
+	       "%llu ms", VMS, (unsigned long long)(a.run / MS),
+	       (unsigned long long)(a.thread_run / MS));
+}
+
+int main(int argc, char **argv)
+{
+	struct kvmstats_options options = { 0 };
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: odd_vmms SOURCE\n");
+		return 2;
+	}
+	options.source = source = argv[1];
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	if (shared == MAP_FAILED || kvmstats_open(&k, &options))
+		errx(1, "%s does not work here", source);
+	sample();
+	test_shared("VMs that one thread runs in turn", run_vms_in_turn);
+	test_shared("vCPUs that one thread runs in turn", run_vcpus_in_turn);
+	test_shared("VMs that two threads run", run_vms_in_two_threads);
+	test_one_vm();
+	kvmstats_close(k);
+	return tap_end();
+}
