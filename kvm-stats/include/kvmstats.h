@@ -142,7 +142,8 @@ struct kvmstats_identity {
 				 * 0 if unavailable */
 	/*
 	 * When the process started, or when the VM was first seen if its process
-	 * existed before; nanoseconds since 1970, 0 if unknown.
+	 * existed before; nanoseconds since 1970, 0 if unknown. Follows steps of the
+	 * host's clock.
 	 */
 	uint64_t started;
 	char reserved[256];

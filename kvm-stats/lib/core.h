@@ -73,6 +73,7 @@ struct core_vm {
 	uint64_t first_seen;
 	bool is_successor;		/* label is NAME@PID until the predecessor is removed */
 	uint64_t process_started;	/* CLOCK_BOOTTIME, ns; 0 if unknown */
+	uint64_t started;		/* the VM, as far as is known; the same clock */
 	char process_label[128];	/* the label of its process' first VM */
 	unsigned int nth;		/* among the VMs of its process, from 1; 0 if ambiguous */
 	uint64_t *now, *before, *total;
@@ -97,7 +98,8 @@ struct kvmstats {
 	unsigned int changes;
 	char source_why[600];
 	char proc_path[256];
-	uint64_t kvm, looked;		/* identity of KVM; when the source was chosen */
+	uint64_t kvm, permissions;	/* identity of KVM; permissions of its device */
+	uint64_t looked;		/* when the source was chosen */
 	int proc;
 	struct kvmstats_table *table[KVMSTATS_SCOPES];
 	struct stat_group group[KVMSTATS_SCOPES][GROUPS];
@@ -108,6 +110,7 @@ struct kvmstats {
 	unsigned int vms, room, cursor;
 	uint64_t time;			/* not 0: given by the source */
 	uint64_t sampled, sampled_before;	/* when the last samples began */
+	int64_t booted;			/* CLOCK_REALTIME at CLOCK_BOOTTIME 0 */
 	uint64_t keep;
 	/* VMs that were destroyed by KVM's account, and of which the end was reported */
 	struct uevent_count *events;

@@ -93,19 +93,27 @@ static void close_source(struct kvmstats *k)
 }
 
 /*
- * Return a number that identifies the loaded KVM. It changes when the module is reloaded,
- * and when udev sets the permissions of /dev/kvm, shortly after the device appears.
+ * Return a number that identifies the loaded KVM, which changes when the module is reloaded.
+ * The device node does not identify it: other nodes and permissions lead to the same KVM.
  */
 static uint64_t which_kvm(void)
 {
-	struct stat module, device;
+	struct stat module;
 
-	if (stat("/sys/module/kvm", &module))
-		module.st_ino = 0;
+	return stat("/sys/module/kvm", &module) ? 0 : module.st_ino;
+}
+
+/*
+ * Return a number that changes with the permissions of /dev/kvm: udev sets them shortly after
+ * the device appears, and a better source may work then.
+ */
+static uint64_t which_permissions(void)
+{
+	struct stat device;
+
 	if (stat("/dev/kvm", &device))
-		memset(&device, 0, sizeof(device));
-	return (uint64_t)module.st_ino << 32 ^ device.st_ino ^
-	       (uint64_t)device.st_mode << 48 ^ (uint64_t)device.st_gid << 16;
+		return 0;
+	return (uint64_t)device.st_mode << 32 ^ device.st_gid;
 }
 
 /* Seconds after which a better source than the one in use is tried */
@@ -114,10 +122,12 @@ static uint64_t which_kvm(void)
 void source_look(struct kvmstats *k, bool failed)
 {
 	const char *before = kvmstats_source(k);
-	uint64_t kvm = which_kvm();
+	uint64_t kvm = which_kvm(), permissions = which_permissions();
 	bool due = k->source != source_list[0] && k->looked &&
-		   k->sampled - k->looked >= SOURCE_RETRY_S * 1000000000ULL;
+		   (k->sampled - k->looked >= SOURCE_RETRY_S * 1000000000ULL ||
+		    permissions != k->permissions);
 
+	k->permissions = permissions;
 	if (k->source && kvm == k->kvm && !failed) {
 		if (!due)
 			return;
@@ -161,6 +171,7 @@ int kvmstats_open(struct kvmstats **opened, const struct kvmstats_options *optio
 	snprintf(k->proc_path, sizeof(k->proc_path), "%s",
 		 options && options->proc ? options->proc : "/proc");
 	k->kvm = which_kvm();
+	k->permissions = which_permissions();
 	k->proc = open_proc(options);
 	ret = k->proc < 0 ? k->proc : 0;
 	if (!ret && options && options->source)

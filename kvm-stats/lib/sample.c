@@ -2,6 +2,7 @@
 /* Take a sample: ask the source, then compute what it does not report. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -62,16 +63,31 @@ static void count_in_process(struct kvmstats *k)
 }
 
 /* Estimate when the VM was created, from the start of its process. */
-static void estimate_start_time(struct kvmstats *k, struct core_vm *vm)
+static void estimate_start_time(const struct kvmstats *k, struct core_vm *vm)
 {
-	uint64_t age = core_clock(CLOCK_BOOTTIME) - vm->process_started;
+	uint64_t now = core_clock(CLOCK_BOOTTIME);
 
-	if (!vm->process_started)
-		return;
+	vm->started = vm->process_started;
 	/* The process existed at the previous sample, but the VM did not. */
-	if (k->sampled_before && age > k->sampled - k->sampled_before)
-		age = 0;
-	vm->pub.identity.started = core_clock(CLOCK_REALTIME) - age;
+	if (vm->started && k->sampled_before && now - vm->started > k->sampled - k->sampled_before)
+		vm->started = now;
+}
+
+/* The offset between the clocks drifts with NTP: change times only for a step. */
+#define CLOCK_STEP_NS	1000000000LL
+
+/* Start times follow a step of the clock, such as the first one of a host without an RTC. */
+static void set_start_times(struct kvmstats *k)
+{
+	int64_t booted = core_clock(CLOCK_REALTIME) - core_clock(CLOCK_BOOTTIME);
+	unsigned int i;
+
+	if (llabs(booted - k->booted) > CLOCK_STEP_NS)
+		k->booted = booted;
+	for (i = 0; i < k->vms; i++) {
+		if (k->vm[i]->started)
+			k->vm[i]->pub.identity.started = k->booted + k->vm[i]->started;
+	}
 }
 
 /* Keep the values of a VM that has ended, or whose source failed. */
@@ -283,6 +299,7 @@ int kvmstats_sample(struct kvmstats *k)
 		else if (!vm->labelled)
 			estimate_start_time(k, vm);
 	}
+	set_start_times(k);
 	count_in_process(k);
 	label_vms(k);
 	link_vms(k);

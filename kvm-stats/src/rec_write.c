@@ -29,7 +29,7 @@ struct vcpu_state {
 struct vm_state {
 	const struct kvmstats_vm *vm;
 	pid_t pid;
-	uint64_t number, id;
+	uint64_t number, id, started;
 	bool seen, told;		/* who it is */
 	unsigned int nth;
 	char label[sizeof(((struct kvmstats_identity *)0)->label)];
@@ -277,6 +277,7 @@ static void put_vm(struct recorder *r, const struct kvmstats_vm *vm)
 {
 	struct vm_state *state = find_vm(r, vm);
 	const bool tell = !state->told || state->nth != vm->nth ||
+			  state->started != vm->identity.started ||
 			  strcmp(state->label, vm->identity.label);
 	struct bytes *b = &r->out;
 	unsigned int i;
@@ -284,6 +285,7 @@ static void put_vm(struct recorder *r, const struct kvmstats_vm *vm)
 	state->seen = true;
 	state->told = true;
 	state->nth = vm->nth;
+	state->started = vm->identity.started;
 	snprintf(state->label, sizeof(state->label), "%s", vm->identity.label);
 	drop_vcpus(state, vm);
 	bytes_number(b, state->id);

@@ -738,6 +738,49 @@ static void test_sources(const struct kvmstats_options *options)
 	kvmstats_close(k);
 }
 
+/* The host's clock differs from the right time by this much. */
+static int64_t clock_error;
+
+uint64_t __real_core_clock(clockid_t clock);
+uint64_t __wrap_core_clock(clockid_t clock);
+uint64_t __wrap_core_clock(clockid_t clock)
+{
+	return __real_core_clock(clock) + (clock == CLOCK_REALTIME ? clock_error : 0);
+}
+
+/* The clock is years behind until NTP sets it. */
+static void test_start_time(const struct kvmstats_options *options)
+{
+	const int64_t years = 27 * 365 * 86400 * 1000LL * MS;
+	const struct kvmstats_vm *vm;
+	uint64_t started, right;
+	struct kvmstats *k;
+
+	clock_error = -years;
+	if (kvmstats_open(&k, options))
+		return;
+	kvmstats_sample(k);
+	vm = kvmstats_first(k);
+	started = vm->identity.started;
+	clock_error += 100 * MS;
+	kvmstats_sample(k);
+	tap_result(started && vm->identity.started == started,
+		   "the start time of a VM does not follow the drift of the clock");
+	clock_error = 0;
+	kvmstats_sample(k);
+	/* Process 100 started 1 s after the boot. */
+	right = __real_core_clock(CLOCK_REALTIME) - __real_core_clock(CLOCK_BOOTTIME) + 1000 * MS;
+	tap_result(vm->identity.started + 1000 * MS > right &&
+		   vm->identity.started < right + 1000 * MS,
+		   "the start time of a VM follows a step of the clock");
+	clock_error = -3600 * 1000LL * MS;
+	kvmstats_sample(k);
+	tap_result(vm->identity.started + 3599 * 1000 * MS < right,
+		   "the start time of a VM follows a step back");
+	clock_error = 0;
+	kvmstats_close(k);
+}
+
 /* A procfs with three processes of one name; the second is older than the third */
 static const char *make_proc(void)
 {
@@ -842,6 +885,7 @@ int main(void)
 	}
 	kvmstats_close(k);
 	tid = 1;
+	test_start_time(&options);
 	test_sources(&options);
 	nftw(options.proc, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	return tap_end();

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * VMMs that use KVM in unusual ways: odd_vmms SOURCE. Threads run several vCPUs in turn, and
- * the times of the vCPUs must not exceed those of the threads. Needs root and /dev/kvm; prints
- * TAP.
+ * the times of the vCPUs must not exceed those of the threads. Counters must not decrease,
+ * whatever happens to /dev/kvm. Needs root and /dev/kvm; prints TAP.
  */
 #include <err.h>
+#include <fcntl.h>
+#include <glob.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +33,7 @@
 #define WAITS		(MODE(READY) | MODE(THROTTLED))
 
 static const char *source;
+static struct kvmstats_options options;
 static struct kvmstats *k;
 
 #define result(ok, text, ...)	tap_result(ok, "%s: " text, source, ##__VA_ARGS__)
@@ -142,6 +148,14 @@ static void run_vms_in_two_threads(void)
 		usleep(100);
 	get_ready();
 	take_every_other(NULL);
+}
+
+static void run_vm(void)
+{
+	open_vm(0, 0);
+	get_ready();
+	for (;;)
+		run_for(&vms[0], 2 * MS);
 }
 
 static pid_t start(void (*vmm)(void))
@@ -287,10 +301,105 @@ static void test_one_vm(void)
 	       (unsigned long long)(a.thread_run / MS));
 }
 
+static const struct kvmstats_vm *find_vm(pid_t pid)
+{
+	const struct kvmstats_vm *vm;
+
+	for (vm = kvmstats_first(k); vm && vm->identity.pid != pid; vm = vm->next)
+		;
+	return vm;
+}
+
+static uint64_t total_of(const struct kvmstats_vm *vm, const char *name)
+{
+	const struct kvmstats_table *table = kvmstats_table(k, KVMSTATS_VCPU);
+	const struct kvmstats_desc *desc = table ? kvmstats_find(table, name) : NULL;
+
+	return desc && vm && vm->vcpu_total ? kvmstats_value(desc, vm->vcpu_total, 0) : 0;
+}
+
+/* Put another node of KVM's device in place of /dev/kvm, in this mount namespace. */
+static void replace_device(const char *folder, const char *name)
+{
+	struct stat device;
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	if (stat("/dev/kvm", &device) || mknod(path, S_IFCHR | 0600, device.st_rdev) ||
+	    mount(path, "/dev/kvm", NULL, MS_BIND, NULL))
+		err(1, "%s", path);
+}
+
+/* Set the counters of all VMs of a process to 0. */
+static unsigned int reset_counters(pid_t pid)
+{
+	char pattern[64];
+	unsigned int n = 0;
+	glob_t found;
+	size_t i;
+	int fd;
+
+	snprintf(pattern, sizeof(pattern), "/sys/kernel/debug/kvm/%d-*/exits", pid);
+	if (glob(pattern, 0, NULL, &found))
+		return 0;
+	for (i = 0; i < found.gl_pathc; i++) {
+		fd = open(found.gl_pathv[i], O_WRONLY | O_CLOEXEC);
+		n += fd >= 0 && write(fd, "0", 1) == 1;
+		close(fd);
+	}
+	globfree(&found);
+	return n;
+}
+
+/* Check the counter of exits after a change, and remember it. */
+static void check_counter(pid_t pid, uint64_t *exits, const char *change)
+{
+	const uint64_t before = *exits;
+
+	sample_for(2, 20);
+	*exits = total_of(find_vm(pid), "exits");
+	result(*exits > before && !kvmstats_source_changes(k),
+	       "counters never decrease, after %s: %llu exits, then %llu", change,
+	       (unsigned long long)before, (unsigned long long)*exits);
+}
+
+static void test_counters(void)
+{
+	const pid_t pid = start(run_vm);
+	char folder[] = "/tmp/odd_vmms-XXXXXX";
+	uint64_t exits = 0;
+
+	if (!mkdtemp(folder) || unshare(CLONE_NEWNS) ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("tmpfs", folder, "tmpfs", 0, NULL))
+		err(1, "mount namespace");
+	/* This fails if debugfs is mounted, or unavailable: see reset_counters(). */
+	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
+	replace_device(folder, "first");
+	kvmstats_close(k);
+	k = NULL;
+	if (kvmstats_open(&k, &options))
+		errx(1, "%s does not work any longer", source);
+	sample();
+	check_counter(pid, &exits, "no change");
+	chmod("/dev/kvm", 0666);
+	check_counter(pid, &exits, "chmod /dev/kvm");
+	if (chown("/dev/kvm", 0, 1))
+		err(1, "chown");
+	check_counter(pid, &exits, "chgrp /dev/kvm");
+	replace_device(folder, "second");
+	check_counter(pid, &exits, "a new node /dev/kvm");
+	if (reset_counters(pid))
+		check_counter(pid, &exits, "a reset through debugfs");
+	else
+		printf("# not run, a reset through debugfs: the kernel is locked down, or has none\n");
+	end(pid);
+	umount2(folder, MNT_DETACH);
+	rmdir(folder);
+}
+
 int main(int argc, char **argv)
 {
-	struct kvmstats_options options = { 0 };
-
 	if (argc != 2) {
 		fprintf(stderr, "usage: odd_vmms SOURCE\n");
 		return 2;
@@ -305,6 +414,7 @@ int main(int argc, char **argv)
 	test_shared("vCPUs that one thread runs in turn", run_vcpus_in_turn);
 	test_shared("VMs that two threads run", run_vms_in_two_threads);
 	test_one_vm();
+	test_counters();
 	kvmstats_close(k);
 	return tap_end();
 }

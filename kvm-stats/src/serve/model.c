@@ -682,6 +682,7 @@ static bool update_vm_series(struct model *m, struct vm_series *e, const struct 
 
 	e->seen = true;
 	e->vcpus = vm->vcpus;
+	e->start = vm->identity.started / 1000000;
 	for (i = 0; i < m->nr_families; i++) {
 		const struct family *c = &m->family[i];
 		const void *from = c->metric->from == FROM_PAGES ||
