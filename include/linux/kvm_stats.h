@@ -7,7 +7,6 @@
 #include <linux/kvm.h>
 #include <linux/types.h>
 
-struct kmem_cache;
 struct kvm;
 struct kvm_stats_desc;
 struct kvm_vcpu;
@@ -90,16 +89,5 @@ long kvm_stats_next(struct kvm_stats_next __user *argp);
 void kvm_stats_notify_destroyed(struct kvm *kvm);
 void kvm_stats_init(struct module *module);
 const struct kvm_stats_desc *kvm_stats_vcpu_desc(unsigned int index);
-
-#ifdef CONFIG_KASAN_GENERIC
-/* Compilers call it at the end of a variable's scope; it sets bytes of the shadow. */
-void __asan_set_shadow_f8(const void *shadow, size_t size);
-void kvm_stats_poison_vcpu(struct kvm_vcpu *vcpu, struct kmem_cache *cache);
-#else
-static inline void
-kvm_stats_poison_vcpu(struct kvm_vcpu *vcpu, struct kmem_cache *cache)
-{
-}
-#endif
 
 #endif

@@ -42,7 +42,6 @@
 #include <linux/anon_inodes.h>
 #include <linux/file.h>
 #include <linux/fs.h>
-#include <linux/kasan.h>
 #include <linux/kvm_host.h>
 #include <linux/nospec.h>
 #include <linux/poll.h>
@@ -502,29 +501,6 @@ void kvm_stats_notify_destroyed(struct kvm *kvm)
 	/* Wake all: wake_up_poll() stops after the first waiter with EPOLLEXCLUSIVE. */
 	__wake_up(&kvm->stats_wait, TASK_NORMAL, 0, poll_to_key(EPOLLHUP));
 }
-
-#ifdef CONFIG_KASAN_GENERIC
-static void kvm_stats_poison(void *start, void *end)
-{
-	const unsigned long granule = 1UL << KASAN_SHADOW_SCALE_SHIFT;
-
-	start = PTR_ALIGN(start, granule);
-	end = PTR_ALIGN_DOWN(end, granule);
-	__asan_set_shadow_f8(kasan_mem_to_shadow(start), (end - start) / granule);
-}
-
-/*
- * The memory of a destroyed vCPU is freed later. Until then, let KASAN report any use
- * of it but that of readers of statistics: the list, the id and the row. Freeing it
- * needs the first bytes, kvm_vcpu::kvm, to be usable, as they are.
- */
-void kvm_stats_poison_vcpu(struct kvm_vcpu *vcpu, struct kmem_cache *cache)
-{
-	BUILD_BUG_ON(offsetof(struct kvm_vcpu, kvm));
-	kvm_stats_poison(&vcpu->kvm + 1, &vcpu->stats_vcpus);
-	kvm_stats_poison(&vcpu->stats_tid + 1, (void *)vcpu + kmem_cache_size(cache));
-}
-#endif
 
 static int kvm_stats_release(struct inode *inode, struct file *file)
 {
