@@ -12,7 +12,7 @@ from . import judge, machine, records, steps, suite
 
 PERF = Path("/usr/bin/perf")
 PROGRAMS = records.INSIDE / "consumers"
-GUEST_PROGRAMS = ("perf-work", "guest-kexec", "guest-hotplug")
+GUEST_PROGRAMS = ("perf-work", "guest-kexec", "guest-hotplug", "guest-throttled")
 
 
 def load_program(name):

@@ -42,7 +42,7 @@
  * @attr: for opening an event
  * @event: by id, NULL while the host's count is another one than the event's
  * @seen: overflows that the NMI handler has seen, by id
- * @surplus: an NMI may still come for an overflow that was handled with others
+ * @surplus: for how many checks an NMI may arrive whose overflow was handled earlier
  * @used: ids that events have
  * @lost: those of them that could not be opened again
  * @retry: the host had no memory for an event, which has no id therefore
@@ -62,7 +62,7 @@ struct kvm_pv_perf_cpu {
 	struct hrtimer check;
 	ktime_t due;
 	u32 clock_version;
-	bool surplus;
+	atomic_t surplus;
 	bool retry;
 	bool checking;
 	bool closed;
@@ -194,7 +194,6 @@ static void kvm_pv_perf_check_events(struct kvm_pv_perf_cpu *cpu)
 	unsigned long open = 0;
 	unsigned int id;
 
-	cpu->surplus = false;
 	for_each_set_bit(id, &cpu->used, KVM_PV_PERF_MAX_EVENTS) {
 		if (cpu->event[id])
 			__set_bit(id, &open);
@@ -236,11 +235,12 @@ static enum hrtimer_restart kvm_pv_perf_check(struct hrtimer *timer)
 	/* The timer may fire late, on another CPU, when this one is offline. */
 	if (cpu != this_cpu_read(kvm_pv_perf_cpu))
 		return HRTIMER_NORESTART;
+	atomic_dec_if_positive(&cpu->surplus);
 	if (kvm_pv_perf_clock_changed(cpu) || now >= cpu->due) {
 		kvm_pv_perf_check_events(cpu);
 		cpu->due = ktime_add_ns(now, CHECK_NS);
 	}
-	cpu->checking = cpu->used || cpu->retry;
+	cpu->checking = cpu->used || cpu->retry || atomic_read(&cpu->surplus);
 	if (!cpu->checking)
 		return HRTIMER_NORESTART;
 	kvm_pv_perf_set_expiry(cpu, now);
@@ -261,8 +261,10 @@ static void kvm_pv_perf_start_check(struct kvm_pv_perf_cpu *cpu)
 
 static void kvm_pv_perf_start(struct perf_event *event, int flags)
 {
-	if (event->hw.state & PERF_HES_STOPPED)
-		kvm_pv_perf_open(this_cpu_read(kvm_pv_perf_cpu), event);
+	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
+
+	if (event->hw.state & PERF_HES_STOPPED && kvm_pv_perf_open(cpu, event))
+		__set_bit(event->hw.idx, &cpu->lost);
 }
 
 static void kvm_pv_perf_stop(struct perf_event *event, int flags)
@@ -347,7 +349,8 @@ static int kvm_pv_perf_event_init(struct perf_event *event)
  * The NMI for an overflow may arrive after the event was closed, so check all
  * slots; one NMI may find several overflows. The host holds back one more NMI
  * while this one is handled: that one may be for an overflow found here, and
- * finds nothing.
+ * finds nothing.  It arrives before the second check from now; a later NMI is not
+ * for these events.
  */
 static int kvm_pv_perf_nmi(unsigned int type, struct pt_regs *regs)
 {
@@ -373,12 +376,10 @@ static int kvm_pv_perf_nmi(unsigned int type, struct pt_regs *regs)
 		if (perf_event_overflow(event, &data, regs))
 			kvm_pv_perf_stop(event, 0);
 	}
-	if (handled > 1) {
-		cpu->surplus = true;
-	} else if (!handled && cpu->surplus) {
-		cpu->surplus = false;
+	if (handled > 1)
+		atomic_set(&cpu->surplus, 2);
+	else if (!handled && atomic_xchg(&cpu->surplus, 0))
 		handled = 1;
-	}
 	return handled;
 }
 

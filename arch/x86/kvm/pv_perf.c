@@ -52,6 +52,7 @@ MODULE_PARM_DESC(pv_perf, "VMs whose guests may open perf events of the host: 0 
  * @base: statistic: its value when it was last looked at
  * @count: statistic: what was counted until then
  * @overflows: periods that ended since it was opened
+ * @reported: those of @overflows for which an NMI was queued
  * @slot: where the guest wants to see all this
  * @seq: seq of the slot; continues when the id is opened again
  * @state: KVM_PV_PERF_STATE_*
@@ -63,6 +64,7 @@ struct kvm_pv_perf_event {
 	u64 base;
 	u64 count;
 	atomic64_t overflows;
+	u64 reported;
 	gpa_t slot;
 	u32 seq;
 	u32 state;
@@ -157,7 +159,8 @@ static long kvm_pv_perf_write_slot(struct kvm_pv_perf_event *event)
 		.seq = event->seq + 1,
 		.state = event->state,
 		.count = kvm_pv_perf_count(event),
-		.overflows = atomic64_read(&event->overflows),
+		/* Without an NMI, the guest would attribute the next one to it. */
+		.overflows = event->reported,
 	};
 
 	event->seq += 2;
@@ -312,6 +315,7 @@ static long kvm_pv_perf_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 	event = &pv_perf->events[id];
 	event->slot = attr.slot;
 	atomic64_set(&event->overflows, 0);
+	event->reported = 0;
 	switch (attr.type) {
 	case KVM_PV_PERF_TYPE_SOFTWARE:
 		r = kvm_pv_perf_create_software(event, &attr);
@@ -460,6 +464,7 @@ void kvm_pv_perf_handle_overflow(struct kvm_vcpu *vcpu)
 	for_each_set_bit(id, &overflowed, KVM_PV_PERF_MAX_EVENTS) {
 		struct kvm_pv_perf_event *event = &pv_perf->events[id];
 
+		event->reported = atomic64_read(&event->overflows);
 		if (kvm_pv_perf_write_slot(event))
 			kvm_pv_perf_stop(event, KVM_PV_PERF_STATE_ERROR);
 		else

@@ -33,6 +33,7 @@ PLAN = {
     "unknown": pv_perf.make_stat_command(*INTERVALS, events="kvm_pv/exits/,kvm_pv/hypercalls/",
                                          program=("perf-work", CPUIDS)),
     "taken": pv_perf.make_stat_command("-a", *INTERVALS, program=(*SAMPLING, "perf-work", CPUIDS)),
+    "throttled": ["guest-throttled", 60],
     "given": pv_perf.make_stat_command(program=("perf-work", CPUIDS)),
     "crash": pv_perf.make_stat_command("-a", program=(*SAMPLING, *pv_perf.ENDLESS)),
 }
@@ -170,6 +171,13 @@ def check_taken(results, guest):
         problems.append(f"{left} events still open, {late} NMIs afterwards")
     results.add("events stop counting if the VMM removes the feature",
                 problems + check_stops(parse_intervals(guest.get_output("taken"), "exits")))
+    guest.run_stopped(in_vmm.enforce_cpuid, False)
+    # Perf stops this event and starts it again at each tick, which fails from now on.
+    problems = guest.wait_for_test("throttled", lambda text: text.count("\n") >= 3)
+    problems += guest.wait_for_samples()
+    guest.run_stopped(in_vmm.enforce_cpuid, True)
+    results.add("an event that cannot be started again is not reported as running",
+                problems + guest.finish_test("throttled"))
     guest.run_stopped(in_vmm.enforce_cpuid, False)
     results.add("events count again if the VMM restores the feature",
                 guest.finish_test("given") + pv_perf.check_at_least(guest.get_output("given")))

@@ -48,6 +48,41 @@ static void guest_reopen(struct pv_guest *guest)
 	}
 }
 
+/* Ticks of the TSC from one NMI to the next */
+static void guest_measure_period(struct pv_guest *guest)
+{
+	uint64_t nmis = READ_ONCE(guest->nmis), start;
+
+	while (READ_ONCE(guest->nmis) == nmis)
+		cpu_relax();
+	start = rdtsc();
+	while (READ_ONCE(guest->nmis) == nmis + 1)
+		cpu_relax();
+	guest->op = rdtsc() - start;
+}
+
+/*
+ * Close a clock when its first period is about to end: in some rounds, the period ends
+ * while the host handles CLOSE.  Count the slots with an overflow that no NMI reported.
+ */
+static void guest_close_at_end(struct pv_guest *guest)
+{
+	const uint64_t period = guest->op;
+	uint64_t i, start;
+
+	for (i = 0; i < guest->until && !guest->ret; i++) {
+		WRITE_ONCE(pv_slots[0][0].overflows, 0);
+		WRITE_ONCE(guest->seen, 0);
+		start = rdtsc();
+		guest->ret = kvm_hypercall(KVM_HC_PV_PERF, KVM_PV_PERF_OPEN,
+					   guest->a1, 0, 0);
+		while (rdtsc() - start < period - period / 8 + i * period / 4 / guest->until)
+			cpu_relax();
+		kvm_hypercall(KVM_HC_PV_PERF, KVM_PV_PERF_CLOSE, 0, 0, 0);
+		guest->a2 += READ_ONCE(pv_slots[0][0].overflows) != READ_ONCE(guest->seen);
+	}
+}
+
 static void test_sampling(struct kvm_vm *vm)
 {
 	static const char * const names[] = {
@@ -190,6 +225,26 @@ static void test_seq(struct kvm_vm *vm)
 	ok(watcher.odd && !(pv_slot(vm, 0)->seq & 1),
 	   "seq was odd while the slot was written (%lu READs), now it is even", reads);
 	pv_reset(vm);
+}
+
+static void test_close(struct kvm_vm *vm)
+{
+	struct pv_guest *guest = in_guest(vm, pv_guests[0]);
+	const uint64_t rounds = 400;
+
+	pv_forget_nmis(vm);
+	pv_open_clock(vm, 0, PERIOD);
+	pv_run(vm, 0, guest_measure_period);
+	pv_reset(vm);
+
+	pv_clock_attr(vm, 0, PERF_COUNT_SW_CPU_CLOCK, PERIOD);
+	guest->a1 = gpa_of(vm, pv_attrs[0]);
+	guest->a2 = 0;
+	guest->ret = 0;
+	pv_run_until(vm, 0, guest_close_at_end, rounds);
+	ok(!guest->ret && !guest->a2,
+	   "CLOSE at the end of a period: %lu of %lu slots have an overflow without an NMI",
+	   guest->a2, rounds);
 }
 
 static void test_slow_handler(struct kvm_vm *vm)
@@ -432,6 +487,7 @@ int main(void)
 	test_period(vm);
 	test_other_id(vm);
 	test_seq(vm);
+	test_close(vm);
 	test_slow_handler(vm);
 	test_halt(vm);
 	test_reopen(vm);
