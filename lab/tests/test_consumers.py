@@ -266,45 +266,16 @@ class Changes(unittest.TestCase):
             with self.subTest(found=found):
                 self.assertTrue(pv_perf_changes.check_stops(found))
 
+    def test_counts_again(self):
+        """An event must not be counted at first and must be counted later."""
+        self.assertEqual(pv_perf_changes.check_counts_again([None, None, 3, 0]), [])
+        for found in ([], [None], [None, 0], [1, None, 2]):
+            with self.subTest(found=found):
+                self.assertTrue(pv_perf_changes.check_counts_again(found))
+
 
 class InVmm(unittest.TestCase):
-    """System calls in another process."""
-
-    FIONBIO = 0x5421
-
-    def setUp(self):
-        """Start a process that prints whether its socket is nonblocking for each input line."""
-        self.process = subprocess.Popen(
-            [sys.executable, "-uc", "import os, socket, sys\n"
-             "s = socket.socket()\nprint()\n"
-             "for _ in sys.stdin: print(not os.get_blocking(s.fileno()))"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(self.process.communicate)
-        self.process.stdout.readline()
-        self.link = next(link for link in consumer.read_links(self.process.pid).values()
-                         if link.startswith("socket:"))
-
-    def read_flag(self):
-        """Resume the process and return its output."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
-
-    def call_ioctl(self, request, value):
-        """Call ioctl() in the process."""
-        in_vmm.call_ioctl(self.process.pid, self.link, request, struct.pack("=i", value))
-
-    def test_ioctl(self):
-        """The ioctl takes effect in the process, which continues."""
-        for value in 1, 0:
-            self.call_ioctl(self.FIONBIO, value)
-            self.assertEqual(self.read_flag(), str(bool(value)))
-
-    def test_error(self):
-        """A failing ioctl raises OSError, and the process continues."""
-        with self.assertRaisesRegex(OSError, "ioctl 0xaeff of socket"):
-            self.call_ioctl(0xaeff, 0)
-        self.assertEqual(self.read_flag(), "False")
+    """Changes of a VMM's memory."""
 
     def test_memory(self):
         """Text is replaced at the start, at the end, and across the pieces that are read."""

@@ -560,8 +560,8 @@ static bool __init kvm_pv_perf_available(void)
 {
 	struct kvm_pv_perf_info *got;
 
-	/* VMMs hide the CPUID bit if they do not know it: ask. */
-	if (!kvm_para_available() || cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT))
+	if (!kvm_para_available() || !kvm_para_has_feature(KVM_FEATURE_PV_PERF) ||
+	    cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT))
 		return false;
 	got = kzalloc(sizeof(*got), GFP_KERNEL);
 	if (got && !kvm_pv_perf_call(KVM_PV_PERF_QUERY, __pa(got)))

@@ -20,29 +20,10 @@
 #include "pv_perf.h"
 #include "x86.h"
 
-/* Which VMs may: the guest learns how busy the host is. */
-static unsigned int __read_mostly pv_perf = KVM_PV_PERF_NEVER;
-
-static int kvm_pv_perf_set_mode(const char *val, const struct kernel_param *kp)
-{
-	unsigned int mode;
-	int r = kstrtouint(val, 0, &mode);
-
-	if (r)
-		return r;
-	if (mode > KVM_PV_PERF_ALL)
-		return -EINVAL;
-	WRITE_ONCE(pv_perf, mode);
-	return 0;
-}
-
-static const struct kernel_param_ops kvm_pv_perf_mode_ops = {
-	.set = kvm_pv_perf_set_mode,
-	.get = param_get_uint,
-};
-
-module_param_cb(pv_perf, &kvm_pv_perf_mode_ops, &pv_perf, 0644);
-MODULE_PARM_DESC(pv_perf, "VMs whose guests may open perf events of the host: 0 none, 1 those that ask, 2 all that are created from now on");
+/* Off by default, because the events show a guest how busy the host is. */
+static bool __read_mostly pv_perf;
+module_param(pv_perf, bool, 0644);
+MODULE_PARM_DESC(pv_perf, "Support perf events of the host in VMs created from now on");
 
 /**
  * struct kvm_pv_perf_event - an event that the guest opened
@@ -409,6 +390,26 @@ static long kvm_pv_perf_stat_desc(struct kvm_vcpu *vcpu, u64 index, gpa_t gpa)
 	       -KVM_EFAULT : 0;
 }
 
+void kvm_pv_perf_init_vm(struct kvm *kvm)
+{
+	kvm->arch.pv_perf = READ_ONCE(pv_perf);
+}
+
+u32 kvm_pv_perf_feature(void)
+{
+	return READ_ONCE(pv_perf) ? 1 << KVM_FEATURE_PV_PERF : 0;
+}
+
+/*
+ * Require the CPUID bit even if the VMM does not enforce the guest's PV features: a VMM that
+ * does not know the feature does not set it.
+ */
+static bool kvm_pv_perf_allowed(struct kvm_vcpu *vcpu)
+{
+	return vcpu->kvm->arch.pv_perf &&
+	       vcpu->arch.pv_cpuid.features & (1 << KVM_FEATURE_PV_PERF);
+}
+
 /**
  * kvm_pv_perf_hypercall - do what KVM_HC_PV_PERF asks for
  * @vcpu: the vCPU that made the call, in the thread that runs it
@@ -420,7 +421,7 @@ static long kvm_pv_perf_stat_desc(struct kvm_vcpu *vcpu, u64 index, gpa_t gpa)
  */
 long kvm_pv_perf_hypercall(struct kvm_vcpu *vcpu, u64 op, u64 a1, u64 a2)
 {
-	if (!vcpu->kvm->arch.pv_perf || !guest_pv_has(vcpu, KVM_FEATURE_PV_PERF))
+	if (!kvm_pv_perf_allowed(vcpu))
 		return -KVM_ENOSYS;
 
 	switch (op) {
@@ -512,52 +513,11 @@ void kvm_pv_perf_reset(struct kvm_vcpu *vcpu)
 		kvm_pv_perf_release(pv_perf, id);
 }
 
-/**
- * kvm_pv_perf_update_feature - close all events if the guest may not have any
- * @vcpu: a vCPU whose CPUID may have changed
- *
- * The guest can no longer close them itself. Its memory still belongs to it:
- * write the last counts.
- */
-void kvm_pv_perf_update_feature(struct kvm_vcpu *vcpu)
+/* Close all events of a guest that continues to run: write the last counts. */
+void kvm_pv_perf_close_all(struct kvm_vcpu *vcpu)
 {
-	if (guest_pv_has(vcpu, KVM_FEATURE_PV_PERF))
-		return;
 	kvm_pv_perf_write_slots(vcpu);
 	kvm_pv_perf_reset(vcpu);
-}
-
-/**
- * kvm_pv_perf_mode - which VMs may have events
- *
- * Return: KVM_PV_PERF_NEVER, KVM_PV_PERF_ASKED or KVM_PV_PERF_ALL
- */
-unsigned int kvm_pv_perf_mode(void)
-{
-	return READ_ONCE(pv_perf);
-}
-
-/**
- * kvm_pv_perf_enable_cap - let a VM have events or not, as its VMM asks
- * @kvm: the VM
- * @allow: 1 or 0, as user space gave it
- *
- * Return: 0 or -errno
- */
-int kvm_pv_perf_enable_cap(struct kvm *kvm, u64 allow)
-{
-	int r = -EINVAL;
-
-	if (allow > 1 || !kvm_pv_perf_mode())
-		return -EINVAL;
-	mutex_lock(&kvm->lock);
-	/* A vCPU that was asked for could have some already. */
-	if (!kvm->created_vcpus) {
-		kvm->arch.pv_perf = allow;
-		r = 0;
-	}
-	mutex_unlock(&kvm->lock);
-	return r;
 }
 
 /*
@@ -568,9 +528,8 @@ int kvm_arch_vcpu_run_pid_change(struct kvm_vcpu *vcpu)
 {
 	/* Writing to guest memory requires a loaded vCPU, see mark_page_dirty_in_slot(). */
 	vcpu_load(vcpu);
-	kvm_pv_perf_write_slots(vcpu);
+	kvm_pv_perf_close_all(vcpu);
 	vcpu_put(vcpu);
-	kvm_pv_perf_reset(vcpu);
 	return 0;
 }
 

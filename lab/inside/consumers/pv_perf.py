@@ -32,9 +32,12 @@ VERDICT = Path("/tmp/guest-verdict")
 LIMIT = 120
 TICKS = 100
 CMDLINE = f"{consumer.CMDLINE} panic=-1 oops=panic unknown_nmi_panic"
+# QEMU does not know the feature's name. Without the limit to features that can be migrated, it
+# copies the CPUID bits without a name from KVM. An invariant TSC would prevent migration.
+CPU = "host,migratable=off,-invtsc"
 # Don't use -no-reboot: QEMU must survive a reset of the guest.
 # The guest's kernel finds one CPU per socket.
-QEMU = ["qemu-system-x86_64", "-accel", "kvm",
+QEMU = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", CPU,
         "-smp", f"{consumer.CPUS},sockets={consumer.CPUS}",
         "-m", "512M", "-nodefaults", "-display", "none",
         "-kernel", consumer.KERNEL, "-initrd", consumer.INITRD,
@@ -407,7 +410,6 @@ def check_reset(results, guest):
 
 def check_allowed(results, kexec):
     """Check that perf counts and samples, and that it continues to after a reset or kexec."""
-    PARAMETER.write_text("2")
     guest = Guest()
     guest.wait_for_result(LAST, lambda channel: channel.running == LAST)
     results.add("guest reaches its last test", [] if (
@@ -441,7 +443,7 @@ def check_allowed(results, kexec):
 
 
 def check_absent(results, why, *options):
-    """Check that the guest finds no events, and prints nothing, if the host disables them."""
+    """Check that the guest finds no events, and prints nothing, without the feature."""
     guest = Guest(*options)
     guest.wait_for_result("the list", has_ended("list"))
     listing = guest.channel.output.get("list", b"").decode(errors="replace")
@@ -457,12 +459,12 @@ def check_absent(results, why, *options):
 def main():
     """Run all guests, one after another; return the exit status."""
     results = consumer.Results()
-    PARAMETER.write_text("2")
+    PARAMETER.write_text("1")
     version = subprocess.run([QEMU[0], "--version"], check=True,
                              capture_output=True, text=True).stdout
     print("#", version.splitlines()[0])
     check_allowed(results, kexec=sys.argv[1:] == ["kexec"])
-    check_absent(results, "CPUID enforced", "-cpu", "qemu64,kvm-pv-enforce-cpuid=on")
+    check_absent(results, "CPUID without the bit", "-cpu", "qemu64")
     PARAMETER.write_text("0")
     check_absent(results, "parameter off")
     return results.end()

@@ -100,7 +100,7 @@ def main():
     what, event = sys.argv[1:3]
     results = consumer.Results()
     if pv_perf.PARAMETER.exists():
-        pv_perf.PARAMETER.write_text("2")
+        pv_perf.PARAMETER.write_text("1")
     guest = Guest(*(create_disk() if what == "restore" else ()))
     guest.wait_for_result("perf stat", lambda channel: channel.running == "stat")
     time.sleep(2)

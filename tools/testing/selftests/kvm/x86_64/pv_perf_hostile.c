@@ -5,8 +5,7 @@
  * pv_perf_hostile [-t SECONDS] [-n HYPERCALLS] [-s SEED]
  *
  * vCPUs make random hypercalls with random arguments while their VMM resets them,
- * moves and removes memory, clears statistics, disables and enables the feature, and
- * exits. A hypercall may only return documented results, memory outside of the slots
+ * moves and removes memory, clears statistics, and exits. A hypercall may only return documented results, memory outside of the slots
  * may not change, and KVM may not log anything.
  */
 #define _GNU_SOURCE
@@ -132,9 +131,6 @@ static uint64_t random_open(struct hostile *me, struct kvm_pv_perf_attr *attr)
 
 static bool documented(uint64_t op, int64_t ret)
 {
-	/* The feature may be taken away at any time. */
-	if (ret == -KVM_ENOSYS)
-		return true;
 	switch (op) {
 	case KVM_PV_PERF_QUERY:
 		return !ret || ret == -KVM_EFAULT;
@@ -209,7 +205,7 @@ static void guest_hostile(struct pv_guest *guest)
 
 /* What the processes that are killed have in common with the one that is not */
 static struct shared {
-	uint64_t calls, bad, bad_op, resets, inits, changes, taken, cleared, vms, killed;
+	uint64_t calls, bad, bad_op, resets, inits, changes, cleared, vms, killed;
 	int64_t bad_ret;
 	uint64_t guarded;	/* bytes that were written though they were not given */
 	uint64_t failed;	/* that the VMM's own calls failed, which no test is */
@@ -303,7 +299,7 @@ static void *meddle(void *arg)
 	};
 	uint64_t random = vmm.seed + 1, r;
 	struct kvm_mp_state mp_state;
-	bool there = false, off = false;
+	bool there = false;
 
 	while (!READ_ONCE(vmm.stop)) {
 		r = next_random(&random);
@@ -326,14 +322,9 @@ static void *meddle(void *arg)
 			}
 			break;
 		case 3:
-			off = !off;
-			pv_enforce(vmm.vm, r >> 8 & 1, off);
-			count(&shared->taken, 1);
-			break;
-		case 4:
 			must(vmm.fd[r >> 8 & 1], KVM_GET_MP_STATE, &mp_state);
 			break;
-		case 5:
+		case 4:
 			if (*vmm.cleared && write_file(vmm.cleared, "0"))
 				count(&shared->cleared, 1);
 			break;
@@ -380,8 +371,6 @@ static void one_vm(uint64_t seed, unsigned int usec, bool killed)
 		memory[i] = in_guest(vmm.vm, arena[i][0]);
 		memset(memory[i], GUARD, ARENA);
 		in_guest(vmm.vm, pv_guests[i])->func = guest_hostile;
-		/* Without the feature, which the vCPU has until it is enforced */
-		pv_set_features(vmm.vm, i, pv_features() & ~FEATURE);
 		/* One stack for NMIs is too few for two vCPUs: the second gets none. */
 		if (i) {
 			vcpu_events_get(vmm.vm, i, &events);
@@ -454,7 +443,7 @@ static unsigned int logged(int log)
 static bool enough(void)
 {
 	return shared->calls > 1000 && shared->vms > 1 && shared->resets &&
-	       shared->inits && shared->changes && shared->taken;
+	       shared->inits && shared->changes;
 }
 
 int main(int argc, char **argv)
@@ -494,8 +483,7 @@ int main(int argc, char **argv)
 	printf("# seed %lu: %lu hypercalls, %lu resets, %lu INITs\n", seed, shared->calls,
 	       shared->resets, shared->inits);
 	printf("# %lu VMs, %lu of them killed\n", shared->vms, shared->killed);
-	printf("# %lu changes of memory, %lu of CPUID, %lu clearings\n", shared->changes,
-	       shared->taken, shared->cleared);
+	printf("# %lu changes of memory, %lu clearings\n", shared->changes, shared->cleared);
 	ok(!shared->bad, "hypercalls return what is documented (%lu did not, op %lu: %ld)",
 	   shared->bad, shared->bad_op, shared->bad_ret);
 	ok(!shared->guarded, "no byte was written that was not given (%lu were)",

@@ -27,86 +27,38 @@ static char desc[sizeof(struct kvm_stats_desc) + KVM_PV_PERF_NAME_SIZE];
 
 static void test_parameter(void)
 {
-	ok(!write_file(PARAMETER, "3") && !write_file(PARAMETER, "-1") &&
-	   !write_file(PARAMETER, "Y") && !write_file(PARAMETER, "4294967296"),
-	   "parameter: 3, -1, Y and 2^32 are refused");
+	ok(!write_file(PARAMETER, "2") && !write_file(PARAMETER, "-1"),
+	   "the parameter takes neither 2 nor -1");
 }
 
-static void test_never(void)
+static void test_permission(void)
 {
-	struct kvm_vm *vm;
+	struct kvm_vm *vm, *old;
 
-	pv_set_parameter(PV_NEVER);
-	ok(!(pv_features() & FEATURE), "never: the CPUID bit is not there");
-	ok(!kvm_check_cap(KVM_CAP_X86_PV_PERF), "never: nor is the capability");
-	vm = pv_create_stock_vm();
-	ok(pv_query(vm) == -KVM_ENOSYS, "never: QUERY returns ENOSYS");
-	ok(pv_event_op(vm, KVM_PV_PERF_RESET, 0) == -KVM_ENOSYS,
-	   "never: RESET returns ENOSYS");
-	kvm_vm_free(vm);
-	vm = vm_create(VM_MODE_DEFAULT, DEFAULT_GUEST_PHY_PAGES, O_RDWR);
-	ok(pv_enable_cap(vm, 1) == -EINVAL, "never: not for one that asks either");
-	kvm_vm_free(vm);
-}
+	pv_set_parameter(PV_OFF);
+	ok(!(pv_features() & FEATURE), "parameter 0: KVM does not report the CPUID bit");
+	old = pv_create_vm();
+	ok(pv_query(old) == -KVM_ENOSYS, "parameter 0: QUERY returns ENOSYS with the CPUID bit");
+	ok(pv_event_op(old, KVM_PV_PERF_RESET, 0) == -KVM_ENOSYS,
+	   "parameter 0: RESET returns ENOSYS with the CPUID bit");
 
-static void test_asked(void)
-{
-	struct kvm_enable_cap flagged = {
-		.cap = KVM_CAP_X86_PV_PERF,
-		.flags = 1,
-		.args[0] = 1,
-	};
-	struct kvm_vm *vm;
-
-	pv_set_parameter(PV_ASKED);
-	ok(pv_features() & FEATURE, "asked: the CPUID bit is set");
-	ok(kvm_check_cap(KVM_CAP_X86_PV_PERF) == 1, "asked: the capability is 1");
-	vm = pv_create_stock_vm();
-	ok(pv_query(vm) == -KVM_ENOSYS, "asked: not for a VM that does not ask");
-	ok(pv_enable_cap(vm, 1) == -EINVAL && pv_query(vm) == -KVM_ENOSYS,
-	   "asked: nor for one that asks when it has vCPUs");
+	pv_set_parameter(PV_ON);
+	ok(pv_features() & FEATURE, "parameter 1: KVM reports the CPUID bit");
+	ok(pv_query(old) == -KVM_ENOSYS, "parameter 1: older VMs have no events");
+	kvm_vm_free(old);
+	vm = pv_create_vm_without_feature();
+	ok(pv_query(vm) == -KVM_ENOSYS, "parameter 1: QUERY returns ENOSYS without the CPUID bit");
 	kvm_vm_free(vm);
 	vm = pv_create_vm();
-	ok(!pv_query(vm), "asked: QUERY returns 0 where the VMM asked");
-	pv_set_parameter(PV_NEVER);
-	ok(!pv_query(vm), "asked: that holds for the VM's life");
-	pv_set_parameter(PV_ASKED);
+	pv_remove_features(vm, 0);
+	ok(pv_query(vm) == -KVM_ENOSYS, "parameter 1: QUERY returns ENOSYS without the CPUID leaf");
 	kvm_vm_free(vm);
-
-	vm = vm_create(VM_MODE_DEFAULT, DEFAULT_GUEST_PHY_PAGES, O_RDWR);
-	ok(pv_enable_cap(vm, 2) == -EINVAL && pv_enable_cap(vm, 1ull << 32) == -EINVAL,
-	   "capability: neither 0 nor 1");
-	ok(ioctl(vm_get_fd(vm), KVM_ENABLE_CAP, &flagged) && errno == EINVAL,
-	   "capability: with a flag");
+	vm = pv_create_vm();
+	ok(!pv_query(vm), "parameter 1: QUERY returns 0 with the CPUID bit");
+	pv_set_parameter(PV_OFF);
+	ok(!pv_query(vm), "a VM keeps its events when the parameter becomes 0");
+	pv_set_parameter(PV_ON);
 	kvm_vm_free(vm);
-}
-
-static void test_all(void)
-{
-	struct kvm_vm *old = pv_create_stock_vm(), *vm;
-
-	pv_set_parameter(PV_ALL);
-	ok(pv_features() & FEATURE, "all: the CPUID bit is set");
-	ok(pv_query(old) == -KVM_ENOSYS, "all: a VM created before has no events");
-	kvm_vm_free(old);
-	vm = pv_create_stock_vm();
-	ok(!pv_query(vm), "all: QUERY returns 0 without the capability");
-	kvm_vm_free(vm);
-	vm = pv_create_stock_vm();
-	pv_set_features(vm, 0, pv_features() & ~FEATURE);
-	ok(!pv_query(vm), "CPUID without the bit, not enforced: QUERY returns 0");
-	pv_enforce(vm, 0, true);
-	ok(pv_query(vm) == -KVM_ENOSYS, "CPUID enforced without the bit: ENOSYS");
-	kvm_vm_free(vm);
-	vm = pv_create_stock_vm();
-	pv_set_features(vm, 0, pv_features());
-	pv_enforce(vm, 0, true);
-	ok(!pv_query(vm), "CPUID enforced with the bit: 0");
-	kvm_vm_free(vm);
-	vm = pv_create_vm_that_asks(0);
-	ok(pv_query(vm) == -KVM_ENOSYS, "all: not where the VMM asked for none");
-	kvm_vm_free(vm);
-	pv_set_parameter(PV_ASKED);
 }
 
 static void test_query(struct kvm_vm *vm)
@@ -530,9 +482,7 @@ int main(void)
 
 	pv_begin();
 	test_parameter();
-	test_never();
-	test_asked();
-	test_all();
+	test_permission();
 	test_ring3();
 	vm = pv_create_vm();
 	vm_userspace_mem_region_add(vm, VM_MEM_SRC_ANONYMOUS, READONLY_GPA,

@@ -44,10 +44,9 @@ static inline void cpu_relax(void)
 /* No test takes as long, in seconds, however slow the machine is */
 #define LIMIT		60
 
-/* The module parameter: which VMs may have events */
-#define PV_NEVER	'0'
-#define PV_ASKED	'1'
-#define PV_ALL		'2'
+/* The module parameter: whether VMs that are created may have events */
+#define PV_OFF	'0'
+#define PV_ON	'1'
 
 /* What guest and host share; while the guest runs, only its NMIs change it. */
 struct pv_guest {
@@ -104,25 +103,19 @@ static inline void pv_end(void)
 	ksft_exit(!ksft_get_fail_cnt());
 }
 
-/* Create a VM whose VMM enables events, or one whose VMM does not support them */
+/* Create a VM with the feature in its CPUID, or one without */
 struct kvm_vm *pv_create_vm(void);
-struct kvm_vm *pv_create_stock_vm(void);
-
-/* One whose VMM asks for events, 1, or for none, 0 */
-struct kvm_vm *pv_create_vm_that_asks(int allow);
-
-/* Ask for them, or for none: 0 or -errno */
-int pv_enable_cap(struct kvm_vm *vm, uint64_t allow);
+struct kvm_vm *pv_create_vm_without_feature(void);
 
 /* Not kvm_get_supported_cpuid(), which remembers what it once was; to be freed */
 struct kvm_cpuid2 *pv_supported_cpuid(void);
 uint32_t pv_features(void);
 
-/* Set the features in the vCPU's CPUID; the guest may use others unless they are enforced. */
+/* Set the features in the vCPU's CPUID. */
 void pv_set_features(struct kvm_vm *vm, uint32_t vcpuid, uint32_t features);
 
-/* Enforce the features in the vCPU's CPUID, as QEMU's kvm-pv-enforce-cpuid=on, or don't. */
-void pv_enforce(struct kvm_vm *vm, uint32_t vcpuid, bool on);
+/* Remove the leaf KVM_CPUID_FEATURES from the vCPU's CPUID. */
+void pv_remove_features(struct kvm_vm *vm, uint32_t vcpuid);
 
 /* Have the vCPU do something; it comes back to the host when it has done it. */
 void pv_run(struct kvm_vm *vm, uint32_t vcpuid, void (*func)(struct pv_guest *guest));

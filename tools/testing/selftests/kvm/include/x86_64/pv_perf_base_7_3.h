@@ -37,7 +37,6 @@
 #define vcpu_state(vm, id)			(vcpu_of(vm, id)->run)
 #define get_ucall(vm, id, uc)			get_ucall(vcpu_of(vm, id), uc)
 #define vcpu_args_set(vm, id, num, ...)		vcpu_args_set(vcpu_of(vm, id), num, __VA_ARGS__)
-#define vcpu_enable_cap(vm, id, enable)		vcpu_ioctl(vm, id, KVM_ENABLE_CAP, enable)
 #define vcpu_set_cpuid(vm, id, cpuid)		vcpu_ioctl(vm, id, KVM_SET_CPUID2, cpuid)
 #define vcpu_set_mp_state(vm, id, state)	vcpu_ioctl(vm, id, KVM_SET_MP_STATE, state)
 #define vcpu_regs_get(vm, id, regs)		vcpu_regs_get(vcpu_of(vm, id), regs)

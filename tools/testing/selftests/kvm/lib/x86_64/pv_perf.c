@@ -246,21 +246,18 @@ static void give_nmi_a_stack(struct kvm_vm *vm)
 	       sizeof(top));
 }
 
-/* @allow: argument of the capability, -1 if the VMM does not support it */
-static struct kvm_vm *create_vm(int allow)
+static struct kvm_vm *create_vm(uint32_t features)
 {
 	struct kvm_vm *vm = vm_create(VM_MODE_DEFAULT, DEFAULT_GUEST_PHY_PAGES, O_RDWR);
 	uint32_t i;
 
 	kvm_vm_elf_load(vm, program_invocation_name, 0, 0);
 	vm_create_irqchip(vm);
-	if (allow >= 0)
-		TEST_ASSERT(!pv_enable_cap(vm, allow), "KVM_CAP_X86_PV_PERF, errno: %i", errno);
 	for (i = 0; i < NR_VCPUS; i++)
 		vm_vcpu_add_default(vm, i, pv_guest_main);
 	vm_init_descriptor_tables(vm);
 	for (i = 0; i < NR_VCPUS; i++) {
-		vcpu_set_cpuid(vm, i, kvm_get_supported_cpuid());
+		pv_set_features(vm, i, features);
 		vcpu_init_descriptor_tables(vm, i);
 		vcpu_args_set(vm, i, 1, &pv_guests[i]);
 	}
@@ -271,27 +268,12 @@ static struct kvm_vm *create_vm(int allow)
 
 struct kvm_vm *pv_create_vm(void)
 {
-	return create_vm(1);
+	return create_vm(pv_features() | FEATURE);
 }
 
-struct kvm_vm *pv_create_vm_that_asks(int allow)
+struct kvm_vm *pv_create_vm_without_feature(void)
 {
-	return create_vm(allow);
-}
-
-struct kvm_vm *pv_create_stock_vm(void)
-{
-	return create_vm(-1);
-}
-
-int pv_enable_cap(struct kvm_vm *vm, uint64_t allow)
-{
-	struct kvm_enable_cap cap = {
-		.cap = KVM_CAP_X86_PV_PERF,
-		.args[0] = allow,
-	};
-
-	return ioctl(vm_get_fd(vm), KVM_ENABLE_CAP, &cap) ? -errno : 0;
+	return create_vm(pv_features() & ~FEATURE);
 }
 
 static char parameter;
@@ -313,7 +295,7 @@ void pv_begin(void)
 	if (!file || fread(&parameter, 1, 1, file) != 1)
 		ksft_exit_skip("no " PARAMETER " that could be written\n");
 	fclose(file);
-	pv_set_parameter(PV_ASKED);
+	pv_set_parameter(PV_ON);
 	signal(SIGALRM, too_late);
 }
 
@@ -362,14 +344,16 @@ void pv_set_features(struct kvm_vm *vm, uint32_t vcpuid, uint32_t features)
 	free(cpuid);
 }
 
-void pv_enforce(struct kvm_vm *vm, uint32_t vcpuid, bool on)
+void pv_remove_features(struct kvm_vm *vm, uint32_t vcpuid)
 {
-	struct kvm_enable_cap cap = {
-		.cap = KVM_CAP_ENFORCE_PV_FEATURE_CPUID,
-		.args[0] = on,
-	};
+	struct kvm_cpuid2 *cpuid = pv_supported_cpuid();
+	uint32_t i;
 
-	vcpu_enable_cap(vm, vcpuid, &cap);
+	for (i = 0; cpuid->entries[i].function != KVM_CPUID_FEATURES; i++)
+		TEST_ASSERT(i < cpuid->nent, "No KVM_CPUID_FEATURES");
+	cpuid->entries[i] = cpuid->entries[--cpuid->nent];
+	vcpu_set_cpuid(vm, vcpuid, cpuid);
+	free(cpuid);
 }
 
 int64_t pv_query(struct kvm_vm *vm)
