@@ -401,13 +401,17 @@ u32 kvm_pv_perf_feature(void)
 }
 
 /*
- * Require the CPUID bit even if the VMM does not enforce the guest's PV features: a VMM that
- * does not know the feature does not set it.
+ * Require the CPUID bits even if the VMM does not enforce the guest's PV features: a VMM that
+ * does not know the feature does not set its bit.  If the guest has kvmclock, the VMM writes
+ * its MSR to reset or restore the vCPU, which closes the events.
  */
 static bool kvm_pv_perf_allowed(struct kvm_vcpu *vcpu)
 {
-	return vcpu->kvm->arch.pv_perf &&
-	       vcpu->arch.pv_cpuid.features & (1 << KVM_FEATURE_PV_PERF);
+	const u32 clocks = 1 << KVM_FEATURE_CLOCKSOURCE | 1 << KVM_FEATURE_CLOCKSOURCE2;
+	const u32 features = vcpu->arch.pv_cpuid.features;
+
+	return vcpu->kvm->arch.pv_perf && features & (1 << KVM_FEATURE_PV_PERF) &&
+	       features & clocks;
 }
 
 /**
@@ -479,7 +483,7 @@ void kvm_pv_perf_handle_overflow(struct kvm_vcpu *vcpu)
  * kvm_pv_perf_write_slots - write what all events have counted so far
  * @vcpu: a loaded vCPU that is not in the guest
  *
- * Called when userspace interrupts or saves the vCPU: only guest memory survives.
+ * Called when userspace interrupts the vCPU, which it does before it saves guest memory.
  */
 void kvm_pv_perf_write_slots(struct kvm_vcpu *vcpu)
 {

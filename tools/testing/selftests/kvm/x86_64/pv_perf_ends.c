@@ -55,23 +55,18 @@ static void test_init(struct kvm_vm *vm)
 	pv_reset(vm);
 }
 
-/* Interrupt KVM_RUN, as a VMM does before it saves a vCPU. */
-static void interrupt_vcpu(struct kvm_vm *vm)
+/* The guest itself sets up kvmclock. */
+static void guest_write_clock(struct pv_guest *guest)
 {
-	struct kvm_run *run = vcpu_state(vm, 0);
-
-	run->immediate_exit = 1;
-	TEST_ASSERT(ioctl(vcpu_get_fd(vm, 0), KVM_RUN, NULL) < 0 && errno == EINTR,
-		    "KVM_RUN with immediate_exit, errno: %i", errno);
-	run->immediate_exit = 0;
+	wrmsr(MSR_KVM_SYSTEM_TIME_NEW, 0);
 }
 
-static void test_mp_state(struct kvm_vm *vm)
+static void test_restore(struct kvm_vm *vm)
 {
 	struct pv_guest *guest = in_guest(vm, pv_guests[0]);
 	struct kvm_mp_state mp_state;
 	struct kvm_pv_perf_slot before;
-	uint64_t nmis, total, ran;
+	uint64_t nmis, total;
 
 	pv_forget_nmis(vm);
 	pv_open_clock(vm, 0, PERIOD);
@@ -82,28 +77,31 @@ static void test_mp_state(struct kvm_vm *vm)
 	pv_query(vm);
 	pv_query(vm);
 	/* get_ucall() has interrupted KVM_RUN already. */
-	interrupt_vcpu(vm);
+	pv_interrupt(vm);
 	total = pv_slot(vm, 1)->count;
 	ok(total == 4 + PV_HYPERCALL_COUNTED_AT_END,
-	   "save: KVM_RUN with immediate_exit writes what was counted");
-	ran = pv_slot(vm, 0)->count;
+	   "save: KVM_RUN with immediate_exit writes the counts");
+	memcpy(&before, pv_slot(vm, 0), sizeof(before));
 	vcpu_ioctl(vm, 0, KVM_GET_MP_STATE, &mp_state);
-	ok(pv_slot(vm, 0)->count > ran,
-	   "save: KVM_GET_MP_STATE writes what was counted since");
+	ok(!memcmp(pv_slot(vm, 0), &before, sizeof(before)),
+	   "save: KVM_GET_MP_STATE writes no slot");
+	vcpu_set_mp_state(vm, 0, &mp_state);
 	ok(!pv_event_op(vm, KVM_PV_PERF_READ, 1) &&
 	   pv_slot(vm, 1)->count == total + 1,
-	   "save: the event continues");
+	   "KVM_SET_MP_STATE closes no event");
+	pv_run(vm, 0, guest_write_clock);
+	ok(!pv_event_op(vm, KVM_PV_PERF_READ, 1),
+	   "the guest closes no event when it writes kvmclock's MSR");
 
-	vcpu_ioctl(vm, 0, KVM_GET_MP_STATE, &mp_state);
 	total = pv_slot(vm, 1)->count;
 	memcpy(&before, pv_slot(vm, 1), sizeof(before));
-	vcpu_set_mp_state(vm, 0, &mp_state);
+	pv_restore_clock(vcpu_get_fd(vm, 0));
 	ok(!memcmp(pv_slot(vm, 1), &before, sizeof(before)),
-	   "restore: KVM_SET_MP_STATE writes no slot");
+	   "restore: KVM_SET_MSRS of kvmclock writes no slot");
 	ok(pv_event_op(vm, KVM_PV_PERF_READ, 0) == -KVM_ENOENT &&
 	   pv_event_op(vm, KVM_PV_PERF_READ, 1) == -KVM_ENOENT &&
 	   pv_event_op(vm, KVM_PV_PERF_READ, 2) == -KVM_ENOENT,
-	   "restore: KVM_SET_MP_STATE closes all events");
+	   "restore: KVM_SET_MSRS of kvmclock closes all events");
 	/* NMIs that KVM had queued before were injected first. */
 	nmis = guest->nmis;
 	pv_run_for(vm, 5 * PERIOD);
@@ -112,7 +110,7 @@ static void test_mp_state(struct kvm_vm *vm)
 	pv_open_stat(vm, 1, "hypercalls");
 	ok(pv_slot(vm, 1)->count == PV_HYPERCALL_COUNTED_AT_END &&
 	   pv_count(vm, 1) == 1 + PV_HYPERCALL_COUNTED_AT_END,
-	   "restore: opened again it counts from 0, the guest has %lu", total);
+	   "restore: an event that is opened again counts from 0, the guest has %lu", total);
 	pv_reset(vm);
 }
 
@@ -278,13 +276,11 @@ static void burn(uint64_t ns)
 static void reset_at_once(struct kvm_vm *vm, bool inited)
 {
 	struct kvm_vcpu_events events;
-	struct kvm_mp_state mp_state;
 	struct kvm_sregs sregs;
 	struct kvm_regs regs;
 
 	vcpu_regs_get(vm, 0, &regs);
 	vcpu_sregs_get(vm, 0, &sregs);
-	vcpu_ioctl(vm, 0, KVM_GET_MP_STATE, &mp_state);
 	vcpu_events_get(vm, 0, &events);
 	events.nmi.injected = 0;
 	events.nmi.pending = 0;
@@ -294,7 +290,7 @@ static void reset_at_once(struct kvm_vm *vm, bool inited)
 	if (inited)
 		pv_init_vcpu(vm);
 	else
-		vcpu_set_mp_state(vm, 0, &mp_state);
+		pv_restore_clock(vcpu_get_fd(vm, 0));
 	vcpu_sregs_set(vm, 0, &sregs);
 	vcpu_regs_set(vm, 0, &regs);
 }
@@ -333,7 +329,7 @@ static void test_unexplained(struct kvm_vm *vm, unsigned int rounds)
 			came += guest->nmis;
 		}
 		ok(!came, "%s: %u times, %u NMIs of the life before",
-		   way ? "INIT" : "KVM_SET_MP_STATE", rounds, came);
+		   way ? "INIT" : "KVM_SET_MSRS of kvmclock", rounds, came);
 	}
 	pv_reset(vm);
 }
@@ -393,7 +389,7 @@ int main(int argc, char **argv)
 	}
 	vm = pv_create_vm();
 	test_init(vm);
-	test_mp_state(vm);
+	test_restore(vm);
 	test_thread(vm);
 	test_memslot(vm);
 	test_unexplained(vm, rounds);

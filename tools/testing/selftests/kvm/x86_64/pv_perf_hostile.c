@@ -258,7 +258,6 @@ static void init_and_restore(int i)
 
 static void *run_vcpu(void *arg)
 {
-	struct kvm_mp_state mp_state;
 	struct kvm_regs regs;
 	long i = (long)arg;
 	uint64_t random = vmm.seed + i * 7919, r, calls = 0;
@@ -277,8 +276,7 @@ static void *run_vcpu(void *arg)
 		calls = vmm.hostile[i]->calls;
 		r = next_random(&random);
 		if (r % 16 == 0) {
-			must(vmm.fd[i], KVM_GET_MP_STATE, &mp_state);
-			must(vmm.fd[i], KVM_SET_MP_STATE, &mp_state);
+			pv_restore_clock(vmm.fd[i]);
 			count(&shared->resets, 1);
 		} else if (r % 16 == 1) {
 			init_and_restore(i);

@@ -50,6 +50,11 @@ static void test_permission(void)
 	ok(pv_query(vm) == -KVM_ENOSYS, "parameter 1: QUERY returns ENOSYS without the CPUID bit");
 	kvm_vm_free(vm);
 	vm = pv_create_vm();
+	pv_set_features(vm, 0, pv_features() & ~(BIT(KVM_FEATURE_CLOCKSOURCE) |
+						 BIT(KVM_FEATURE_CLOCKSOURCE2)));
+	ok(pv_query(vm) == -KVM_ENOSYS, "parameter 1: QUERY returns ENOSYS without kvmclock");
+	kvm_vm_free(vm);
+	vm = pv_create_vm();
 	pv_remove_features(vm, 0);
 	ok(pv_query(vm) == -KVM_ENOSYS, "parameter 1: QUERY returns ENOSYS without the CPUID leaf");
 	kvm_vm_free(vm);
@@ -366,7 +371,6 @@ static void test_seen(struct kvm_vm *vm)
  */
 static void test_equal(struct kvm_vm *vm)
 {
-	struct kvm_mp_state mp_state;
 	uint64_t before[NR_EVENTS], counts[NR_EVENTS];
 	uint32_t i, first = 0, n, id, all = 0, equal = 0, moved = 0;
 	const char *names[NR_EVENTS];
@@ -380,14 +384,14 @@ static void test_equal(struct kvm_vm *vm)
 			n += !pv_open_event(vm, 0);
 		}
 		first = i;
-		vcpu_ioctl(vm, 0, KVM_GET_MP_STATE, &mp_state);
+		pv_interrupt(vm);
 		for (id = 0; id < n; id++) {
 			before[id] = kvm_stats_value(&stats, names[id]);
 			counts[id] = pv_slot(vm, id)->count;
 		}
 		pv_run_until(vm, 0, pv_guest_cpuid, 1000);
 		pv_run_for(vm, 5 * PERIOD);
-		vcpu_ioctl(vm, 0, KVM_GET_MP_STATE, &mp_state);
+		pv_interrupt(vm);
 		for (id = 0; id < n; id++) {
 			uint64_t host = kvm_stats_value(&stats, names[id]) - before[id];
 			uint64_t guest = pv_slot(vm, id)->count - counts[id];

@@ -153,6 +153,12 @@ void pv_forget_nmis(struct kvm_vm *vm);
 /* Let the vCPU run for a while, by its own clock: the machine may be slow. */
 void pv_run_for(struct kvm_vm *vm, uint64_t ns);
 
+/* Interrupt KVM_RUN of vCPU 0, as a VMM does before it saves guest memory. */
+void pv_interrupt(struct kvm_vm *vm);
+
+/* Write kvmclock's MSR back, as a VMM does when it resets or restores a vCPU. */
+void pv_restore_clock(int vcpu_fd);
+
 /* Tell the local APIC of vCPU 0 to INIT, and let it happen */
 void pv_init_vcpu(struct kvm_vm *vm);
 

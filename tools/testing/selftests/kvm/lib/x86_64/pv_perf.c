@@ -384,6 +384,30 @@ void pv_run_for(struct kvm_vm *vm, uint64_t ns)
 	pv_event_op(vm, KVM_PV_PERF_CLOSE, id);
 }
 
+void pv_interrupt(struct kvm_vm *vm)
+{
+	struct kvm_run *run = vcpu_state(vm, 0);
+
+	run->immediate_exit = 1;
+	TEST_ASSERT(ioctl(vcpu_get_fd(vm, 0), KVM_RUN, NULL) < 0 && errno == EINTR,
+		    "KVM_RUN with immediate_exit, errno: %i", errno);
+	run->immediate_exit = 0;
+}
+
+void pv_restore_clock(int vcpu_fd)
+{
+	struct {
+		struct kvm_msrs header;
+		struct kvm_msr_entry entry;
+	} msrs = {
+		.header.nmsrs = 1,
+		.entry.index = MSR_KVM_SYSTEM_TIME_NEW,
+	};
+
+	TEST_ASSERT(ioctl(vcpu_fd, KVM_GET_MSRS, &msrs) == 1, "KVM_GET_MSRS, errno: %i", errno);
+	TEST_ASSERT(ioctl(vcpu_fd, KVM_SET_MSRS, &msrs) == 1, "KVM_SET_MSRS, errno: %i", errno);
+}
+
 void pv_init_vcpu(struct kvm_vm *vm)
 {
 	struct kvm_msi msi = { .address_lo = 0xfee00000, .data = 5 << 8 };
