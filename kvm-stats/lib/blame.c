@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -19,15 +20,16 @@
 struct blame {
 	struct bpf_notifier notifier;
 	struct blame_bpf *program;
-	struct bpf_link *sampler;
+	size_t vcpus;		/* on the host when the program was loaded */
 	/* Last sample and the one before it, sorted by pair */
 	struct blame_row *rows, *before;
 	size_t count, count_before;
 	struct blame_pair *keys;
 	struct blame_charge *values;
 	size_t room;
-	struct blame_thread threads[BLAME_VCPUS];
-	size_t thread_count;
+	/* Threads of vCPUs, sorted by TID */
+	struct blame_thread *threads;
+	size_t thread_count, thread_room;
 };
 
 static int find(void *arg, char *why, size_t size)
@@ -39,8 +41,6 @@ static int find(void *arg, char *why, size_t size)
 
 static int load(void *arg)
 {
-	union bpf_iter_link_info info = { 0 };
-	struct bpf_iter_attach_opts options;
 	struct blame *b = arg;
 	int error, cpus = libbpf_num_possible_cpus();
 
@@ -52,22 +52,11 @@ static int load(void *arg)
 	b->program->rodata->vcpu_notifier = b->notifier.vcpu_notifier;
 	b->program->rodata->vcpu_kvm = b->notifier.vcpu_kvm;
 	b->program->rodata->vcpu_pid = b->notifier.vcpu_pid;
+	b->program->rodata->opened = core_clock(CLOCK_MONOTONIC);
 	error = bpf_map__set_max_entries(b->program->maps.cpus, cpus);
-	/* attached by hand: it needs the map */
-	bpf_program__set_autoattach(b->program->progs.blame_sample, false);
-	error = error ?: blame_bpf__load(b->program);
-	if (error)
-		return error;
-	/* libbpf requires zeros in the padding; LIBBPF_OPTS does not guarantee them. */
-	memset(&options, 0, sizeof(options));
-	options.sz = sizeof(options);
-	options.link_info = &info;
-	options.link_info_len = sizeof(info);
-	info.map.map_fd = bpf_map__fd(b->program->maps.vcpus);
-	b->sampler = bpf_program__attach_iter(b->program->progs.blame_sample, &options);
-	if (!b->sampler)
-		return -errno;
-	return blame_bpf__attach(b->program);
+	if (2 * b->vcpus > BLAME_VCPUS)
+		error = error ?: bpf_map__set_max_entries(b->program->maps.vcpus, 2 * b->vcpus);
+	return error ?: blame_bpf__load(b->program) ?: blame_bpf__attach(b->program);
 }
 
 /* Remove the pairs of the VMs of this process: those of the check. */
@@ -81,14 +70,17 @@ static void forget_check(struct blame *b)
 			bpf_map_delete_elem(map, &b->rows[i].pair);
 }
 
-int blame_open(struct blame **opened, struct kvmstats_probe *p)
+int blame_open(struct blame **opened, const struct kvmstats_vm *first, struct kvmstats_probe *p)
 {
 	/* Batches may have a bucket more than the map has entries. */
 	const size_t room = 2 * BLAME_CHARGES;
 	struct blame *b = calloc(1, sizeof(*b));
+	const struct kvmstats_vm *vm;
 	int error = -ENOMEM;
 
 	if (b) {
+		for (vm = first; vm; vm = vm->next)
+			b->vcpus += vm->vcpus;
 		b->room = room;
 		b->rows = calloc(room, sizeof(*b->rows));
 		b->before = calloc(room, sizeof(*b->before));
@@ -105,6 +97,7 @@ int blame_open(struct blame **opened, struct kvmstats_probe *p)
 	}
 	forget_check(b);
 	blame_sample(b);
+	blame_enter(b, first);
 	*opened = b;
 	return 0;
 }
@@ -113,8 +106,8 @@ void blame_close(struct blame *b)
 {
 	if (!b)
 		return;
-	bpf_link__destroy(b->sampler);
 	blame_bpf__destroy(b->program);
+	free(b->threads);
 	free(b->rows);
 	free(b->before);
 	free(b->keys);
@@ -122,27 +115,104 @@ void blame_close(struct blame *b)
 	free(b);
 }
 
-/* Charge open waits, and list the vCPUs. */
+static int compare_threads(const void *x, const void *y)
+{
+	const struct blame_thread *a = x, *b = y;
+
+	return (a->tid > b->tid) - (a->tid < b->tid);
+}
+
+/* Make space for more threads. */
+static bool grow_threads(struct blame *b)
+{
+	const size_t room = 2 * b->thread_room + 256;
+	struct blame_thread *threads = realloc(b->threads, room * sizeof(*threads));
+
+	if (!threads)
+		return false;
+	b->threads = threads;
+	b->thread_room = room;
+	return true;
+}
+
+/* Enter vCPUs, charge open waits, and list the vCPUs. */
 static int run_sampler(struct blame *b)
 {
-	const size_t size = sizeof(b->threads);
-	char *to = (char *)b->threads;
 	size_t len = 0;
 	ssize_t n;
 	int fd;
 
-	fd = bpf_iter_create(bpf_link__fd(b->sampler));
+	fd = bpf_iter_create(bpf_link__fd(b->program->links.blame_sample));
 	if (fd < 0)
 		return -errno;
 	do {
-		n = read(fd, to + len, size - len);
+		if (len == b->thread_room * sizeof(*b->threads) && !grow_threads(b)) {
+			n = -1;
+			break;
+		}
+		n = read(fd, (char *)b->threads + len,
+			 b->thread_room * sizeof(*b->threads) - len);
 		if (n > 0)
 			len += n;
 	} while (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)));
 	n = n < 0 ? -errno : 0;
 	close(fd);
 	b->thread_count = len / sizeof(*b->threads);
+	if (b->thread_count)
+		qsort(b->threads, b->thread_count, sizeof(*b->threads), compare_threads);
 	return n;
+}
+
+bool blame_lists(const struct blame *b, uint32_t tid)
+{
+	const struct blame_thread key = { .tid = tid };
+
+	return b->thread_count && bsearch(&key, b->threads, b->thread_count, sizeof(key),
+					  compare_threads);
+}
+
+/* Remove the entries of threads that have exited without a switch that was reported. */
+static void remove_exited(struct blame *b)
+{
+	const int map = bpf_map__fd(b->program->maps.vcpus);
+	uint32_t tid, next;
+	bool more = !bpf_map_get_next_key(map, NULL, &next);
+
+	while (more) {
+		tid = next;
+		more = !bpf_map_get_next_key(map, &tid, &next);
+		if (!blame_lists(b, tid))
+			bpf_map_delete_elem(map, &tid);
+	}
+}
+
+void blame_enter(struct blame *b, const struct kvmstats_vm *first)
+{
+	const int map = bpf_map__fd(b->program->maps.vcpus);
+	bool announced = false, full = false;
+	const struct kvmstats_vm *vm;
+	unsigned int i;
+
+	for (vm = first; vm; vm = vm->next) {
+		const struct blame_vcpu vcpu = {
+			.vm = { .kvm = vm->nth ?: 1, .tgid = vm->identity.pid },
+		};
+
+		for (i = 0; !vm->ended && i < vm->vcpus; i++) {
+			const uint32_t tid = vm->vcpu[i]->tid;
+
+			if (!tid || blame_lists(b, tid))
+				continue;
+			if (!bpf_map_update_elem(map, &tid, &vcpu, BPF_NOEXIST))
+				announced = true;
+			else if (errno == E2BIG)
+				full = true;
+		}
+	}
+	if (announced && run_sampler(b))
+		return;
+	if (announced || full)
+		remove_exited(b);
 }
 
 static int compare_rows(const void *x, const void *y)
@@ -234,4 +304,20 @@ bool blame_cgroup(const struct blame *b, uint64_t id, struct blame_cgroup *cgrou
 	const int map = bpf_map__fd(b->program->maps.cgroups);
 
 	return id && !bpf_map_lookup_elem(map, &id, cgroup);
+}
+
+uint64_t blame_take_exited(struct blame *b, uint32_t tgid, uint64_t most)
+{
+	const int map = bpf_map__fd(b->program->maps.exited);
+	uint64_t charged = 0, rest;
+
+	if (bpf_map_lookup_elem(map, &tgid, &charged))
+		return 0;
+	if (charged <= most) {
+		bpf_map_delete_elem(map, &tgid);
+		return charged;
+	}
+	rest = charged - most;
+	bpf_map_update_elem(map, &tgid, &rest, BPF_ANY);
+	return most;
 }

@@ -24,19 +24,34 @@ struct blame_row {
 };
 
 /*
- * Load the program, check it with a thread that waits for another one, and attach it.
- * Returns 0, or a negative errno with p->why and p->help filled in.
+ * Load the program, check it with a thread that waits for another one, attach it, and enter
+ * the vCPUs of all VMs. Returns 0, or a negative errno with p->why and p->help filled in.
  */
-int blame_open(struct blame **blame, struct kvmstats_probe *p);
+int blame_open(struct blame **blame, const struct kvmstats_vm *first, struct kvmstats_probe *p);
 void blame_close(struct blame *blame);
+
+/*
+ * After a sample of the VMs: enter the vCPUs that the program has not seen in KVM_RUN, such as
+ * those that only wait, or sleep in their VMM.
+ */
+void blame_enter(struct blame *blame, const struct kvmstats_vm *first);
 
 /* Read everything. Returns 0 or a negative errno. */
 int blame_sample(struct blame *blame);
 
-/* As of the last sample; valid until the next one */
+/* As of the last sample; valid until the next one. Of blame_enter(), new threads are listed. */
 const struct blame_row *blame_rows(const struct blame *blame, size_t *n);
 const struct blame_thread *blame_threads(const struct blame *blame, size_t *n);
 struct blame_counts blame_counts(const struct blame *blame);
+
+/* Return true if the thread has an entry: all its waits are charged. */
+bool blame_lists(const struct blame *blame, uint32_t tid);
+
+/*
+ * Return the nanoseconds that were charged to those vCPUs of a process that have exited, at most
+ * so many. Each is returned once.
+ */
+uint64_t blame_take_exited(struct blame *blame, uint32_t tgid, uint64_t most);
 
 /* The names of a cgroup by its id; false: not known */
 bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *cgroup);

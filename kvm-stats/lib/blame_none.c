@@ -5,12 +5,16 @@
 #include "blame.h"
 #include "source.h"
 
-int blame_open(struct blame **blame, struct kvmstats_probe *p)
+int blame_open(struct blame **blame, const struct kvmstats_vm *first, struct kvmstats_probe *p)
 {
 	return bpf_none_explain(p);
 }
 
 void blame_close(struct blame *blame)
+{
+}
+
+void blame_enter(struct blame *blame, const struct kvmstats_vm *first)
 {
 }
 
@@ -39,4 +43,14 @@ bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *c
 struct blame_counts blame_counts(const struct blame *blame)
 {
 	return (struct blame_counts){ 0 };
+}
+
+bool blame_lists(const struct blame *blame, uint32_t tid)
+{
+	return false;
+}
+
+uint64_t blame_take_exited(struct blame *blame, uint32_t tgid, uint64_t most)
+{
+	return 0;
 }

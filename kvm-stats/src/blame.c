@@ -139,11 +139,11 @@ static void write_sample(void *arg, bool first, uint64_t elapsed)
 	out_close(out);
 }
 
-static int open_command(void *arg, struct kvmstats_probe *p)
+static int open_command(void *arg, const struct kvmstats_vm *first, struct kvmstats_probe *p)
 {
 	struct command *command = arg;
 
-	return blame_sum_open(&command->sum, true, p);
+	return blame_sum_open(&command->sum, true, first, p);
 }
 
 static int read_command(void *arg)

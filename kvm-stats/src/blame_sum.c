@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +9,13 @@
 /* Owners of a VM, which can have any number of names */
 #define MAX_OWNERS	256
 
-int blame_sum_open(struct blame_sum *sum, bool continues, struct kvmstats_probe *p)
+int blame_sum_open(struct blame_sum *sum, bool continues, const struct kvmstats_vm *first,
+		   struct kvmstats_probe *p)
 {
 	memset(sum, 0, sizeof(*sum));
 	sum->follow.size = sizeof(*sum->victims);
 	sum->follow.continues = continues;
-	return blame_open(&sum->blame, p);
+	return blame_open(&sum->blame, first, p);
 }
 
 void blame_sum_close(struct blame_sum *sum)
@@ -78,8 +80,10 @@ static void name_vm(const struct blame_sum *sum, const struct blame_vm *waiting,
 		    uint32_t tgid, const char *thread, struct blame_share *share)
 {
 	const char *label = follow_label(&sum->follow, kvm, tgid);
+	const char *own = follow_label(&sum->follow, waiting->kvm, waiting->tgid);
 
-	if (tgid == waiting->tgid && (!kvm || kvm == waiting->kvm)) {
+	if (tgid == waiting->tgid &&
+	    (!kvm || kvm == waiting->kvm || (label && own && !strcmp(label, own)))) {
 		share->kind = "self";
 		snprintf(share->name, sizeof(share->name), "%.*s", COMM_LEN, thread);
 		return;
@@ -137,6 +141,10 @@ static void name_owner(const struct blame_sum *sum, const struct blame_pair *pai
 	case BLAME_OVERFLOW:
 		share->kind = "unknown";
 		snprintf(share->name, sizeof(share->name), "more switches than recorded");
+		break;
+	case BLAME_UNSEEN:
+		share->kind = "unknown";
+		snprintf(share->name, sizeof(share->name), "not seen yet");
 		break;
 	default:
 		share->kind = "unknown";
@@ -196,6 +204,56 @@ static void add_share(struct blame_victim *victim, const struct blame_share *sha
 	found->growth += ns;
 }
 
+static uint64_t waits_of(const struct kvmstats_times *times)
+{
+	return times->mode[KVMSTATS_READY] + times->mode[KVMSTATS_THROTTLED];
+}
+
+/*
+ * Waits since the last sample of vCPUs without an entry; of a VM that has exited, all waits that
+ * the program did not charge: its vCPUs may have exited before they were entered.
+ */
+static uint64_t find_unseen(const struct blame_sum *sum, struct blame_victim *victim,
+			    const struct kvmstats_vm *vm)
+{
+	const uint64_t waited = waits_of(&vm->times);
+	uint64_t ns = 0;
+	unsigned int i;
+
+	if (victim->counted != vm->identity.pid) {
+		victim->counted = vm->identity.pid;
+		victim->waited = sum->begun ? 0 : waited;
+		victim->unseen = 0;
+	}
+	if (!vm->ended) {
+		for (i = 0; sum->begun && i < vm->vcpus; i++)
+			if (vm->vcpu[i]->tid && !blame_lists(sum->blame, vm->vcpu[i]->tid))
+				ns += waits_of(&vm->vcpu[i]->last.times);
+	} else if (waited > victim->waited + victim->unseen && kill(vm->identity.pid, 0)) {
+		ns = waited - victim->waited - victim->unseen;
+		ns -= blame_take_exited(sum->blame, vm->identity.pid, ns);
+	}
+	victim->unseen += ns;
+	return ns;
+}
+
+static void add_unseen(struct blame_sum *sum, const struct kvmstats_vm *first)
+{
+	const struct blame_pair pair = { .owner.kind = BLAME_UNSEEN };
+	struct blame_victim *victim;
+	const struct kvmstats_vm *vm;
+	struct blame_share share;
+	uint64_t ns;
+
+	name_owner(sum, &pair, &share);
+	for (vm = first; vm; vm = vm->next) {
+		victim = follow_find(&sum->follow, vm);
+		ns = victim ? find_unseen(sum, victim, vm) : 0;
+		if (ns)
+			add_share(victim, &share, ns);
+	}
+}
+
 static int compare_shares(const void *x, const void *y)
 {
 	const struct blame_share *a = x, *b = y;
@@ -222,6 +280,7 @@ void blame_sum_add(struct blame_sum *sum, const struct kvmstats_vm *first, char 
 	struct blame_share share;
 	size_t i, count;
 
+	blame_enter(sum->blame, first);
 	threads = blame_threads(sum->blame, &count);
 	follow_sample(&sum->follow, first, words, n, threads, count);
 	sum->victims = sum->follow.sums;
@@ -236,6 +295,8 @@ void blame_sum_add(struct blame_sum *sum, const struct kvmstats_vm *first, char 
 		name_owner(sum, &rows[i].pair, &share);
 		add_share(victim, &share, rows[i].growth);
 	}
+	add_unseen(sum, first);
+	sum->begun = true;
 	for (i = 0; i < sum->count; i++)
 		follow_sort(sum->victims[i].shares, sum->victims[i].count,
 			    sizeof(struct blame_share), compare_shares);

@@ -22,6 +22,9 @@ struct blame_share {
 struct blame_victim {
 	struct followed vm;
 	uint64_t ns;		/* sum of the shares */
+	pid_t counted;		/* process of the VM that the next two are of */
+	uint64_t waited;	/* before the sum began */
+	uint64_t unseen;	/* without an entry */
 	struct blame_share *shares;	/* the largest first */
 	size_t count, room;
 };
@@ -29,13 +32,15 @@ struct blame_victim {
 struct blame_sum {
 	struct blame *blame;
 	struct follow follow;
+	bool begun;		/* the next sample of the VMs is since the last one */
 	/* The sums that follow has */
 	struct blame_victim *victims;
 	size_t count;
 };
 
 /* Like blame_open(); continues: as struct follow */
-int blame_sum_open(struct blame_sum *sum, bool continues, struct kvmstats_probe *p);
+int blame_sum_open(struct blame_sum *sum, bool continues, const struct kvmstats_vm *first,
+		   struct kvmstats_probe *p);
 void blame_sum_close(struct blame_sum *sum);
 
 /*

@@ -360,7 +360,7 @@ static void report_lost(const struct exits_sum *sum)
 		      (unsigned long long)counts.no_cell, EXITS_CELLS);
 }
 
-static int open_command(void *arg, struct kvmstats_probe *p)
+static int open_command(void *arg, const struct kvmstats_vm *first, struct kvmstats_probe *p)
 {
 	struct writer *w = arg;
 

@@ -50,6 +50,20 @@ static struct known_vm *find_known(const struct follow *f, const struct blame_vm
 	return NULL;
 }
 
+/* The VM, or one of its process if the VM has exited before its vCPUs were listed */
+static struct known_vm *find_vm(const struct follow *f, const struct blame_vm *vm)
+{
+	struct known_vm *known = vm->kvm ? find_known(f, vm) : NULL;
+	size_t i;
+
+	if (known)
+		return known;
+	for (i = 0; i < f->known_count; i++)
+		if (f->known[i].vm.tgid == vm->tgid && !(known && known->live))
+			known = &f->known[i];
+	return known;
+}
+
 /* Number of a VM in its process: 1 if it is the only one */
 static unsigned int nth_of(const struct kvmstats_vm *vm)
 {
@@ -142,23 +156,6 @@ static int compare_tids(const void *x, const void *y)
 	return (a->tid > b->tid) - (a->tid < b->tid);
 }
 
-/* Find a VM by the threads of its vCPUs; NULL if the program has seen none of them. */
-static const struct blame_vm *find_by_thread(const struct kvmstats_vm *vm,
-					     const struct tid_of *tids, size_t count)
-{
-	const struct tid_of *found;
-	unsigned int i;
-
-	for (i = 0; i < vm->vcpus; i++) {
-		const struct tid_of key = { .tid = vm->vcpu[i]->tid };
-
-		found = key.tid ? bsearch(&key, tids, count, sizeof(*tids), compare_tids) : NULL;
-		if (found)
-			return found->vm;
-	}
-	return NULL;
-}
-
 static void learn_vm(struct follow *f, const struct blame_vm *id, const struct kvmstats_vm *vm)
 {
 	const struct followed *sum = follow_find(f, vm);
@@ -197,7 +194,7 @@ static void forget_exited(struct follow *f)
 static void learn_vms(struct follow *f, const struct kvmstats_vm *vm,
 		      const struct blame_thread *threads, size_t count)
 {
-	const struct blame_vm *id;
+	const struct tid_of *found;
 	struct tid_of *tids;
 	size_t i;
 
@@ -211,9 +208,15 @@ static void learn_vms(struct follow *f, const struct kvmstats_vm *vm,
 	for (i = 0; i < f->known_count; i++)
 		f->known[i].live = false;
 	for (; vm; vm = vm->next) {
-		id = find_by_thread(vm, tids, count);
-		if (id)
-			learn_vm(f, id, vm);
+		/* as its vCPUs are entered, or named if they exited before that */
+		learn_vm(f, &(struct blame_vm){ nth_of(vm), vm->identity.pid, 0 }, vm);
+		for (i = 0; i < vm->vcpus; i++) {
+			const struct tid_of key = { .tid = vm->vcpu[i]->tid };
+
+			found = bsearch(&key, tids, count, sizeof(*tids), compare_tids);
+			if (found)
+				learn_vm(f, found->vm, vm);
+		}
 	}
 	free(tids);
 	forget_exited(f);
@@ -246,7 +249,7 @@ void follow_limit(struct follow *f, void (*release)(void *sum))
 
 void *follow_sum(const struct follow *f, const struct blame_vm *vm)
 {
-	const struct known_vm *known = find_known(f, vm);
+	const struct known_vm *known = find_vm(f, vm);
 	size_t i;
 
 	for (i = 0; known && known->selected && i < f->count; i++)
@@ -257,10 +260,7 @@ void *follow_sum(const struct follow *f, const struct blame_vm *vm)
 
 const char *follow_label(const struct follow *f, uint64_t kvm, uint32_t tgid)
 {
-	size_t i;
+	const struct known_vm *known = find_vm(f, &(struct blame_vm){ kvm, tgid, 0 });
 
-	for (i = 0; i < f->known_count; i++)
-		if (f->known[i].vm.tgid == tgid && (!kvm || f->known[i].vm.kvm == kvm))
-			return f->known[i].label;
-	return NULL;
+	return known ? known->label : NULL;
 }

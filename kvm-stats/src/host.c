@@ -21,7 +21,7 @@ void host_probe_blame(struct kvmstats_probe *probe)
 {
 	struct blame *blame;
 
-	probe->works = !blame_open(&blame, probe);
+	probe->works = !blame_open(&blame, NULL, probe);
 	if (probe->works)
 		blame_close(blame);
 }

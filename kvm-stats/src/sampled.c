@@ -3,11 +3,11 @@
 
 #include "sampled.h"
 
-static void open_or_exit(const struct sampled *command, void *arg)
+static void open_or_exit(const struct sampled *command, void *arg, struct kvmstats *k)
 {
 	struct kvmstats_probe probe = { 0 };
 
-	if (command->open(arg, &probe))
+	if (command->open(arg, kvmstats_first(k), &probe))
 		errx(STATUS_NOTHING, "%s: %s%s%s", app_command, probe.why,
 		     *probe.help ? "; " : "", probe.help);
 }
@@ -23,7 +23,7 @@ int sampled_run(const struct settings *settings, const struct sampled *command,
 	int status;
 
 	app_check_selectors(kvmstats_first(k), settings->args, settings->nr_args);
-	open_or_exit(command, arg);
+	open_or_exit(command, arg, k);
 	command->add(arg, kvmstats_first(k), settings->args, settings->nr_args);
 	if (!follow->count && settings->nr_args) {
 		status = app_status(k, 0, true);

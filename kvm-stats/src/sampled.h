@@ -7,7 +7,7 @@
 
 struct sampled {
 	/* As blame_open() */
-	int (*open)(void *arg, struct kvmstats_probe *p);
+	int (*open)(void *arg, const struct kvmstats_vm *first, struct kvmstats_probe *p);
 	/* Read the program's sums. Return 0 or a negative errno. */
 	int (*read)(void *arg);
 	/* After a sample of the VMs, add up the sums of the selected ones. */

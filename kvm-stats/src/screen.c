@@ -140,7 +140,7 @@ static void start_blame(struct screen *s)
 	put_line(LINES - 1, "loading and checking the BPF program ...", false);
 	clrtoeol();
 	refresh();
-	if (blame_sum_open(&s->blame, false, &probe)) {
+	if (blame_sum_open(&s->blame, false, input_first(s->f), &probe)) {
 		snprintf(s->why, sizeof(s->why), "blame: %s%s%s", probe.why,
 			 *probe.help ? "; " : "", probe.help);
 		return;

@@ -137,7 +137,7 @@ static void measure_blame(char *vmm)
 	double ns, memory;
 	pid_t vm;
 
-	if (blame_open(&blame, &probe)) {
+	if (blame_open(&blame, NULL, &probe)) {
 		tap_result(false, "blame works: %s", probe.why);
 		return;
 	}

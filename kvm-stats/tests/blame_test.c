@@ -424,6 +424,53 @@ static void test_two_vms(void)
 	end_process(&list[1]);
 }
 
+/* A thread that is never in KVM_RUN when it is switched out: the sampler found it. */
+static void test_entered(void)
+{
+	struct process list[] = { start_hog("vmm", cpu), start_hog(hog_name, cpu) };
+	struct kvmstats_vcpu vcpu = { .tid = list[0].pid }, *vcpus[] = { &vcpu };
+	const struct kvmstats_vm vm = { .identity.pid = list[0].pid, .vcpus = 1, .vcpu = vcpus };
+	struct group group = { list, 2 };
+	struct account before;
+	uint64_t ran;
+
+	blame_enter(blame, &vm);
+	list[0].vcpu = list[0].pid;
+	tap_result(is_seen(list[0].vcpu), "vCPU that is in its VMM: entered by its TID");
+	tap_result(settle(&group), "vCPU that is in its VMM, and a hog");
+	before = read_account(list[0].pid, list[0].vcpu);
+	ran = run_time(list[1].pid, hog_name);
+	proceed(&group);
+	usleep(RUN_MS / 2 * 1000);
+	stop(&group);
+	blame_sample(blame);
+	check_sum("vCPU in its VMM", &list[0], &before);
+	check_owner("vCPU in its VMM", &list[0], charged(&list[0], BLAME_PROCESS, hog_name, 0),
+		    run_time(list[1].pid, hog_name) - ran);
+	end_process(&list[0]);
+	blame_sample(blame);
+	blame_enter(blame, &vm);
+	tap_result(!is_seen(list[0].vcpu), "vCPU in its VMM: no entry after its exit");
+	end_process(&list[1]);
+}
+
+/* A host with more vCPUs than the program usually has entries for. */
+static void test_large_host(void)
+{
+	const struct kvmstats_vm vm = { .ended = true, .vcpus = BLAME_VCPUS + 1 };
+	struct kvmstats_probe probe = { 0 };
+	struct blame *large;
+
+	if (blame_open(&large, &vm, &probe)) {
+		tap_result(false, "a host with %u vCPUs: %s", vm.vcpus, probe.why);
+		return;
+	}
+	tap_result(bpf_map__max_entries(large->program->maps.vcpus) >= vm.vcpus,
+		   "a host with %u vCPUs: %u entries", vm.vcpus,
+		   bpf_map__max_entries(large->program->maps.vcpus));
+	blame_close(large);
+}
+
 static void test_hog_moves(void)
 {
 	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
@@ -1036,7 +1083,7 @@ int main(int argc, char **argv)
 			other_cpu = cpu;
 			cpu = i;
 		}
-	if (blame_open(&blame, &probe)) {
+	if (blame_open(&blame, NULL, &probe)) {
 		tap_result(false, "blame_open: %s; %s", probe.why, probe.help);
 		return tap_end();
 	}
@@ -1053,6 +1100,8 @@ int main(int argc, char **argv)
 	} else {
 		printf("# not run, threads that move: one CPU\n");
 	}
+	test_entered();
+	test_large_host();
 	test_own_threads();
 	test_main_thread();
 	test_many();

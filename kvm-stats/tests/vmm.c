@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A VMM for the tests: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] VMS VCPUS. On x86 each vCPU writes to a port
+ * A VMM for the tests: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] [-u USEC]
+ * VMS VCPUS. On x86 each vCPU writes to a port
  * ten times, halts, and is woken a hundred times a second; on arm64 it writes to where no
  * memory is, all the time. With -b it is busy instead; with -p no vCPU is entered before
  * SIGUSR2. -k keeps a statistics file for each VM and vCPU open, as
  * QEMU does from 8.1 on for vCPUs. -t adds busy threads that are not vCPUs, -i such with
- * the names of I/O threads. Prints "ready" and ends when its standard input does;
+ * the names of I/O threads; with -u the VMM works for USEC microseconds after each exit.
+ * Prints "ready" and ends when its standard input does;
  * each line there takes a VM away, the last one first; but the line "fail" makes the guests
  * of x86 run an instruction that KVM cannot emulate, after which their vCPUs stop.
  */
@@ -23,6 +25,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #define GET_STATS_FD	_IO(KVMIO, 0xce)
@@ -73,7 +76,7 @@ struct vm {
 	unsigned char *memory;
 };
 
-static int vcpus, all_vcpus, run_size;
+static int vcpus, all_vcpus, run_size, work_us;
 static bool busy;
 static volatile sig_atomic_t paused;
 static sem_t resumed;
@@ -91,6 +94,19 @@ static int check(int ret, const char *what)
 	if (ret < 0)
 		err(1, "%s", what);
 	return ret;
+}
+
+/* Use CPU time in user mode. */
+static void work(void)
+{
+	struct timespec now;
+	long long end = 0;
+
+	do {
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+		if (!end)
+			end = now.tv_sec * 1000000000LL + now.tv_nsec + work_us * 1000LL;
+	} while (now.tv_sec * 1000000000LL + now.tv_nsec < end);
 }
 
 static void enter_vcpus(int signal)
@@ -127,6 +143,8 @@ static void *run(void *arg)
 		else if (!ioctl(fd, KVM_RUN, 0) &&
 			 state->exit_reason == KVM_EXIT_INTERNAL_ERROR)
 			pause();
+		else if (work_us)
+			work();
 	}
 	munmap(state, run_size);
 	free(run);
@@ -299,7 +317,7 @@ int main(int argc, char **argv)
 	struct vm *vm;
 	char line[16];
 
-	while ((c = getopt(argc, argv, "+kbpt:i:")) != -1) {
+	while ((c = getopt(argc, argv, "+kbpt:i:u:")) != -1) {
 		keep |= c == 'k';
 		busy |= c == 'b';
 		paused |= c == 'p';
@@ -307,12 +325,14 @@ int main(int argc, char **argv)
 			busy_threads = atoi(optarg);
 		if (c == 'i')
 			io_threads = atoi(optarg);
+		if (c == 'u')
+			work_us = atoi(optarg);
 		if (c == '?')
 			return 2;
 	}
 	/* more may follow, as on the command line of a VMM that it stands for */
 	if (argc - optind < 2)
-		errx(2, "usage: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] VMS VCPUS");
+		errx(2, "usage: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] [-u USEC] VMS VCPUS");
 	sigaction(SIGUSR2, &(struct sigaction){ .sa_handler = enter_vcpus,
 						.sa_flags = SA_RESTART }, NULL);
 	vms = atoi(argv[optind]);

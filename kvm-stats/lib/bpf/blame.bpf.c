@@ -24,6 +24,8 @@
 #define NO_QUOTA	(~0ULL)
 /* quota and steal of a wait are not known */
 #define NO_CLOCK	(~0ULL)
+/* "since" of a vCPU while blame_sample() works on its wait */
+#define RESERVED	1
 /* run_delay exceeds the charges, or two segments are apart, by so much: events were lost */
 #define MISSED_NS	1000000
 
@@ -111,6 +113,7 @@ struct task_struct {
 	struct sched_info sched_info;
 	int pid;
 	int tgid;
+	__u64 start_time;
 	struct pid *thread_pid;
 	struct css_set *cgroups;
 	char comm[16];
@@ -120,9 +123,9 @@ struct bpf_iter_meta {
 	struct seq_file *seq;
 };
 
-struct bpf_iter__bpf_map_elem {
+struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
-	void *key;
+	struct task_struct *task;
 };
 #pragma clang attribute pop
 
@@ -130,6 +133,9 @@ struct bpf_iter__bpf_map_elem {
 const volatile __u32 vcpu_notifier;
 const volatile __u32 vcpu_kvm;
 const volatile __u32 vcpu_pid;
+
+/* CLOCK_MONOTONIC when this program was loaded: younger threads have not waited before. */
+const volatile __u64 opened;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -158,6 +164,14 @@ struct {
 	__type(key, __u64);
 	__type(value, struct blame_cgroup);
 } cgroups SEC(".maps");
+
+/* Nanoseconds that were charged to vCPUs' threads which have exited, by TGID */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BLAME_EXITED);
+	__type(key, __u32);
+	__type(value, __u64);
+} exited SEC(".maps");
 
 struct blame_counts counts;
 
@@ -195,10 +209,13 @@ static __always_inline bool has_vcpu(struct task_struct *task)
 static __always_inline struct blame_vcpu *find_vcpu(struct task_struct *task)
 {
 	__u32 tid = task->pid;
+	struct blame_vcpu *vcpu;
 
 	if (!in_filter(tids, tid))
 		return NULL;
-	return bpf_map_lookup_elem(&vcpus, &tid);
+	vcpu = bpf_map_lookup_elem(&vcpus, &tid);
+	/* Another thread had this TID, or userspace has only announced this one. */
+	return vcpu && vcpu->task == (__u64)task ? vcpu : NULL;
 }
 
 /*
@@ -612,27 +629,26 @@ static __always_inline void charge_vcpu(struct blame_vcpu *vcpu, const struct wa
  */
 static __always_inline __u64 claim_wait(struct blame_vcpu *vcpu)
 {
+	__u64 since = vcpu->since;
 	struct blame_cpu *cpu;
-	__u64 since;
 
-	if (!vcpu->since)
+	if (since <= RESERVED ||
+	    __sync_val_compare_and_swap(&vcpu->since, since, 0) != since)
 		return 0;
-	since = __sync_lock_test_and_set(&vcpu->since, 0);
-	cpu = since ? find_cpu(vcpu->cpu) : NULL;
+	cpu = find_cpu(vcpu->cpu);
 	if (cpu)
 		__sync_fetch_and_add(&cpu->waiting, -1);
 	return since;
 }
 
-/* queue: on the CPU that the thread waits for; NULL if it is not known */
-static __always_inline void begin_wait(struct blame_vcpu *vcpu, __u32 on, struct cfs_rq *queue,
-				       __u64 delay, __u64 now, const bool raw)
+/*
+ * Note what the clocks and the ring are at the start of a wait. queue: on the CPU that the thread
+ * waits for; NULL if it is not known
+ */
+static __always_inline void mark_start(struct blame_vcpu *vcpu, struct blame_cpu *cpu,
+				       struct cfs_rq *queue, __u64 delay, __u64 now,
+				       const bool raw)
 {
-	struct blame_cpu *cpu = find_cpu(on);
-
-	if (!cpu)
-		return;
-	vcpu->cpu = on;
 	vcpu->head = cpu->head;
 	vcpu->quota = NO_CLOCK;
 	if (queue) {
@@ -644,30 +660,58 @@ static __always_inline void begin_wait(struct blame_vcpu *vcpu, __u32 on, struct
 	}
 	vcpu->run_delay = delay;
 	vcpu->start = now;
+}
+
+static __always_inline void begin_wait(struct blame_vcpu *vcpu, __u32 on, struct cfs_rq *queue,
+				       __u64 delay, __u64 now, const bool raw)
+{
+	struct blame_cpu *cpu = find_cpu(on);
+
+	/* If it is reserved, the sampler enters this wait. */
+	if (!cpu || vcpu->since)
+		return;
+	vcpu->cpu = on;
+	mark_start(vcpu, cpu, queue, delay, now, raw);
 	if (!__sync_fetch_and_add(&cpu->waiting, 1))
 		cpu->began = now;
 	__sync_lock_test_and_set(&vcpu->since, now);
 }
 
-static __noinline struct blame_vcpu *add_vcpu(struct task_struct *task)
+/* Each VM has an entry for time that is not named. */
+static __always_inline void add_pair(const struct blame_vm *vm)
+{
+	struct blame_pair pair = { .vm = *vm, .owner.kind = BLAME_UNKNOWN };
+	struct blame_charge none = { 0 };
+
+	bpf_map_update_elem(&charges, &pair, &none, BPF_NOEXIST);
+}
+
+/*
+ * Enter a vCPU's thread. It may be in its VMM at this moment: then announced has the VM. A
+ * thread that was created after this program was loaded has not waited before for another VM.
+ */
+static __noinline struct blame_vcpu *add_vcpu(struct task_struct *task,
+					      const struct blame_vcpu *announced)
 {
 	const void *notifier = task->preempt_notifiers.first;
 	__u32 tid = task->pid, tgid = task->tgid;
 	struct blame_vcpu vcpu = {
-		.vm.kvm = read_vcpu(notifier, vcpu_kvm),
 		.vm.tgid = tgid,
-		.notifier = (__u64)notifier,
 		.task = (__u64)task,
-		.first_delay = task->sched_info.run_delay,
+		.first_delay = task->start_time > opened ? 0 : task->sched_info.run_delay,
 	};
-	struct blame_pair pair = { .vm = vcpu.vm, .owner.kind = BLAME_UNKNOWN };
-	struct blame_charge none = { 0 };
 
-	if (bpf_map_update_elem(&vcpus, &tid, &vcpu, BPF_NOEXIST)) {
+	if (announced)
+		vcpu.vm.kvm = announced->vm.kvm;
+	if (notifier && runs_vcpu(task)) {
+		vcpu.notifier = (__u64)notifier;
+		vcpu.vm.kvm = read_vcpu(notifier, vcpu_kvm);
+	}
+	if (bpf_map_update_elem(&vcpus, &tid, &vcpu, BPF_ANY)) {
 		__sync_fetch_and_add(&counts.no_vcpu, 1);
 		return NULL;
 	}
-	bpf_map_update_elem(&charges, &pair, &none, BPF_NOEXIST);
+	add_pair(&vcpu.vm);
 	add_to_filter(tids, tid);
 	add_to_filter(tgids, tgid);
 	return bpf_map_lookup_elem(&vcpus, &tid);
@@ -676,13 +720,24 @@ static __noinline struct blame_vcpu *add_vcpu(struct task_struct *task)
 /* The thread runs another vCPU now. */
 static __noinline void move_vcpu(struct blame_vcpu *vcpu, const void *notifier)
 {
-	struct blame_pair pair = { .owner.kind = BLAME_UNKNOWN };
-	struct blame_charge none = { 0 };
-
 	vcpu->notifier = (__u64)notifier;
 	vcpu->vm.kvm = read_vcpu(notifier, vcpu_kvm);
-	pair.vm = vcpu->vm;
-	bpf_map_update_elem(&charges, &pair, &none, BPF_NOEXIST);
+	add_pair(&vcpu->vm);
+}
+
+/*
+ * Charge the time by which delay exceeds the charges, if that is more than most: it passed before
+ * the vCPU was entered, or events were lost.
+ */
+static __always_inline void charge_missed(struct blame_vcpu *vcpu, __u64 delay, __u64 most)
+{
+	const __u32 kind = vcpu->seen ? BLAME_UNKNOWN : BLAME_UNSEEN;
+	__u64 missed = delay - vcpu->first_delay - vcpu->charged;
+
+	if ((__s64)missed <= (__s64)most || vcpu->since == RESERVED)
+		return;
+	charge_kind(&vcpu->vm, kind, 0, missed);
+	__sync_fetch_and_add(&vcpu->charged, missed);
 }
 
 /*
@@ -693,7 +748,7 @@ static __noinline void move_vcpu(struct blame_vcpu *vcpu, const void *notifier)
 static __noinline void heal(struct blame_vcpu *vcpu, struct task_struct *task,
 			    struct wait *wait)
 {
-	__u64 delay = task->sched_info.run_delay, missed, since = claim_wait(vcpu);
+	__u64 delay = task->sched_info.run_delay, since = claim_wait(vcpu);
 
 	if (since) {
 		__sync_fetch_and_add(&counts.healed, 1);
@@ -702,11 +757,8 @@ static __noinline void heal(struct blame_vcpu *vcpu, struct task_struct *task,
 			     vcpu->start + (delay - vcpu->run_delay), false);
 		charge_vcpu(vcpu, wait);
 	}
-	missed = delay - vcpu->first_delay - vcpu->charged;
-	if ((__s64)missed > MISSED_NS && !vcpu->sampled) {
-		charge_kind(&vcpu->vm, BLAME_UNKNOWN, 0, missed);
-		__sync_fetch_and_add(&vcpu->charged, missed);
-	}
+	charge_missed(vcpu, delay, task->__state & TASK_DEAD || !vcpu->seen ? 0 : MISSED_NS);
+	vcpu->seen = 1;
 }
 
 /*
@@ -760,6 +812,18 @@ static __always_inline void count_unreported(const struct blame_cpu *cpu,
 		__sync_fetch_and_add(&counts.unreported, start - since);
 }
 
+static __noinline void remove_vcpu(struct task_struct *task, const struct blame_vcpu *vcpu)
+{
+	__u32 tid = task->pid, tgid = task->tgid;
+	__u64 charged = vcpu->charged, *sum = bpf_map_lookup_elem(&exited, &tgid);
+
+	if (sum)
+		__sync_fetch_and_add(sum, charged);
+	else
+		bpf_map_update_elem(&exited, &tgid, &charged, BPF_ANY);
+	bpf_map_delete_elem(&vcpus, &tid);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -776,7 +840,7 @@ int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_s
 	cpu->next = next->pid + 1;
 	from = find_vcpu(prev);
 	if (!from && has_vcpu(prev) && runs_vcpu(prev))
-		from = add_vcpu(prev);
+		from = add_vcpu(prev, NULL);
 	if (!cpu->waiting && !from)
 		return 0;
 
@@ -804,10 +868,8 @@ int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_s
 	/* As run_delay: a thread that is preempted while it goes to sleep does not wait. */
 	if (from && !prev->__state)
 		begin_wait(from, this, prev->se.cfs_rq, prev->sched_info.run_delay, now, false);
-	if (from && prev->__state & TASK_DEAD) {
-		this = prev->pid;
-		bpf_map_delete_elem(&vcpus, &this);
-	}
+	if (from && prev->__state & TASK_DEAD)
+		remove_vcpu(prev, from);
 	return 0;
 }
 
@@ -852,50 +914,110 @@ int BPF_PROG(blame_migrate, struct task_struct *task, int to)
 }
 
 /*
- * At each sample: list the vCPUs, and charge waits that are open, up to now. This program
- * can be preempted: it works on copies, and charges only if the wait is still open.
+ * Reserve the wait of a thread: no other program begins or ends it until publish_wait(). Returns
+ * its start; 0 if the thread does not wait, or another program is faster.
  */
-SEC("iter/bpf_map_elem")
-int blame_sample(struct bpf_iter__bpf_map_elem *ctx)
+static __always_inline __u64 reserve_wait(struct blame_vcpu *vcpu, struct task_struct *task,
+					  __u64 queued)
 {
-	const bool raw = true;
-	struct task_struct *task, *running;
+	struct blame_cpu *cpu = find_cpu(task->se.cfs_rq->rq->cpu);
+	__u64 since = vcpu->since;
+
+	if (!cpu || !queued || since == RESERVED || is_on_cpu(task) ||
+	    __sync_val_compare_and_swap(&vcpu->since, since, RESERVED) != since)
+		return 0;
+	if (since)
+		return since;
+	/* A wait that began before the vCPU was entered */
+	vcpu->cpu = task->se.cfs_rq->rq->cpu;
+	if (!__sync_fetch_and_add(&cpu->waiting, 1))
+		cpu->began = task->se.cfs_rq->rq->clock;
+	return queued;
+}
+
+/* Open the wait again from now on, unless it has ended: its switch found it reserved. */
+static __always_inline void publish_wait(struct blame_vcpu *vcpu, struct task_struct *task,
+					 __u64 queued, __u64 now)
+{
+	__sync_val_compare_and_swap(&vcpu->since, RESERVED, now);
+	if (is_on_cpu(task) || task->sched_info.last_queued != queued)
+		claim_wait(vcpu);
+}
+
+/* Charge the open wait up to now. Return the length of the wait that run_delay does not have. */
+static __always_inline __u64 sample_wait(struct blame_vcpu *vcpu, struct task_struct *task,
+					 struct wait *wait)
+{
+	__u64 queued = task->sched_info.last_queued, delay = task->sched_info.run_delay;
+	struct task_struct *running;
+	struct blame_cpu *cpu;
+	__u64 since, now;
+	bool entered;
+
+	entered = !vcpu->since;
+	since = reserve_wait(vcpu, task, queued);
+	if (!since)
+		return 0;
+	now = task->se.cfs_rq->rq->clock;
+	cpu = find_cpu(vcpu->cpu);
+	if (entered) {
+		if (now > since) {
+			charge_kind(&vcpu->vm, vcpu->seen ? BLAME_UNKNOWN : BLAME_UNSEEN, 0,
+				    now - since);
+			__sync_fetch_and_add(&vcpu->charged, now - since);
+		}
+	} else if (now > since) {
+		running = task->se.cfs_rq->rq->curr;
+		make_segment(&wait->last, running, find_vcpu(running), now, false);
+		measure_wait(wait, vcpu, task, since, now, false);
+		charge_vcpu(vcpu, wait);
+	} else {
+		now = since;
+	}
+	if (cpu) {
+		mark_start(vcpu, cpu, task->se.cfs_rq, delay, now, false);
+		/* run_delay will grow by all of the wait. */
+		vcpu->start = queued;
+	}
+	publish_wait(vcpu, task, queued, now);
+	return now > queued ? now - queued : 0;
+}
+
+/*
+ * At each sample: enter vCPUs that run or that userspace has announced, charge waits that are open
+ * up to now, and list all vCPUs. This program can be preempted by the others.
+ */
+SEC("iter/task")
+int blame_sample(struct bpf_iter__task *ctx)
+{
 	struct blame_thread thread = { 0 };
-	const __u32 *key = ctx->key;
+	struct task_struct *task = ctx->task;
 	struct blame_vcpu *vcpu;
 	struct wait wait = { 0 };
-	__u64 since, now;
-	struct rq *rq;
 	__u32 tid;
 
-	/* NULL after the last element */
-	if (!key)
+	/* NULL after the last thread */
+	if (!task)
 		return 0;
-	tid = *key;
-	vcpu = bpf_map_lookup_elem(&vcpus, &tid);
+	tid = task->pid;
+	vcpu = find_vcpu(task);
+	if (!vcpu) {
+		vcpu = bpf_map_lookup_elem(&vcpus, &tid);
+		if (!(vcpu && !vcpu->task) && !(has_vcpu(task) && runs_vcpu(task)))
+			return 0;
+		vcpu = add_vcpu(task, vcpu);
+	}
 	if (!vcpu)
 		return 0;
+	/* before the charges, which may grow at any time */
+	thread.waited = task->sched_info.run_delay - vcpu->first_delay;
+	thread.waited += sample_wait(vcpu, task, &wait);
+	charge_missed(vcpu, thread.waited + vcpu->first_delay, vcpu->seen ? MISSED_NS : 0);
+	vcpu->seen = 1;
+	thread.charged = vcpu->charged;
 	thread.vm = vcpu->vm;
 	thread.tid = tid;
 	bpf_seq_write(ctx->meta->seq, &thread, sizeof(thread));
-
-	__sync_fetch_and_add(&vcpu->sampled, 1);
-	task = (void *)vcpu->task;
-	rq = GET(GET(task, se.cfs_rq), rq);
-	now = GET(rq, clock);
-	since = vcpu->since;
-	if (since && since < now) {
-		running = GET(rq, curr);
-		tid = GET(running, pid);
-		make_segment(&wait.last, running, bpf_map_lookup_elem(&vcpus, &tid), now, raw);
-		measure_wait(&wait, vcpu, task, since, now, true);
-		if (__sync_val_compare_and_swap(&vcpu->since, since, now) == since) {
-			vcpu->quota += wait.quota;
-			vcpu->steal += wait.stolen;
-			charge_vcpu(vcpu, &wait);
-		}
-	}
-	__sync_fetch_and_add(&vcpu->sampled, -1);
 	return 0;
 }
 

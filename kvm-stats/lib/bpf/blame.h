@@ -10,6 +10,7 @@
 #define BLAME_VCPUS	4096
 #define BLAME_CHARGES	8192
 #define BLAME_CGROUPS	1024
+#define BLAME_EXITED	4096
 
 enum blame_kind {
 	BLAME_VCPU = 1,	/* id: struct kvm of the vCPU that ran */
@@ -20,6 +21,7 @@ enum blame_kind {
 	BLAME_STEAL,	/* the host's own hypervisor */
 	BLAME_IDLE,
 	BLAME_OVERFLOW,	/* unknown: more switches than the ring holds */
+	BLAME_UNSEEN,	/* unknown: before the vCPU was entered */
 	BLAME_UNKNOWN,
 };
 
@@ -59,7 +61,7 @@ struct blame_vcpu {
 	struct blame_vm vm;
 	__u64 notifier;		/* address: another one is another vCPU */
 	__u64 task;		/* address of the thread */
-	__u64 since;		/* the open wait is charged up to here; 0 if none is open */
+	__u64 since;		/* the open wait is charged up to here; 0 if none is open, 1: reserved */
 	__u64 start;		/* start of the last wait */
 	__u64 head;		/* head of the CPU's ring at that time */
 	__u64 quota;		/* throttled clock at that time */
@@ -68,7 +70,7 @@ struct blame_vcpu {
 	__u64 first_delay;	/* run_delay when the vCPU was first seen */
 	__u64 charged;		/* since then */
 	__u32 cpu;		/* that it waits for */
-	__u32 sampled;		/* not 0: blame_sample() charges it at this moment */
+	__u32 seen;		/* 0 until the time before it was entered is charged */
 };
 
 /* As blame_sample() lists it */
@@ -76,6 +78,9 @@ struct blame_thread {
 	struct blame_vm vm;
 	__u32 tid;
 	__u32 reserved;
+	/* since the vCPU was entered, including the open wait; only in "blame" */
+	__u64 waited;
+	__u64 charged;
 };
 
 struct blame_pair {

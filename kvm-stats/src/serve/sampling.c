@@ -52,7 +52,7 @@ static void open_blame(struct server *s)
 	if (app_now() < s->next_blame)
 		return;
 	s->next_blame = app_now() + DOCTOR_INTERVAL;
-	if (blame_sum_open(&s->blame, false, &probe)) {
+	if (blame_sum_open(&s->blame, false, kvmstats_first(s->k), &probe)) {
 		if (strcmp(probe.why, s->blame_why))
 			warnx("blame: %s%s%s; will retry", probe.why, *probe.help ? "; " : "",
 			      probe.help);
