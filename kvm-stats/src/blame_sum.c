@@ -140,7 +140,7 @@ static void name_owner(const struct blame_sum *sum, const struct blame_pair *pai
 		break;
 	case BLAME_OVERFLOW:
 		share->kind = "unknown";
-		snprintf(share->name, sizeof(share->name), "more switches than recorded");
+		snprintf(share->name, sizeof(share->name), "more owners than counted");
 		break;
 	case BLAME_UNSEEN:
 		share->kind = "unknown";

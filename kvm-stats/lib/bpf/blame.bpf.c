@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Charges the time for which a vCPU waits for a CPU to the threads that ran on that
- * CPU. While a vCPU waits, its CPU records each switch in a ring. At the end of the
- * wait, each segment of the ring that overlaps the wait is charged to its owner.
+ * Charges the time for which a vCPU waits for a CPU to the threads that ran on that CPU. While a
+ * vCPU waits, its CPU counts the time of each owner of threads. A wait copies the counters at its
+ * start, and charges their growth at its end: its cost does not depend on the number of switches.
  *
- * Only sched_switch on a CPU writes that CPU's ring. The ring is read there, and by
- * sched_migrate_task for a queued thread, which holds the lock of the CPU's run queue.
- * Events can be lost, so no pair of events is trusted: run_delay of the thread is. All
- * times are read from the run queue's clock, like run_delay.
+ * Only sched_switch on a CPU writes that CPU's counters. They are read there, by
+ * sched_migrate_task, and by the sampler. Events can be lost, so no pair of events is trusted:
+ * run_delay of the thread is. All times are read from the run queue's clock, like run_delay.
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -26,8 +25,10 @@
 #define NO_CLOCK	(~0ULL)
 /* "since" of a vCPU while blame_sample() works on its wait */
 #define RESERVED	1
-/* run_delay exceeds the charges, or two segments are apart, by so much: events were lost */
+/* run_delay exceeds the charges, or a thread's time begins later, by so much: events were lost */
 #define MISSED_NS	1000000
+/* Idle time after which a slot gets another owner: few waits last longer */
+#define IDLE_NS		1000000000ULL
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), \
 			     apply_to = record)
@@ -71,6 +72,7 @@ struct cfs_rq {
 	__u64 throttled_clock_pelt_time;
 	/* up to 5.18 */
 	__u64 throttled_clock_task_time;
+	int throttle_count;
 };
 
 struct sched_entity {
@@ -405,16 +407,6 @@ static __always_inline void make_owner(struct blame_owner *owner, struct task_st
 	owner->id = cgroup_of(task, raw);
 }
 
-/* The time for which a thread has run, up to end */
-static __always_inline void make_segment(struct blame_segment *segment,
-					 struct task_struct *task,
-					 const struct blame_vcpu *vcpu, __u64 end, const bool raw)
-{
-	segment->start = GET(task, sched_info.last_arrival);
-	segment->end = end;
-	make_owner(&segment->owner, task, vcpu, raw);
-}
-
 static __always_inline bool same_owner(const struct blame_owner *a,
 				       const struct blame_owner *b)
 {
@@ -467,51 +459,118 @@ static __always_inline void charge_kind(const struct blame_vm *vm, __u32 kind, _
 	charge(vm, &owner, ns);
 }
 
-/* A walk through the ring of a CPU */
-struct walk {
-	struct blame_vm vm;
-	__u64 at, until;	/* not charged yet */
-	__u64 next;		/* segment */
-	__u64 stolen;
+static __always_inline __u32 hash_owner(const struct blame_owner *owner)
+{
+	const __u64 *x = (const void *)owner;
+
+	return (x[0] ^ x[1] * 3 ^ x[2] * 5 ^ x[3] * 7) * 0x9e3779b97f4a7c15ULL >> 56;
+}
+
+/* A search through the slots of a CPU */
+struct search {
+	struct blame_owner owner;
+	__u64 oldest;
 	__u32 cpu;
-	__u32 steal;		/* in 1/1024 of the wait */
+	__u32 slot;		/* BLAME_SLOTS if the owner has none */
 };
 
-/* Charge the time up to end, without the part that was stolen. */
-static __always_inline void charge_until(struct walk *walk, __u64 end,
-					 const struct blame_owner *owner)
+static long compare_slot(__u32 i, struct search *search)
 {
-	__u64 ns, stolen;
+	struct blame_cpu *cpu = find_cpu(search->cpu);
 
-	if (end > walk->until)
-		end = walk->until;
-	if (end <= walk->at)
-		return;
-	ns = end - walk->at;
-	walk->at = end;
-	stolen = ns * walk->steal >> 10;
-	walk->stolen += stolen;
-	charge(&walk->vm, owner, ns - stolen);
+	if (!cpu || !same_owner(&cpu->slot[i % BLAME_SLOTS].owner, &search->owner))
+		return 0;
+	search->slot = i;
+	return 1;
 }
 
-/* If the segment starts later than the last charge ended, events were lost. */
-static __always_inline void charge_segment(struct walk *walk, const struct blame_segment *segment)
+static long compare_age(__u32 i, struct search *search)
 {
+	struct blame_cpu *cpu = find_cpu(search->cpu);
+
+	if (!cpu || cpu->slot[i % BLAME_SLOTS].last >= search->oldest)
+		return 0;
+	search->oldest = cpu->slot[i % BLAME_SLOTS].last;
+	search->slot = i;
+	return 0;
+}
+
+/*
+ * Find the slot of an owner, or give it one. If there is none, all names of a cgroup have one slot
+ * together; and the owner that has not run for the longest time loses its slot. Global, as are
+ * some other functions, so that the verifier checks it once instead of once per caller.
+ */
+__noinline int find_slot(__u32 on, const struct blame_owner *owner, __u64 now)
+{
+	struct search search = { .cpu = on, .slot = BLAME_SLOTS, .oldest = ~0ULL };
+	struct blame_cpu *cpu = find_cpu(on);
+	__u32 slot;
+
+	if (!cpu || !owner)
+		return 0;
+	search.owner = *owner;
+	bpf_loop(cpu->used, compare_slot, &search, 0);
+	if (search.slot < BLAME_SLOTS)
+		return search.slot;
+	if (cpu->used < BLAME_SLOTS) {
+		slot = cpu->used++;
+	} else {
+		bpf_loop(BLAME_SLOTS, compare_age, &search, 0);
+		slot = search.slot;
+		if (owner->kind == BLAME_PROCESS && now - search.oldest < IDLE_NS) {
+			__builtin_memset(search.owner.comm, 0, sizeof(search.owner.comm));
+			search.slot = BLAME_SLOTS;
+			bpf_loop(BLAME_SLOTS, compare_slot, &search, 0);
+			if (search.slot < BLAME_SLOTS)
+				return search.slot;
+		}
+	}
+	slot %= BLAME_SLOTS;
+	cpu->slot[slot].owner = search.owner;
+	cpu->slot[slot].base = cpu->total[slot];
+	return slot;
+}
+
+/* Add time to an owner. */
+static __always_inline void count_owner(struct blame_cpu *cpu, const struct blame_owner *owner,
+					__u64 ns, __u64 now)
+{
+	__u32 hash = hash_owner(owner), slot = cpu->index[hash & (BLAME_INDEX - 1)] - 1;
+
+	if (slot >= cpu->used || slot >= BLAME_SLOTS ||
+	    !same_owner(&cpu->slot[slot].owner, owner)) {
+		slot = find_slot(bpf_get_smp_processor_id(), owner, now) & (BLAME_SLOTS - 1);
+		cpu->index[hash & (BLAME_INDEX - 1)] = slot + 1;
+	}
+	cpu->total[slot] += ns;
+	cpu->slot[slot].last = now;
+}
+
+/* When the thread that has the CPU got it, or up to when its time is counted */
+static __always_inline __u64 running_since(const struct blame_cpu *cpu, __u64 arrival)
+{
+	__u64 at = cpu->at > cpu->began ? cpu->at : cpu->began;
+
+	return arrival > at ? arrival : at;
+}
+
+/*
+ * A thread loses the CPU: count its time. If it got the CPU later than the time ended that is
+ * counted, events were lost.
+ */
+static __always_inline void count_thread(struct blame_cpu *cpu, struct task_struct *task,
+					 const struct blame_owner *owner, __u64 now)
+{
+	__u64 at = running_since(cpu, 0), start = running_since(cpu, task->sched_info.last_arrival);
 	const struct blame_owner unknown = { .kind = BLAME_UNKNOWN };
 
-	if (segment->start > walk->at + MISSED_NS)
-		charge_until(walk, segment->start, &unknown);
-	charge_until(walk, segment->end, &segment->owner);
-}
-
-static long visit_segment(__u32 i, struct walk *walk)
-{
-	struct blame_cpu *cpu = find_cpu(walk->cpu);
-
-	if (!cpu || walk->at >= walk->until)
-		return 1;
-	charge_segment(walk, &cpu->ring[walk->next++ % BLAME_RING]);
-	return 0;
+	if (start > at + MISSED_NS)
+		count_owner(cpu, &unknown, start - at, now);
+	else
+		start = at;
+	if (now > start)
+		count_owner(cpu, owner, now - start, now);
+	cpu->at = now;
 }
 
 /* The cgroup whose quota is used up: the nearest one that has a quota */
@@ -532,34 +591,49 @@ static __noinline __u64 find_throttled(struct task_struct *task)
 struct wait {
 	struct blame_vm vm;
 	__u64 since, until;
-	__u64 head;		/* head of the ring at the start */
-	__u32 cpu;
-	__u32 reserved;
 	__u64 quota;		/* time for which the quota was used up */
 	__u64 throttled;	/* cgroup that has the quota */
 	__u64 stolen;
-	struct blame_segment last;	/* after those in the ring; kind 0: unknown */
+	__u64 left;		/* not charged yet */
+	__u32 cpu;
+	__u32 steal;		/* in 1/1024 of the wait */
+	struct blame_owner last;	/* had the CPU at the end; kind 0 if it is counted */
+	__u64 last_ns;
 };
 
 /* Read the clocks of the CPU that the vCPU waits for. */
 static __always_inline void measure_wait(struct wait *wait, const struct blame_vcpu *vcpu,
-					 struct task_struct *task, __u64 since, __u64 until,
-					 const bool raw)
+					 struct task_struct *task, __u64 since, __u64 until)
 {
-	struct cfs_rq *queue = GET(task, se.cfs_rq);
+	struct cfs_rq *queue = task->se.cfs_rq;
 
 	wait->vm = vcpu->vm;
 	wait->cpu = vcpu->cpu;
-	wait->head = vcpu->head;
 	wait->since = since;
 	wait->until = until;
 	wait->quota = wait->throttled = wait->stolen = 0;
+	wait->last.kind = 0;
 	if (vcpu->quota == NO_CLOCK)
 		return;
-	wait->quota = read_quota(queue, raw) - vcpu->quota;
-	wait->stolen = read_steal(GET(queue, rq), raw) - vcpu->steal;
+	wait->quota = read_quota(queue, false) - vcpu->quota;
+	wait->stolen = read_steal(queue->rq, false) - vcpu->steal;
 	if ((__s64)wait->quota > 0)
 		wait->throttled = find_throttled(task);
+}
+
+/* The thread that has the CPU is not counted yet. */
+static __always_inline void add_running(struct wait *wait, struct task_struct *running)
+{
+	const struct blame_cpu *cpu = find_cpu(wait->cpu);
+	__u64 start;
+
+	if (!cpu)
+		return;
+	start = running_since(cpu, running->sched_info.last_arrival);
+	if (start >= wait->until)
+		return;
+	make_owner(&wait->last, running, find_vcpu(running), false);
+	wait->last_ns = wait->until - start;
 }
 
 static __always_inline __u64 at_most(__u64 ns, __u64 limit)
@@ -567,59 +641,87 @@ static __always_inline __u64 at_most(__u64 ns, __u64 limit)
 	return (__s64)ns < 0 ? 0 : ns < limit ? ns : limit;
 }
 
-/*
- * Charge a wait. Global, so that the verifier checks it once instead of once per caller.
- */
-__noinline int charge_wait(const struct wait *wait)
+/* Charge a part of the wait, without the time that was stolen. */
+static __always_inline void charge_part(struct wait *wait, const struct blame_owner *owner,
+					__u64 ns)
+{
+	__u64 stolen;
+
+	if (ns > wait->left)
+		ns = wait->left;
+	if (!ns)
+		return;
+	wait->left -= ns;
+	stolen = ns * wait->steal >> 10;
+	wait->stolen += stolen;
+	charge(&wait->vm, owner, ns - stolen);
+}
+
+/* Charge a wait. */
+__noinline int charge_wait(struct wait *wait, const struct blame_vcpu *vcpu)
 {
 	const struct blame_owner overflow = { .kind = BLAME_OVERFLOW };
 	const struct blame_owner unknown = { .kind = BLAME_UNKNOWN };
-	struct walk walk = { 0 };
+	__u64 quota, ns, before, base, lost = 0, skip;
 	struct blame_cpu *cpu;
-	__u64 quota, segments, head;
+	__u32 i, used;
 
-	if (!wait || wait->until <= wait->since)
+	if (!wait || !vcpu || wait->until <= wait->since)
 		return 0;
-	walk.vm = wait->vm;
-	walk.at = wait->since;
-	walk.until = wait->until;
-	walk.cpu = wait->cpu;
-	cpu = find_cpu(walk.cpu);
+	cpu = find_cpu(wait->cpu);
 	if (!cpu)
 		return 0;
-	/* A thread that is throttled is switched out at once: the quota comes first. */
-	quota = at_most(wait->quota, walk.until - walk.at);
+	wait->left = wait->until - wait->since;
+	quota = at_most(wait->quota, wait->left);
 	if (quota) {
-		charge_kind(&walk.vm, BLAME_QUOTA, wait->throttled, quota);
-		walk.at += quota;
+		charge_kind(&wait->vm, BLAME_QUOTA, wait->throttled, quota);
+		wait->left -= quota;
 	}
-	if (walk.until > walk.at)
-		walk.steal = (at_most(wait->stolen, walk.until - walk.at) << 10) /
-			     (walk.until - walk.at);
+	wait->steal = 0;
+	if (wait->left)
+		wait->steal = (at_most(wait->stolen, wait->left) << 10) / wait->left;
+	wait->stolen = 0;
 
-	/* A segment that had ended when the wait began may have been extended. */
-	head = cpu->head;
-	walk.next = wait->head ? wait->head - 1 : 0;
-	segments = head - walk.next;
-	if (segments >= BLAME_RING) {
-		walk.next = head - BLAME_RING;
-		charge_until(&walk, cpu->ring[walk.next++ % BLAME_RING].end, &overflow);
-		segments = BLAME_RING - 1;
+	skip = vcpu->skip;
+	used = cpu->used;
+	for (i = 0; i < BLAME_SLOTS && i < used; i++) {
+		before = base = cpu->slot[i].base;
+		if (i < vcpu->used) {
+			before = vcpu->before[i];
+			if (base > before) {
+				/* of another owner, which has lost the slot */
+				lost += base - before;
+				before = base;
+			}
+		}
+		ns = cpu->total[i] - before;
+		if (!ns)
+			continue;
+		if (skip && same_owner(&cpu->slot[i].owner, &vcpu->first)) {
+			before = at_most(skip, ns);
+			skip -= before;
+			ns -= before;
+		}
+		charge_part(wait, &cpu->slot[i].owner, ns);
 	}
-	bpf_loop(segments, visit_segment, &walk, 0);
-	if (wait->last.owner.kind)
-		charge_segment(&walk, &wait->last);
-	charge_until(&walk, walk.until, &unknown);
-	if (walk.stolen)
-		charge_kind(&walk.vm, BLAME_STEAL, 0, walk.stolen);
+	if (wait->last.kind) {
+		ns = wait->last_ns;
+		if (skip && same_owner(&wait->last, &vcpu->first))
+			ns -= at_most(skip, ns);
+		charge_part(wait, &wait->last, ns);
+	}
+	charge_part(wait, &overflow, lost);
+	charge_part(wait, &unknown, wait->left);
+	if (wait->stolen)
+		charge_kind(&wait->vm, BLAME_STEAL, 0, wait->stolen);
 	return 0;
 }
 
-static __always_inline void charge_vcpu(struct blame_vcpu *vcpu, const struct wait *wait)
+static __always_inline void charge_vcpu(struct blame_vcpu *vcpu, struct wait *wait)
 {
 	if (wait->until <= wait->since)
 		return;
-	charge_wait(wait);
+	charge_wait(wait, vcpu);
 	__sync_fetch_and_add(&vcpu->charged, wait->until - wait->since);
 }
 
@@ -641,25 +743,102 @@ static __always_inline __u64 claim_wait(struct blame_vcpu *vcpu)
 	return since;
 }
 
+static __always_inline void copy_counters(struct blame_vcpu *vcpu, const struct blame_cpu *cpu)
+{
+	vcpu->used = cpu->used;
+	bpf_probe_read_kernel(vcpu->before, sizeof(vcpu->before), cpu->total);
+}
+
+/* Note the counters of a CPU, and its thread, whose time up to now is not in them. */
+static __always_inline void mark_counters(struct blame_vcpu *vcpu, struct blame_cpu *cpu,
+					  struct task_struct *running, __u64 now, const bool raw)
+{
+	__u64 at = cpu->at, start = running_since(cpu, GET(running, sched_info.last_arrival));
+	__u32 tid = GET(running, pid);
+
+	copy_counters(vcpu, cpu);
+	vcpu->skip = now > start ? now - start : 0;
+	if (vcpu->skip)
+		make_owner(&vcpu->first, running, bpf_map_lookup_elem(&vcpus, &tid), raw);
+	if (cpu->at == at)
+		return;
+	/* The other CPU has switched, and counted its thread. */
+	copy_counters(vcpu, cpu);
+	vcpu->skip = 0;
+}
+
 /*
- * Note what the clocks and the ring are at the start of a wait. queue: on the CPU that the thread
+ * Note the clocks and the counters at the start of a wait. queue: on the CPU that the thread
  * waits for; NULL if it is not known
  */
 static __always_inline void mark_start(struct blame_vcpu *vcpu, struct blame_cpu *cpu,
 				       struct cfs_rq *queue, __u64 delay, __u64 now,
 				       const bool raw)
 {
-	vcpu->head = cpu->head;
 	vcpu->quota = NO_CLOCK;
+	vcpu->run_delay = delay;
+	vcpu->start = now;
 	if (queue) {
 		struct rq *rq = GET(queue, rq);
 
 		cpu->rq = (__u64)rq;
 		vcpu->quota = read_quota(queue, raw);
 		vcpu->steal = read_steal(rq, raw);
+		if (cpu->waiting && cpu->at != now) {
+			mark_counters(vcpu, cpu, GET(rq, curr), now, raw);
+			return;
+		}
 	}
-	vcpu->run_delay = delay;
-	vcpu->start = now;
+	copy_counters(vcpu, cpu);
+	vcpu->skip = 0;
+}
+
+/* The wait begins with a quota that is used up: its owners count from the end of that on. */
+static __always_inline void note_throttled(struct blame_cpu *cpu, struct cfs_rq *queue, __u32 tid)
+{
+	__u32 i = cpu->nr_throttled;
+
+	if (!bpf_core_field_exists(queue->throttle_count) || !queue->throttle_count ||
+	    i >= BLAME_THROTTLED)
+		return;
+	cpu->throttled[i].queue = (__u64)queue;
+	cpu->throttled[i].tid = tid;
+	cpu->nr_throttled = i + 1;
+}
+
+/*
+ * Before the time of an owner is counted, which has the CPU since start: let the waits begin again
+ * whose quota has been renewed in this time.
+ */
+__noinline int check_throttled(struct blame_cpu *cpu, const struct blame_owner *owner,
+			       __u64 start, __u64 now)
+{
+	__u32 i, left = 0;
+	__u64 end;
+
+	if (!cpu || !owner)
+		return 0;
+	for (i = 0; i < BLAME_THROTTLED && i < cpu->nr_throttled; i++) {
+		struct blame_throttled *throttled = &cpu->throttled[i];
+		struct cfs_rq *queue = (void *)throttled->queue;
+		struct blame_vcpu *vcpu;
+		int count = 0;
+
+		bpf_core_read(&count, sizeof(count), &queue->throttle_count);
+		if (count) {
+			cpu->throttled[left++ & (BLAME_THROTTLED - 1)] = *throttled;
+			continue;
+		}
+		vcpu = bpf_map_lookup_elem(&vcpus, &throttled->tid);
+		if (!vcpu || vcpu->since <= RESERVED || vcpu->quota == NO_CLOCK)
+			continue;
+		end = vcpu->since + (read_quota(queue, true) - vcpu->quota);
+		copy_counters(vcpu, cpu);
+		vcpu->first = *owner;
+		vcpu->skip = end > start ? at_most(end - start, now - start) : 0;
+	}
+	cpu->nr_throttled = left;
+	return 0;
 }
 
 static __always_inline void begin_wait(struct blame_vcpu *vcpu, __u32 on, struct cfs_rq *queue,
@@ -672,8 +851,11 @@ static __always_inline void begin_wait(struct blame_vcpu *vcpu, __u32 on, struct
 		return;
 	vcpu->cpu = on;
 	mark_start(vcpu, cpu, queue, delay, now, raw);
-	if (!__sync_fetch_and_add(&cpu->waiting, 1))
+	if (!cpu->waiting) {
 		cpu->began = now;
+		cpu->nr_throttled = 0;
+	}
+	__sync_fetch_and_add(&cpu->waiting, 1);
 	__sync_lock_test_and_set(&vcpu->since, now);
 }
 
@@ -695,26 +877,29 @@ static __noinline struct blame_vcpu *add_vcpu(struct task_struct *task,
 {
 	const void *notifier = task->preempt_notifiers.first;
 	__u32 tid = task->pid, tgid = task->tgid;
-	struct blame_vcpu vcpu = {
-		.vm.tgid = tgid,
-		.task = (__u64)task,
-		.first_delay = task->start_time > opened ? 0 : task->sched_info.run_delay,
-	};
+	__u64 kvm = announced ? announced->vm.kvm : 0;
+	static const struct blame_vcpu none;
+	struct blame_vcpu *vcpu;
 
-	if (announced)
-		vcpu.vm.kvm = announced->vm.kvm;
-	if (notifier && runs_vcpu(task)) {
-		vcpu.notifier = (__u64)notifier;
-		vcpu.vm.kvm = read_vcpu(notifier, vcpu_kvm);
-	}
-	if (bpf_map_update_elem(&vcpus, &tid, &vcpu, BPF_ANY)) {
+	bpf_map_update_elem(&vcpus, &tid, &none, BPF_ANY);
+	vcpu = bpf_map_lookup_elem(&vcpus, &tid);
+	if (!vcpu) {
 		__sync_fetch_and_add(&counts.no_vcpu, 1);
 		return NULL;
 	}
-	add_pair(&vcpu.vm);
+	if (notifier && runs_vcpu(task)) {
+		vcpu->notifier = (__u64)notifier;
+		kvm = read_vcpu(notifier, vcpu_kvm);
+	}
+	vcpu->vm.kvm = kvm;
+	vcpu->vm.tgid = tgid;
+	if (task->start_time < opened)
+		vcpu->first_delay = task->sched_info.run_delay;
+	vcpu->task = (__u64)task;
+	add_pair(&vcpu->vm);
 	add_to_filter(tids, tid);
 	add_to_filter(tgids, tgid);
-	return bpf_map_lookup_elem(&vcpus, &tid);
+	return vcpu;
 }
 
 /* The thread runs another vCPU now. */
@@ -752,9 +937,8 @@ static __noinline void heal(struct blame_vcpu *vcpu, struct task_struct *task,
 
 	if (since) {
 		__sync_fetch_and_add(&counts.healed, 1);
-		__builtin_memset(&wait->last, 0, sizeof(wait->last));
 		measure_wait(wait, vcpu, task, since,
-			     vcpu->start + (delay - vcpu->run_delay), false);
+			     vcpu->start + (delay - vcpu->run_delay));
 		charge_vcpu(vcpu, wait);
 	}
 	charge_missed(vcpu, delay, task->__state & TASK_DEAD || !vcpu->seen ? 0 : MISSED_NS);
@@ -776,22 +960,10 @@ static __noinline __u64 heal_start(struct blame_vcpu *vcpu, struct task_struct *
 	if (start - since <= MISSED_NS)
 		return start;
 	__sync_fetch_and_add(&counts.healed, 1);
-	__builtin_memset(&wait->last, 0, sizeof(wait->last));
 	measure_wait(wait, vcpu, task, since,
-		     vcpu->start + task->sched_info.run_delay - vcpu->run_delay, false);
+		     vcpu->start + task->sched_info.run_delay - vcpu->run_delay);
 	charge_vcpu(vcpu, wait);
 	return start;
-}
-
-static __always_inline void add_segment(struct blame_cpu *cpu, const struct blame_segment *segment)
-{
-	struct blame_segment *previous = &cpu->ring[(cpu->head - 1) % BLAME_RING];
-
-	if (cpu->head && same_owner(&previous->owner, &segment->owner) &&
-	    segment->start <= previous->end + MISSED_NS)
-		previous->end = segment->end;
-	else
-		cpu->ring[cpu->head++ % BLAME_RING] = *segment;
 }
 
 /*
@@ -801,14 +973,9 @@ static __always_inline void add_segment(struct blame_cpu *cpu, const struct blam
 static __always_inline void count_unreported(const struct blame_cpu *cpu,
 					     struct task_struct *thread)
 {
-	const struct blame_segment *previous = &cpu->ring[(cpu->head - 1) % BLAME_RING];
-	__u64 start = thread->sched_info.last_arrival, since = cpu->began;
+	__u64 start = thread->sched_info.last_arrival, since = running_since(cpu, 0);
 
-	if (!cpu->next || cpu->next == thread->pid + 1)
-		return;
-	if (cpu->head && previous->end > since)
-		since = previous->end;
-	if (start > since)
+	if (cpu->next && cpu->next != thread->pid + 1 && start > since)
 		__sync_fetch_and_add(&counts.unreported, start - since);
 }
 
@@ -853,21 +1020,27 @@ int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_s
 			move_vcpu(from, notifier);
 	}
 	if (cpu->waiting) {
+		make_owner(&wait.last, prev, from, false);
+		if (cpu->nr_throttled)
+			check_throttled(cpu, &wait.last,
+					running_since(cpu, prev->sched_info.last_arrival), now);
+		count_thread(cpu, prev, &wait.last, now);
 		to = find_vcpu(next);
 		since = to ? claim_wait(to) : 0;
 		if (since)
 			since = heal_start(to, next, since, &wait);
-		make_segment(&wait.last, prev, from, now, false);
 		if (since) {
-			measure_wait(&wait, to, next, since, now, false);
+			measure_wait(&wait, to, next, since, now);
 			charge_vcpu(to, &wait);
 		}
-		if (cpu->waiting)
-			add_segment(cpu, &wait.last);
+		if (!cpu->waiting)
+			cpu->used = 0;
 	}
 	/* As run_delay: a thread that is preempted while it goes to sleep does not wait. */
-	if (from && !prev->__state)
+	if (from && !prev->__state) {
 		begin_wait(from, this, prev->se.cfs_rq, prev->sched_info.run_delay, now, false);
+		note_throttled(cpu, prev->se.cfs_rq, prev->pid);
+	}
 	if (from && prev->__state & TASK_DEAD)
 		remove_vcpu(prev, from);
 	return 0;
@@ -906,8 +1079,8 @@ int BPF_PROG(blame_migrate, struct task_struct *task, int to)
 	cpu = find_cpu(vcpu->cpu);
 	if (cpu)
 		count_unreported(cpu, running);
-	make_segment(&wait.last, running, find_vcpu(running), now, false);
-	measure_wait(&wait, vcpu, task, since, now, false);
+	measure_wait(&wait, vcpu, task, since, now);
+	add_running(&wait, running);
 	charge_vcpu(vcpu, &wait);
 	begin_wait(vcpu, to, queue_on(task, to), task->sched_info.run_delay, now, true);
 	return 0;
@@ -930,8 +1103,9 @@ static __always_inline __u64 reserve_wait(struct blame_vcpu *vcpu, struct task_s
 		return since;
 	/* A wait that began before the vCPU was entered */
 	vcpu->cpu = task->se.cfs_rq->rq->cpu;
-	if (!__sync_fetch_and_add(&cpu->waiting, 1))
+	if (!cpu->waiting)
 		cpu->began = task->se.cfs_rq->rq->clock;
+	__sync_fetch_and_add(&cpu->waiting, 1);
 	return queued;
 }
 
@@ -949,7 +1123,6 @@ static __always_inline __u64 sample_wait(struct blame_vcpu *vcpu, struct task_st
 					 struct wait *wait)
 {
 	__u64 queued = task->sched_info.last_queued, delay = task->sched_info.run_delay;
-	struct task_struct *running;
 	struct blame_cpu *cpu;
 	__u64 since, now;
 	bool entered;
@@ -967,9 +1140,8 @@ static __always_inline __u64 sample_wait(struct blame_vcpu *vcpu, struct task_st
 			__sync_fetch_and_add(&vcpu->charged, now - since);
 		}
 	} else if (now > since) {
-		running = task->se.cfs_rq->rq->curr;
-		make_segment(&wait->last, running, find_vcpu(running), now, false);
-		measure_wait(wait, vcpu, task, since, now, false);
+		measure_wait(wait, vcpu, task, since, now);
+		add_running(wait, task->se.cfs_rq->rq->curr);
 		charge_vcpu(vcpu, wait);
 	} else {
 		now = since;

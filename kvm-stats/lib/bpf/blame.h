@@ -5,8 +5,11 @@
 
 #include <linux/types.h>
 
-/* Switches that a CPU remembers; a power of 2 */
-#define BLAME_RING	512
+/* Owners that a CPU counts at one time, and entries to find them; powers of 2 */
+#define BLAME_SLOTS	64
+#define BLAME_INDEX	256
+/* vCPUs that a quota keeps from a CPU, and whose owners are exact */
+#define BLAME_THROTTLED	8
 #define BLAME_VCPUS	4096
 #define BLAME_CHARGES	8192
 #define BLAME_CGROUPS	1024
@@ -20,7 +23,7 @@ enum blame_kind {
 	BLAME_QUOTA,	/* id: cgroup whose quota was used up */
 	BLAME_STEAL,	/* the host's own hypervisor */
 	BLAME_IDLE,
-	BLAME_OVERFLOW,	/* unknown: more switches than the ring holds */
+	BLAME_OVERFLOW,	/* unknown: more owners than a CPU counts */
 	BLAME_UNSEEN,	/* unknown: before the vCPU was entered */
 	BLAME_UNKNOWN,
 };
@@ -33,20 +36,32 @@ struct blame_owner {
 	__u32 kind;
 };
 
-/* Of consecutive segments of one owner, the first start and the last end are kept. */
-struct blame_segment {
-	__u64 start;		/* clock of the run queue, nanoseconds; 0: unknown */
-	__u64 end;
+/* How long an owner had a CPU: total of struct blame_cpu, less base */
+struct blame_slot {
 	struct blame_owner owner;
+	__u64 base;		/* total when the owner got this slot */
+	__u64 last;		/* when the owner last lost the CPU */
+};
+
+/* A vCPU that waits while its quota is used up */
+struct blame_throttled {
+	__u64 queue;		/* address of its struct cfs_rq */
+	__u32 tid;
+	__u32 reserved;
 };
 
 struct blame_cpu {
-	__u64 head;		/* segments written */
+	__u64 at;		/* time up to which the CPU is counted */
 	__u32 waiting;		/* open waits of vCPUs for this CPU */
 	__u32 next;		/* PID of the last thread that got the CPU, plus 1; or 0 */
 	__u64 rq;		/* address of struct rq; 0: not known */
 	__u64 began;		/* when the first open wait started */
-	struct blame_segment ring[BLAME_RING];
+	__u32 used;		/* slots */
+	__u32 nr_throttled;
+	__u64 total[BLAME_SLOTS];	/* nanoseconds; never decrease */
+	struct blame_slot slot[BLAME_SLOTS];
+	__u8 index[BLAME_INDEX];	/* slot by the owner's hash, plus 1 */
+	struct blame_throttled throttled[BLAME_THROTTLED];
 };
 
 /* A VM, as the kernel knows it */
@@ -63,7 +78,6 @@ struct blame_vcpu {
 	__u64 task;		/* address of the thread */
 	__u64 since;		/* the open wait is charged up to here; 0 if none is open, 1: reserved */
 	__u64 start;		/* start of the last wait */
-	__u64 head;		/* head of the CPU's ring at that time */
 	__u64 quota;		/* throttled clock at that time */
 	__u64 steal;		/* steal clock at that time */
 	__u64 run_delay;	/* at that time */
@@ -71,6 +85,12 @@ struct blame_vcpu {
 	__u64 charged;		/* since then */
 	__u32 cpu;		/* that it waits for */
 	__u32 seen;		/* 0 until the time before it was entered is charged */
+	/* The CPU at the start of the wait: owners have its time that is after this */
+	__u64 before[BLAME_SLOTS];	/* total */
+	struct blame_owner first;	/* owner that had the CPU */
+	__u64 skip;		/* its time up to then, which is not in total */
+	__u32 used;
+	__u32 reserved;
 };
 
 /* As blame_sample() lists it */
