@@ -283,7 +283,7 @@ static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 	return n >= 0 && n == s->found ? n : read_all(s, records);
 }
 
-/* An address is used again, by other processes too. */
+/* Addresses are reused: add the start time of the process to the key. */
 static uint64_t vm_key(const struct bpf_record *record)
 {
 	return record->vm + record->started * 0x9e3779b97f4a7c15;

@@ -11,9 +11,9 @@ struct account {
 	struct thread_times thread;	/* at the previous sample */
 	/* run and ready times reported so far */
 	uint64_t run, ready;
-	uint64_t wait_max;		/* so long can a wait last that is not booked */
+	uint64_t wait_max;		/* longest wait that the kernel has not booked yet */
 	uint64_t guessed;		/* reported as run, may be booked as ready */
-	uint64_t assumed;		/* so long its state was assumed, since it was known */
+	uint64_t assumed;		/* time since the state was last known, with an assumed one */
 	uint64_t throttled, poll, ended;	/* booked, and not told yet */
 	uint64_t halt;			/* reported for the halt in progress */
 };

@@ -142,7 +142,7 @@ static bool is_newborn(const struct kvmstats *k, const struct core_vcpu *vcpu)
 	       vcpu->thread.born > k->sampled_before;
 }
 
-/* All vCPUs are, except for those that have not run yet. */
+/* Return true if all vCPUs that have run are newborn. */
 static bool is_newborn_vm(const struct kvmstats *k, const struct core_vm *vm)
 {
 	bool born = false;

@@ -68,9 +68,9 @@ struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
 			    pid_t tid);
 
 /*
- * Where its values of this sample go: table->data_size bytes, to be filled in
- * full, so read what can fail before core_vm() and core_vcpu(). NULL for a VM if
- * there is no table KVMSTATS_VM. A VM for which it is not called has no values.
+ * Return the buffer for the values of this sample: table->data_size bytes, all of which the
+ * caller must fill, so read whatever can fail before core_vm() and core_vcpu(). NULL for a VM if
+ * the source has no table KVMSTATS_VM. A VM for which this is not called has no values.
  */
 void *core_vm_values(struct core_vm *vm);
 void *core_vcpu_values(struct core_vcpu *vcpu);
@@ -112,7 +112,7 @@ struct thread_times {
 	/* number of times it went to sleep */
 	bool has_sleeps;
 	uint64_t sleeps;
-	/* run and ready have in them what lasts at this instant */
+	/* run and ready include the period that has not ended yet */
 	bool up_to_date;
 	enum thread_state state;
 	bool loaded;		/* the thread is in KVM_RUN of this vCPU, as far as is known */

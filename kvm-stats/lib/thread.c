@@ -46,8 +46,9 @@ static enum thread_state read_state(int fd)
 }
 
 /*
- * Of a vCPU that halts and wakes, or has run or waited for all of the time, it is
- * known what lasts; then its state is not read, which costs as much as all the rest.
+ * Skip reading the state of a vCPU that halts and wakes, or that ran or waited for all of the
+ * interval: its current state follows from the counters. Reading the state costs as much as all
+ * other files of the thread.
  */
 static bool wants_state(const struct kvmstats *k, const struct core_vcpu *vcpu,
 			const struct thread_times *t)

@@ -116,7 +116,7 @@ static void spend_halt(const struct stat_group *group, struct core_vcpu *vcpu, u
 	if (!blocking)
 		return;
 	if (!t->has_run) {
-		/* Only of a halt that began before is it known that it took all. */
+		/* If the halt began before the previous sample, it took the whole interval. */
 		if (!ended && !spent->mode[KVMSTATS_POLL] &&
 		    stat_group_sum(&group[GROUP_BLOCKING], vcpu->before))
 			lasts = deduct(left, *left);
@@ -172,9 +172,9 @@ static bool never_slept(const struct thread_times *t, const struct thread_times 
 }
 
 /*
- * Interrupts, and what a hypervisor below takes, are not booked as the time of the
- * thread that is on the CPU. It is, though: of who never slept all that it did not
- * wait, whichever CPUs it was on; of others as much as they ran.
+ * The kernel does not book interrupts, and time that a hypervisor below takes, for the thread on
+ * the CPU. Count this lost time as run time: all unbooked time of a thread that never slept, on
+ * whichever CPUs; for other threads, in proportion to their run time.
  */
 static void spend_lost(struct core_vcpu *vcpu, uint64_t *left, struct kvmstats_times *spent)
 {

@@ -59,10 +59,10 @@ void view_free(struct view *view);
  */
 void view_make(struct view *view, const struct vm_input *f, unsigned int width);
 
-/* Choose a line: what is on it stays chosen wherever it goes. */
+/* Choose a line: its VM or vCPU stays chosen when the order changes. */
 void view_choose(struct view *view, unsigned int line);
 
-/* Into what is chosen, and out of it; true if there is a way. */
+/* Open the chosen line, or go back; return false if that is not possible. */
 bool view_enter(struct view *view);
 bool view_leave(struct view *view);
 
