@@ -3,6 +3,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fnmatch.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "stop.h"
 #include "text.h"
 
 const char *app_command = "";
@@ -365,19 +367,19 @@ void app_time_text(uint64_t time, char buf[TIME_SIZE])
 	snprintf(buf + n, TIME_SIZE - n, ".%03uZ", (unsigned int)(time % SECOND / 1000000));
 }
 
-void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval,
-	      const volatile sig_atomic_t *end)
+void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval)
 {
+	struct pollfd stop = { .fd = stop_fd(), .events = POLLIN };
 	uint64_t now = app_now();
 
 	*next += interval;
 	if (*next <= now)
 		*next += (now - *next) / interval * interval + interval;
-	for (; now < *next && !(end && *end); now = app_now()) {
+	for (; now < *next && !stop_requested(); now = app_now()) {
 		/* a second at most: a signal may come just before */
 		const uint64_t left = *next - now < SECOND ? *next - now : SECOND - 1;
 
-		nanosleep(&(struct timespec){ .tv_nsec = left }, NULL);
+		ppoll(&stop, 1, &(struct timespec){ .tv_nsec = left }, NULL);
 		if (stop_asked)
 			app_stop(k);
 	}

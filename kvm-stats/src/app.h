@@ -3,8 +3,6 @@
 #ifndef APP_H
 #define APP_H
 
-#include <signal.h>
-
 #include "kvmstats.h"
 #include "out.h"
 #include "serve/settings.h"
@@ -97,11 +95,10 @@ const char *app_label(const struct kvmstats_vm *vm, char *buf);
 void app_selector(const struct kvmstats_vm *first, const struct kvmstats_vm *vm, char *buf);
 
 /*
- * Sleep until the time of the next interval, or until a signal handler sets *end;
- * skips those that have passed. Stops the program when it is asked to (SIGTSTP).
+ * Sleep until the time of the next interval, or until stop_requested(); skips those that have
+ * passed. Stops the program when it is asked to (SIGTSTP).
  */
-void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval,
-	      const volatile sig_atomic_t *end);
+void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval);
 
 /* For those that wait in another way. A program that is stopped holds no VM. */
 bool app_stop_asked(void);

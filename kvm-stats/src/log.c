@@ -163,7 +163,7 @@ int command_log(const struct settings *settings)
 	next = app_now();
 	do {
 		if (f.k)
-			app_wait(f.k, &next, settings->interval, NULL);
+			app_wait(f.k, &next, settings->interval);
 		if (reopen_asked) {
 			reopen_asked = 0;
 			if (settings->file && open_file(settings->file) &&

@@ -4,25 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "stop.h"
 #include "vm_input.h"
-
-static volatile sig_atomic_t end_asked;
-
-static void ask_end(int signal)
-{
-	end_asked = 1;
-}
-
-static void catch_end(void)
-{
-	const struct sigaction action = { .sa_handler = ask_end };
-
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGINT, &action, NULL);
-	/* a service has no terminal to lose */
-	if (!isatty(STDERR_FILENO))
-		signal(SIGHUP, SIG_IGN);
-}
 
 /* Extrapolate the size from the samples so far. */
 static void print_totals(const struct recorder_totals *t, const struct settings *settings)
@@ -50,15 +33,18 @@ int command_record(const struct settings *settings)
 	if (settings->nr_args != 1)
 		errx(STATUS_USAGE, "record needs a FILE to write to");
 	r = recorder_open(settings->args[0], settings->max_size);
-	catch_end();
+	stop_catch(STATUS_PARTIAL, NULL);
+	/* a service has no terminal to lose */
+	if (!isatty(STDERR_FILENO))
+		signal(SIGHUP, SIG_IGN);
 	k = app_open_waiting(!settings->count);
 	next = app_now();
 	for (;;) {
 		recorder_sample(r, k, host_now(), app_wall(app_now()));
 		if (++round == settings->count)
 			break;
-		app_wait(k, &next, settings->interval, &end_asked);
-		if (end_asked)
+		app_wait(k, &next, settings->interval);
+		if (stop_requested())
 			break;
 		app_sample(k);
 	}

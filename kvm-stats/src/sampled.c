@@ -31,7 +31,7 @@ int sampled_run(const struct settings *settings, const struct sampled *command,
 	}
 	start = next = app_now();
 	do {
-		app_wait(k, &next, settings->interval, NULL);
+		app_wait(k, &next, settings->interval);
 		if (command->read(arg))
 			errx(STATUS_NOTHING, "%s: cannot read the sums of the BPF program",
 			     app_command);

@@ -11,7 +11,10 @@
 #include "columns.h"
 #include "exits_sum.h"
 #include "screen.h"
+#include "stop.h"
 #include "text.h"
+
+#define KEY_WAIT_NS	(SECOND / 4)
 
 struct screen {
 	struct view *view;
@@ -522,9 +525,13 @@ static bool wait_keys(struct screen *s, uint64_t until)
 	int key;
 
 	while ((now = app_now()) < until) {
-		/* a second at most: a signal may come just before */
-		timeout(until - now < SECOND ? (until - now) / 1000000 + 1 : 1000);
+		/* At most this long: a signal may arrive just before, and those that end the
+		 * command do not interrupt the wait. */
+		timeout(until - now < KEY_WAIT_NS ? (until - now) / 1000000 + 1 :
+			KEY_WAIT_NS / 1000000);
 		key = getch();
+		if (stop_requested())
+			return true;
 		if (app_stop_asked()) {
 			endwin();
 			app_stop(s->f->k);
@@ -544,6 +551,11 @@ static bool wait_keys(struct screen *s, uint64_t until)
 	return false;
 }
 
+static void restore_terminal(void)
+{
+	endwin();
+}
+
 bool screen_run(struct view *view, struct vm_input *f)
 {
 	const struct settings *settings = view->settings;
@@ -553,6 +565,7 @@ bool screen_run(struct view *view, struct vm_input *f)
 
 	if (!start())
 		return false;
+	stop_catch(STATUS_OK, restore_terminal);
 	until = app_now();
 	do {
 		rebuild_view(&s);

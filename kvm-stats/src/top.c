@@ -41,7 +41,7 @@ int command_top(const struct settings *settings)
 	next = app_now();
 	do {
 		if (f.k)
-			app_wait(f.k, &next, settings->interval, NULL);
+			app_wait(f.k, &next, settings->interval);
 		/* The current sample of a recording is the first one. */
 		if ((f.k || round) && !input_next(&f))
 			break;

@@ -38,15 +38,12 @@ uint64_t __wrap_app_now(void)
 	return stopped_clock;
 }
 
-void __real_app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval,
-		     const volatile sig_atomic_t *end);
-void __wrap_app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval,
-		     const volatile sig_atomic_t *end);
-void __wrap_app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval,
-		     const volatile sig_atomic_t *end)
+void __real_app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval);
+void __wrap_app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval);
+void __wrap_app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval)
 {
 	if (!is_stepped()) {
-		__real_app_wait(k, next, interval, end);
+		__real_app_wait(k, next, interval);
 		return;
 	}
 	*next += interval;

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "app.h"
 #include "notify.h"
 #include "serve.h"
+#include "stop.h"
 
 static void watch(int epoll, int fd)
 {
@@ -44,7 +44,7 @@ static bool drain(int eventfd)
 	return read(eventfd, &count, sizeof(count)) > 0;
 }
 
-static int make_epoll(struct server *s, int signals)
+static int make_epoll(struct server *s)
 {
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
 	unsigned int i;
@@ -54,15 +54,15 @@ static int make_epoll(struct server *s, int signals)
 						 MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
 	watch(epoll, s->sample_done);
 	watch(epoll, s->login_done);
-	watch(epoll, signals);
+	watch(epoll, stop_fd());
 	return epoll;
 }
 
-static void serve_until_signal(struct server *s, int signals)
+static void serve_until_signal(struct server *s)
 {
 	uint64_t watchdog = notify_interval(), last = app_now(), now;
 	struct epoll_event events[LISTEN_MAX + 3];
-	int epoll = make_epoll(s, signals), n, i;
+	int epoll = make_epoll(s), n, i;
 	bool stop = false, sampled;
 	unsigned int d;
 
@@ -77,7 +77,7 @@ static void serve_until_signal(struct server *s, int signals)
 				sampled = drain(s->sample_done);
 			else if (events[i].data.fd == s->login_done)
 				drain(s->login_done);
-			stop |= events[i].data.fd == signals;
+			stop |= events[i].data.fd == stop_fd();
 		}
 		s->sampled |= sampled;
 		now = app_now();
@@ -101,18 +101,6 @@ static void free_pages(struct server *s)
 		buf_free(&page->b);
 		free(page);
 	}
-}
-
-static int block_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
 static void open_exits(struct server *s)
@@ -149,20 +137,20 @@ int command_serve(const struct settings *settings)
 {
 	static struct server s;
 	pthread_t thread;
-	int signals;
 
 	if (settings->serve.max_age < 2 * settings->interval)
 		errx(STATUS_USAGE, "--max-age: must be at least twice --delay");
 	serve_check_settings(settings);
 	s.settings = settings->serve;
 	s.interval = settings->interval;
-	signals = block_signals();
+	stop_catch(STATUS_OK, NULL);
+	signal(SIGPIPE, SIG_IGN);
 	init_server(&s);
 	start_listening(&s);
-	if (signals < 0 || pthread_create(&thread, NULL, sample_until_stopped, &s))
+	if (pthread_create(&thread, NULL, sample_until_stopped, &s))
 		errx(STATUS_NOTHING, "cannot start a thread");
 
-	serve_until_signal(&s, signals);
+	serve_until_signal(&s);
 
 	notify("STOPPING=1");
 	pthread_mutex_lock(&s.lock);

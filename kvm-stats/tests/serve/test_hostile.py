@@ -345,6 +345,15 @@ class Limits(Case):
         host.release()
         serving.stop()
 
+    def test_termination_while_a_sample_hangs(self):
+        """SIGTERM ends the server within two seconds."""
+        _, serving = self.held()
+        serving.process.terminate()
+        begin = time.monotonic()
+        self.assertEqual(serving.process.wait(DEADLINE), 0)
+        self.assertLess(time.monotonic() - begin, 2)
+        serving.stop()
+
     def test_scrapes_cause_no_samples(self):
         """A sample is taken early only if it is nearly due, and once."""
         host = self.host()

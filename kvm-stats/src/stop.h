@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * SIGTERM and SIGINT, for commands that do something before they end. The thread that ends them
+ * may wait for a file system or a terminal that does not answer, so another thread receives the
+ * signals: if the command has not ended 1.5 seconds later, it ends the process.
+ */
+#ifndef STOP_H
+#define STOP_H
+
+#include <stdbool.h>
+
+/*
+ * From now on, the signals make stop_fd() readable and stop_requested() true. Call this before
+ * other threads are created. A process that has to be ended exits with status, after it has
+ * called last, if that is not NULL.
+ */
+void stop_catch(int status, void (*last)(void));
+
+bool stop_requested(void);
+
+/* A descriptor for poll(); -1 without stop_catch() */
+int stop_fd(void);
+
+#endif /* STOP_H */
