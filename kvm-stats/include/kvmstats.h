@@ -376,7 +376,7 @@ unsigned int kvmstats_failed_reads(const struct kvmstats *k, const char **why);
 enum kvmstats_reason {
 	KVMSTATS_PERMISSION,	/* process may not be inspected */
 	KVMSTATS_VMM_ONLY,	/* kernel restricts the statistics to the VMM */
-	KVMSTATS_TOO_MANY,	/* open file limit reached, or out of memory */
+	KVMSTATS_TOO_MANY,	/* open file limit or limit of a sample reached, or out of memory */
 	KVMSTATS_FORMAT,	/* file contradicts its header */
 	KVMSTATS_HIDDEN,	/* values are read, but /proc hides the VM's identity */
 	KVMSTATS_FAILED,	/* anything else */

@@ -408,6 +408,9 @@ static int bpf_sample(struct kvmstats *k, void *state)
 	n = read_records(s, &records);
 	if (n < 0)
 		return core_problem(k, n, "BPF iterator: %s", strerror(-n));
+	if (bpf_iterator_is_partial(s->iterator))
+		core_unread(k, KVMSTATS_TOO_MANY, "processes were left out: more than %lu MiB of statistics or %d million open files",
+			    BPF_DATA_MAX >> 20, BPF_FILES_MAX);
 	/* After the iterator: a thread that it did not find has left its last values. */
 	error = bpf_iterator_take_finals(s->iterator, take_final, s, &s->lost);
 	if (error)

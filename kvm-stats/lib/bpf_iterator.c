@@ -46,6 +46,7 @@ struct bpf_iterator {
 	const struct bpf_record **records;
 	struct place *places;	/* result of the last read: the next one is usually equal */
 	size_t found, room;
+	bool partial;
 };
 
 /*
@@ -218,6 +219,7 @@ static ssize_t read_link(struct bpf_iterator *iterator, const struct bpf_link *l
 			 ssize_t total)
 {
 	int fd = bpf_iter_create(bpf_link__fd(link));
+	unsigned int millions = 0;
 	struct timespec t;
 	ssize_t len;
 
@@ -226,6 +228,10 @@ static ssize_t read_link(struct bpf_iterator *iterator, const struct bpf_link *l
 	/* This CPU notes the time of the scheduler's clock, see clock_offset. */
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	do {
+		/* Without a record, each read ends after a million files. */
+		iterator->partial |= (size_t)total >= BPF_DATA_MAX || millions > BPF_FILES_MAX;
+		if (iterator->partial)
+			break;
 		if (iterator->data_room < (size_t)total + CHUNK) {
 			size_t room = 2 * iterator->data_room + CHUNK;
 			char *more = realloc(iterator->data, room);
@@ -238,6 +244,7 @@ static ssize_t read_link(struct bpf_iterator *iterator, const struct bpf_link *l
 			iterator->data_room = room;
 		}
 		len = read(fd, iterator->data + total, iterator->data_room - total);
+		millions += len < 0 && errno == EAGAIN;
 		if (len > 0)
 			total += len;
 		else if (len < 0 && errno != EAGAIN && errno != EINTR)
@@ -360,11 +367,19 @@ static int learn(struct bpf_iterator *iterator, int n)
 	return 0;
 }
 
+bool bpf_iterator_is_partial(const struct bpf_iterator *iterator)
+{
+	return iterator->partial;
+}
+
 int bpf_iterator_read(struct bpf_iterator *iterator, const struct bpf_record ***records)
 {
-	ssize_t len = read_link(iterator, iterator->link, 0);
-	int n = len < 0 ? len : find_records(iterator, len);
+	ssize_t len;
+	int n;
 
+	iterator->partial = false;
+	len = read_link(iterator, iterator->link, 0);
+	n = len < 0 ? len : find_records(iterator, len);
 	if (n >= 0)
 		n = learn(iterator, n) ?: n;
 	*records = iterator->records;
@@ -394,6 +409,7 @@ int bpf_iterator_read_known(struct bpf_iterator *iterator, const struct bpf_reco
 	size_t i;
 	int error;
 
+	iterator->partial = false;
 	for (i = 0; i < iterator->knows && len >= 0; i++) {
 		error = iterator->known[i].link ? 0 : link_known(iterator, &iterator->known[i]);
 		len = error ?: read_link(iterator, iterator->known[i].link, len);

@@ -8,11 +8,16 @@
 #ifndef KVMSTATS_BPF_ITERATOR_H
 #define KVMSTATS_BPF_ITERATOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "bpf/record.h"
 
 struct bpf_iterator;
+
+/* Limits of one read: bytes of records, and files that are not of KVM, in millions */
+#define BPF_DATA_MAX	(64UL << 20)
+#define BPF_FILES_MAX	16
 
 /*
  * From now on libbpf's first complaint in this thread goes to text, which has room for
@@ -57,6 +62,12 @@ int bpf_iterator_keep_finals(struct bpf_iterator *iterator);
 int bpf_iterator_take_finals(struct bpf_iterator *iterator,
 			     int (*take)(void *arg, const struct bpf_record *record), void *arg,
 			     __u64 *lost);
+
+/*
+ * Return whether the last read ended early: the files of the last processes were not read,
+ * because there were too many.
+ */
+bool bpf_iterator_is_partial(const struct bpf_iterator *iterator);
 
 /* The values of a record. */
 static inline const __u64 *bpf_values(const struct bpf_record *record)

@@ -24,6 +24,7 @@ struct other_threads {
 	int64_t pending;		/* vCPUs ran longer than the process: to be deducted */
 	uint64_t total, role[KVMSTATS_ROLES];
 	uint64_t split;			/* when the roles were updated; 0: never */
+	bool partial;			/* there are more threads than are read */
 	struct other_thread *thread;
 	unsigned int count;
 };

@@ -314,6 +314,9 @@ static int files_sample(struct kvmstats *k, void *state)
 			continue;
 		}
 		denied += p->denied;
+		if (p->too_many && p->is_vmm)
+			core_unread(k, KVMSTATS_TOO_MANY, "process %d has too many open files: the last ones are not read",
+				    p->pid);
 		if (p->unreadable && p->is_vmm)
 			core_unread(k, KVMSTATS_VMM_ONLY, "process %d has a VM, and this kernel shows its "
 				    "statistics to the VMM only", p->pid);

@@ -30,6 +30,7 @@ struct process {
 	bool denied;		/* it has a VM maybe, we cannot know */
 	bool is_vmm;
 	bool unreadable;	/* it has VMs, the kernel shows nothing of them */
+	bool too_many;		/* some of its files are not read */
 	long fds;		/* open files, 0 if unknown; -1: scan in any case */
 	time_t first_look, last_look, last_compare;
 	unsigned int vms;	/* VM fds */

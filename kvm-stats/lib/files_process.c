@@ -10,6 +10,9 @@
 #include "abi.h"
 #include "files.h"
 
+/* Files of KVM of a process that are read: those of a VM with 4096 vCPUs */
+#define KVM_FDS_MAX	8194
+
 void files_drop_taken(struct taken *t)
 {
 	reader_drop(&t->file);
@@ -387,8 +390,11 @@ void files_scan_process(struct kvmstats *k, struct files_state *s, struct proces
 		return;
 	}
 	/* A file that was being opened when they were counted may belong to a VM by now. */
-	if (p->fds > 0)
+	if (p->fds > 0 && all <= PROC_FDS_MAX)
 		p->fds = all;
+	p->too_many = all > PROC_FDS_MAX || n > KVM_FDS_MAX;
+	if (n > KVM_FDS_MAX)
+		n = KVM_FDS_MAX;
 	p->is_vmm = count_fds(s, p, n);
 	mark_missing(s, p, n);
 	/* A process that has only files of other VMMs is an agent like us. */

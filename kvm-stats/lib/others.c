@@ -15,6 +15,9 @@
 
 #define ROLES_INTERVAL_NS	5000000000ULL
 
+/* Threads of a process whose names are read */
+#define ROLE_THREADS_MAX	1024
+
 /* The kernel's clock of a process: all threads, including those that have exited */
 #define PROCESS_CLOCK(pid)	((clockid_t)(~(unsigned int)(pid) << 3 | 2))
 
@@ -78,6 +81,7 @@ struct process {
 	struct kvmstats *k;
 	unsigned int from, to;
 	struct other_threads *others;	/* of its first VM */
+	unsigned int threads;	/* those whose names were read */
 };
 
 static bool is_vcpu(const struct process *p, pid_t tid)
@@ -130,13 +134,18 @@ static struct other_thread *find_thread(struct other_threads *others, pid_t tid)
 
 static int read_thread(void *arg, int dirfd, int tid)
 {
-	const struct process *p = arg;
+	struct process *p = arg;
 	struct other_thread *thread;
 	enum kvmstats_role role;
 	char text[64];
 	uint64_t run;
 
-	if (is_vcpu(p, tid) || !read_thread_file(dirfd, tid, "comm", text, sizeof(text)))
+	if (is_vcpu(p, tid))
+		return 0;
+	p->others->partial = p->threads++ == ROLE_THREADS_MAX;
+	if (p->others->partial)
+		return 1;
+	if (!read_thread_file(dirfd, tid, "comm", text, sizeof(text)))
 		return 0;
 	role = role_of(text);
 	if (role == KVMSTATS_EMULATOR ||
@@ -177,6 +186,8 @@ static void split_by_role(struct process *p, pid_t pid, uint64_t now)
 		return;
 	for (i = 0; i < others->count; i++)
 		others->thread[i].seen = false;
+	p->threads = 0;
+	others->partial = false;
 	proc_numbers(fd, read_thread, p);
 	close(fd);
 	for (i = 0; i < others->count; i++) {
@@ -264,6 +275,9 @@ static void update_process(struct process *p, struct core_vm *first)
 	}
 	p->others = others;
 	split_by_role(p, pid, now);
+	if (others->partial)
+		core_unread(p->k, KVMSTATS_TOO_MANY, "process %d has more than %d threads: the time of the last ones counts as that of the emulator",
+			    pid, ROLE_THREADS_MAX);
 }
 
 void others_update(struct kvmstats *k)

@@ -112,7 +112,8 @@ static int add_fd(void *arg, int dirfd, int n)
 	char name[16];
 	int ret;
 
-	fds->all++;
+	if (fds->all++ == PROC_FDS_MAX)
+		return 1;
 	snprintf(name, sizeof(name), "%d", n);
 	ret = read_kvm_link(dirfd, name, &fd);
 	if (ret <= 0)
@@ -234,7 +235,7 @@ struct threads {
 	int n;
 	bool names;
 	pid_t *tid;
-	int found;
+	int found, count;
 };
 
 /* A sleeping thread shows ioctl(FD, KVM_RUN); nothing is known of a running one. */
@@ -274,6 +275,8 @@ static int look_at_thread(void *arg, int dirfd, int tid)
 	int i, fd, num = -1, id = -1;
 	char path[32], text[256];
 
+	if (t->count++ == PROC_THREADS_MAX)
+		return 1;
 	snprintf(path, sizeof(path), "%d/syscall", tid);
 	fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && read_all(fd, text, sizeof(text)) > 0)
@@ -299,7 +302,7 @@ static int look_at_thread(void *arg, int dirfd, int tid)
 int proc_vcpu_threads(int proc, pid_t pid, const struct kvm_fd *list, int n,
 		      bool names, pid_t *tid)
 {
-	struct threads t = { proc, pid, list, n, names, tid, 0 };
+	struct threads t = { proc, pid, list, n, names, tid, 0, 0 };
 	int dirfd = open_of(proc, pid, "task", O_RDONLY | O_DIRECTORY);
 	int ret;
 

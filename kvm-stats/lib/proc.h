@@ -35,10 +35,14 @@ struct kvm_fd {
  */
 int proc_numbers(int dirfd, int (*number)(void *arg, int dirfd, int n), void *arg);
 
+/* Descriptors and threads of a process that are read, at most */
+#define PROC_FDS_MAX	65536
+#define PROC_THREADS_MAX	8192
+
 /*
  * The KVM descriptors of a process, at most max of them: how many there are
  * (more than max: ask again with more room), or a negative errno. *all: how many
- * descriptors of any kind it has.
+ * descriptors of any kind it has, PROC_FDS_MAX + 1 if there are more than PROC_FDS_MAX.
  */
 int proc_kvm_fds(int proc, pid_t pid, struct kvm_fd *list, int max, long *all);
 

@@ -435,6 +435,44 @@ static __always_inline void look_at_name(const struct file *file)
 		kind.other = file->f_op;
 }
 
+/*
+ * The walk in which a VM or vCPU was written, shifted by one, and whether its owner's file was.
+ * A duplicate of a descriptor costs its process 8 bytes, and the reader a record.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BPF_OBJECTS_MAX);
+	__type(key, __u64);
+	__type(value, __u64);
+} written SEC(".maps");
+
+static __u64 walk;
+
+/* The owner's file is written although another process has one, which was found before. */
+static __always_inline bool is_repeated(__u64 object, bool owner)
+{
+	const __u64 *last = bpf_map_lookup_elem(&written, &object);
+
+	return last && *last >> 1 == walk && *last >= (walk << 1 | owner);
+}
+
+/* Only if the reader has room for the record: otherwise the file is visited again. */
+static __always_inline void mark_written(__u64 object, bool owner)
+{
+	const __u64 now = walk << 1 | owner;
+	__u64 *last = bpf_map_lookup_elem(&written, &object);
+
+	if (last)
+		*last = now;
+	else
+		bpf_map_update_elem(&written, &object, &now, BPF_ANY);
+}
+
+static __always_inline bool is_owner(const struct task_struct *task, __u64 vm)
+{
+	return task->mm && task->mm == read_pointer((void *)vm + layout.vm_mm);
+}
+
 SEC("iter/task_file")
 int kvm_files(struct bpf_iter__task_file *ctx)
 {
@@ -449,6 +487,7 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 		look_at_clock(true);
 		quota.group = NULL;
 		kind.task = NULL;
+		walk++;
 	}
 	if (!task || !file)
 		return 0;
@@ -469,11 +508,17 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 	record->tid = 0;
 	if (file->f_op == kind.vm) {
 		record->vm = (__u64)object;
+		record->owner = is_owner(task, record->vm);
+		if (is_repeated((__u64)object, record->owner))
+			return 0;
 		look_at_clock(false);
 		stat = object + layout.vm_stat;
 		size = layout.vm_stat_size;
 	} else if (file->f_op == kind.vcpu) {
 		record->vm = (__u64)read_pointer(object + layout.vcpu_kvm);
+		record->owner = is_owner(task, record->vm);
+		if (is_repeated((__u64)object, record->owner))
+			return 0;
 		pid = read_pointer(object + layout.vcpu_pid);
 		record->tid = number(pid);
 		read_thread(object, pid, &record->thread, &quota);
@@ -487,13 +532,12 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 	look_at_task(task, record);
 	record->object = (__u64)object;
 	record->fd = ctx->fd;
-	record->owner = task->mm &&
-		task->mm == read_pointer((void *)record->vm + layout.vm_mm);
 	record->size = size;
 	if (size > sizeof(out.values) ||
 	    bpf_probe_read_kernel(out.values, size, stat))
 		return 0;
-	bpf_seq_write(ctx->meta->seq, &out, sizeof(out.record) + size);
+	if (!bpf_seq_write(ctx->meta->seq, &out, sizeof(out.record) + size))
+		mark_written((__u64)object, record->owner);
 	return 0;
 }
 

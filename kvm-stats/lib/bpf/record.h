@@ -12,6 +12,9 @@
 #define BPF_FINALS_SIZE	(2 << 20)
 #define BPF_MAX_FILES	1024
 
+/* VMs and vCPUs of which only one file is written, however many there are */
+#define BPF_OBJECTS_MAX	16384
+
 /* State of a vCPU's thread */
 enum {
 	BPF_THREAD	= 1,	/* there is one */

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Time and memory of a sample stay small if processes have 400,000 descriptors of one vCPU, or if
+ * one has 20,000 threads: crowd_test SOURCE. Other VMs are read, and a process that is not read
+ * in full is reported. Needs root and /dev/kvm; prints TAP.
+ */
+#include <errno.h>
+#include <linux/kvm.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "kvmstats.h"
+#include "tap.h"
+#include "vm.h"
+
+#define COPIES	(files ? 15000 : 400000)	/* of a statistics file, or a vCPU */
+#define THREADS	20000
+#define STATS_FD	_IO(KVMIO, 0xce)
+
+#define TIME_MAX_MS	(files ? 500 : 200)
+#define MEMORY_MAX_KIB	32768
+
+static const char *source;
+static bool files;	/* the source */
+
+#define result(ok, text, ...)	tap_result(ok, "%s: " text, source, ##__VA_ARGS__)
+
+static int create_vm(int *vm)
+{
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+
+	*vm = kvm < 0 ? -1 : ioctl(kvm, KVM_CREATE_VM, 0);
+	return *vm < 0 ? -1 : ioctl(*vm, KVM_CREATE_VCPU, 0);
+}
+
+static void *wait_forever(void *arg)
+{
+	prctl(PR_SET_NAME, "worker");
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* As many threads as the host allows */
+static int start_threads(int count)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int n;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 16384);
+	for (n = 0; n < count && !pthread_create(&thread, &attr, wait_forever, NULL); n++)
+		;
+	return n;
+}
+
+/* Copy it as often as one process can, then in children of this one, unless they count as VMMs. */
+static int copy_descriptor(int fd, int count, bool children)
+{
+	struct rlimit limit;
+	int n, all;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	for (n = 0; n < count && dup(fd) >= 0; n++)
+		;
+	for (all = n; children && n && all < count; all += n) {
+		if (fork())
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return all;
+}
+
+/* A process with a VM, which has started; what it could create is in *made. */
+static pid_t start(int copies, int threads, int made[2])
+{
+	int out[2], vm, vcpu, stats;
+	pid_t pid;
+
+	if (pipe2(out, O_CLOEXEC))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		vcpu = create_vm(&vm);
+		stats = vcpu < 0 ? -1 : ioctl(vcpu, STATS_FD);
+		if (vcpu < 0)
+			_exit(1);
+		made[0] = copies ? copy_descriptor(files ? stats : vcpu, copies, !files) : 0;
+		made[1] = threads ? start_threads(threads) : 0;
+		if (write(out[1], made, 2 * sizeof(*made)) < 0)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(out[1]);
+	if (pid > 0 && read(out[0], made, 2 * sizeof(*made)) <= 0)
+		pid = -1;
+	close(out[0]);
+	return pid;
+}
+
+static void stop(pid_t pid)
+{
+	/* -1 would be all processes. */
+	if (pid <= 0)
+		return;
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static long memory(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_maxrss;
+}
+
+/* Milliseconds of CPU time */
+static unsigned long long cpu_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return t.tv_sec * 1000ULL + t.tv_nsec / 1000000;
+}
+
+static const struct kvmstats_vm *find(const struct kvmstats *k, pid_t pid)
+{
+	const struct kvmstats_vm *vm;
+
+	for (vm = kvmstats_first(k); vm && vm->identity.pid != pid; vm = vm->next)
+		;
+	return vm;
+}
+
+/* Take samples: check the CPU time of the most expensive one, and memory. */
+static void sample(struct kvmstats *k, pid_t crowd, pid_t other, const char *what)
+{
+	const struct kvmstats_vm *vm = NULL;
+	unsigned long long begin, most = 0;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		begin = cpu_ms();
+		if (kvmstats_sample(k))
+			break;
+		if (most < cpu_ms() - begin)
+			most = cpu_ms() - begin;
+	}
+	vm = find(k, crowd);
+	result(vm && vm->vcpus == 1, "%s: its VM has one vCPU", what);
+	vm = find(k, other);
+	result(vm && vm->vcpus == 1, "%s: the other VM has one vCPU", what);
+	result(most <= TIME_MAX_MS, "%s: %llu ms of CPU for a sample, at most %d", what, most,
+	       TIME_MAX_MS);
+	result(memory() <= MEMORY_MAX_KIB, "%s: %ld KiB of memory, at most %d", what, memory(),
+	       MEMORY_MAX_KIB);
+}
+
+static bool reports(const struct kvmstats *k, pid_t pid)
+{
+	const char *why;
+	char process[32];
+
+	snprintf(process, sizeof(process), "process %d has", pid);
+	return kvmstats_failed_reads_by_reason(k, KVMSTATS_TOO_MANY, &why) && strstr(why, process);
+}
+
+int main(int argc, char **argv)
+{
+	struct kvmstats_options options = { 0 };
+	pid_t crowd, other;
+	struct kvmstats *k;
+	int made[2];
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: crowd_test SOURCE\n");
+		return 2;
+	}
+	source = options.source = argv[1];
+	files = !strcmp(source, "files");
+	crowd = start(COPIES, 0, made);
+	result(crowd > 0 && made[0] >= COPIES, "%d descriptors of a vCPU exist",
+	       made[0]);
+	/* After the crowd: it is read although the crowd was. */
+	other = start(1, 0, made);
+	result(other > 0 && !kvmstats_open(&k, &options), "another VM starts");
+	if (tap_failed)
+		return tap_end();
+	sample(k, crowd, other, "descriptors");
+	result(reports(k, crowd) == files, "descriptors: a process that is not read in full is reported");
+	stop(crowd);
+	kvmstats_close(k);
+
+	crowd = start(1, THREADS, made);
+	result(crowd > 0 && made[1] > 2000 && !kvmstats_open(&k, &options), "a process has %d threads",
+	       made[1]);
+	if (tap_failed)
+		return tap_end();
+	sample(k, crowd, other, "threads");
+	/* Their roles are unknown if the vCPUs' threads are. */
+	result(reports(k, crowd) == !files, "threads: a process that is not read in full is reported");
+	stop(crowd);
+	stop(other);
+	kvmstats_close(k);
+	return tap_end();
+}
