@@ -16,8 +16,8 @@
  * The library prints nothing, never exits, starts no thread, and installs no signal
  * handler. Two threads must not use the same struct kvmstats at the same time; each
  * may have its own. Functions that return an int return 0 or a negative errno. The
- * library never contacts a VMM, so a hung VMM cannot block it, and it pins no VM: on
- * kernels whose statistics files pin their VM, the library closes them at the first
+ * library never contacts a VMM, and reads the files of /proc that a VMM can block in child
+ * processes (without SIGCHLD), so a hung VMM cannot block it. It pins no VM: on kernels whose statistics files pin their VM, the library closes them at the first
  * sample after the process has exited or closed the VM.
  *
  * ABI guarantee for libkvmstats.so.1: no member changes its offset or meaning, no
@@ -124,7 +124,8 @@ struct kvmstats_identity {
 	 * If several processes have VMs with the same name, the VM of the oldest
 	 * process is NAME, the others are NAME@PID. A VM that replaces another one
 	 * between two samples is NAME@PID while the last values of its predecessor are
-	 * shown, and NAME afterwards.
+	 * shown, and NAME afterwards. While only the name of the process is known, because
+	 * /proc hides the process or the process blocks its readers, NAME ends with "?".
 	 */
 	char label[128];
 	char name[128];		/* name of the VM, or of its process */
@@ -378,7 +379,7 @@ enum kvmstats_reason {
 	KVMSTATS_VMM_ONLY,	/* kernel restricts the statistics to the VMM */
 	KVMSTATS_TOO_MANY,	/* open file limit or limit of a sample reached, or out of memory */
 	KVMSTATS_FORMAT,	/* file contradicts its header */
-	KVMSTATS_HIDDEN,	/* values are read, but /proc hides the VM's identity */
+	KVMSTATS_HIDDEN,	/* values are read, but not the VM's identity */
 	KVMSTATS_FAILED,	/* anything else */
 	KVMSTATS_REASONS,
 };

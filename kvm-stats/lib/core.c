@@ -163,8 +163,6 @@ static struct core_vm *new_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 		free_vm(vm);
 		return NULL;
 	}
-	identity_read(k->proc, pid, &vm->pub.identity);
-	vm->hidden = !*vm->pub.identity.name;
 	vm->process_started = proc_started(k->proc, pid);
 	vm->pub.identity.pid = pid;
 	vm->first_seen = core_now(k);

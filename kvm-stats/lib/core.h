@@ -3,6 +3,7 @@
 #ifndef KVMSTATS_CORE_H
 #define KVMSTATS_CORE_H
 
+#include "identity_reader.h"
 #include "source.h"
 #include "stat_group.h"
 
@@ -69,7 +70,13 @@ struct core_vcpu {
 struct core_vm {
 	struct kvmstats_vm pub;
 	uint64_t key;
-	bool seen, had_values, labelled, hidden;
+	bool seen, had_values, labelled;
+	bool hidden;			/* the name is only that of its process */
+	bool has_identity;		/* /proc was read, whether it hides the process or not */
+	bool is_reading;		/* by a child, see identity_reader.h */
+	bool renamed;			/* its label is to be set again */
+	unsigned int blocked;		/* number of readers that the process blocked */
+	uint64_t read_due;		/* when the next one starts: CLOCK_MONOTONIC */
 	bool is_pending;		/* not reported yet: it may be a probe, see sample.c */
 	uint64_t first_seen;
 	bool is_successor;		/* label is NAME@PID until the predecessor is removed */
@@ -122,6 +129,7 @@ struct kvmstats {
 	unsigned int unread;
 	const char *why;		/* message of the first failure */
 	struct unread reason[KVMSTATS_REASONS];
+	struct identity_readers readers;
 };
 
 /* Fill in sum, growth, totals and activity of a VM that was just read. */
@@ -180,7 +188,13 @@ int source_choose(struct kvmstats *k);
  */
 void source_look(struct kvmstats *k, bool failed);
 
-/* Label the VMs that this sample added. */
+/*
+ * Read the identities of VMs that have none yet, in child processes. Waits for a process that
+ * blocks its readers a tenth of a second at most.
+ */
+void identities_update(struct kvmstats *k);
+
+/* Label the VMs that this sample added, or whose identity was read at last. */
 void label_vms(struct kvmstats *k);
 
 #endif /* KVMSTATS_CORE_H */

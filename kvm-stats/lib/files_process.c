@@ -316,7 +316,7 @@ bool files_lacks_threads(const struct process *p)
 static void note_unlisted(struct kvmstats *k, struct process *p, int error)
 {
 	p->denied = (error == EACCES || error == EPERM) &&
-		    proc_has_cmdline(core_proc(k), p->pid);
+		    proc_is_user(core_proc(k), p->pid);
 	if (error != EACCES && error != EPERM && error != ENOENT && error != ESRCH) {
 		core_unread(k, core_reason(error), "process %d: %s", p->pid, strerror(error));
 		p->fds = -1;

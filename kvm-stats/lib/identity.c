@@ -6,16 +6,11 @@
  * them.
  */
 #include <ctype.h>
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "identity.h"
-
-#define TEXT_MAX	32768
 
 /* Return the size of the first character of text, 0 if it is not UTF-8. */
 static size_t character(const char *text, size_t len)
@@ -559,8 +554,6 @@ static void from_cgroup(const char *path, size_t len, struct kvmstats_identity *
 	}
 }
 
-#define KATA_OVERHEAD	"/kata_overhead/"
-
 /* Return true if Kata keeps only the vCPU threads of this process in the cgroup of its pod. */
 static bool is_kata_overhead(const char *path)
 {
@@ -610,8 +603,13 @@ static void from_cgroups(const char *text, struct kvmstats_identity *identity)
 		from_kata_threads(text, identity);
 }
 
-static void identify(const char *comm, const char *cmdline, size_t size,
-		     const char *cgroups, pid_t pid, struct kvmstats_identity *identity)
+void identity_set_name(struct kvmstats_identity *identity, const char *name)
+{
+	PUT(identity->name, name, strlen(name));
+}
+
+void identity_from_proc(const char *comm, const char *cmdline, size_t size,
+			const char *cgroups, pid_t pid, struct kvmstats_identity *identity)
 {
 	const char *name;
 
@@ -626,76 +624,4 @@ static void identify(const char *comm, const char *cmdline, size_t size,
 	}
 	if (starts(identity->machine, "qemu-"))
 		strcpy(identity->domain, identity->name);
-}
-
-void identity_set_name(struct kvmstats_identity *identity, const char *name)
-{
-	PUT(identity->name, name, strlen(name));
-}
-
-void identity_from_proc(const char *comm, const char *cmdline, size_t size,
-	      const char *cgroups, struct kvmstats_identity *identity)
-{
-	identify(comm, cmdline, size, cgroups, 0, identity);
-}
-
-static size_t read_text(int proc, pid_t pid, const char *file, char *buf, size_t size)
-{
-	char path[48];
-	size_t len = 0;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "%d/%s", pid, file);
-	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		while (len + 1 < size && (n = read(fd, buf + len, size - 1 - len)) > 0)
-			len += n;
-		close(fd);
-	}
-	buf[len] = '\0';
-	return len;
-}
-
-/* Append the cgroups of the first thread that has a pod. */
-static void read_kata_threads(int proc, pid_t pid, char *text, size_t size)
-{
-	const size_t len = strlen(text);
-	struct dirent *thread;
-	char path[48];
-	DIR *dir;
-	int fd;
-
-	snprintf(path, sizeof(path), "%d/task", pid);
-	fd = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
-		return;
-	}
-	while ((thread = readdir(dir))) {
-		snprintf(path, sizeof(path), "task/%.16s/cgroup", thread->d_name);
-		read_text(proc, pid, path, text + len, size - len);
-		if (strstr(text + len, "kubepods"))
-			break;
-	}
-	closedir(dir);
-}
-
-void identity_read(int proc, pid_t pid, struct kvmstats_identity *identity)
-{
-	char comm[32], cmdline[TEXT_MAX], cgroups[4096], *newline;
-	size_t size;
-
-	read_text(proc, pid, "comm", comm, sizeof(comm));
-	/* the last one: a process may have others in its name */
-	newline = strrchr(comm, '\n');
-	if (newline)
-		*newline = '\0';
-	size = read_text(proc, pid, "cmdline", cmdline, sizeof(cmdline));
-	read_text(proc, pid, "cgroup", cgroups, sizeof(cgroups));
-	if (strstr(cgroups, ":" KATA_OVERHEAD))
-		read_kata_threads(proc, pid, cgroups, sizeof(cgroups));
-	identify(comm, cmdline, size, cgroups, pid, identity);
 }

@@ -4,15 +4,16 @@
 
 #include "kvmstats.h"
 
-/* Read it out of a procfs; what cannot be read stays "". */
-void identity_read(int proc, pid_t pid, struct kvmstats_identity *identity);
+/* Beginning of a cgroup's path: Kata keeps only the vCPU threads in the cgroup of the pod. */
+#define KATA_OVERHEAD	"/kata_overhead/"
 
 /*
  * Derive the identity from the contents of /proc files: comm, a command line of size bytes
- * with a '\0' after each argument (and one more after the last byte), /proc/PID/cgroup.
+ * with a '\0' after each argument (and one more after the last byte), /proc/PID/cgroup, with
+ * that of a thread if it begins with KATA_OVERHEAD. pid is 0 if it is not known.
  */
 void identity_from_proc(const char *comm, const char *cmdline, size_t size,
-	      const char *cgroups, struct kvmstats_identity *identity);
+			const char *cgroups, pid_t pid, struct kvmstats_identity *identity);
 
 /* Is the process a VMM that this library recognizes? */
 bool identity_is_vmm(const struct kvmstats_identity *identity);

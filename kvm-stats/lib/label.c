@@ -64,12 +64,22 @@ static void set_label(struct kvmstats *k, struct core_vm *vm, unsigned int nth)
 	strcpy(vm->pub.identity.label, text);
 }
 
+/* The mark "?" shows that the VM is named after its process. */
+static void name_process(struct core_vm *vm, const char *suffix)
+{
+	const char *name = vm->pub.identity.name;
+	char mark[40];
+
+	snprintf(mark, sizeof(mark), "%s%s", *name && vm->hidden ? "?" : "", suffix);
+	join(vm->process_label, sizeof(vm->process_label), name, mark);
+}
+
 static void label(struct kvmstats *k, struct core_vm *vm)
 {
 	struct kvmstats_identity *identity = &vm->pub.identity;
 	char *process = vm->process_label, suffix[32];
 	const struct core_vm *holder;
-	unsigned int i, nth = 1;
+	unsigned int i, nth = vm->nth ?: 1;
 
 	for (i = 0; i < k->vms; i++) {
 		const struct core_vm *other = k->vm[i];
@@ -78,16 +88,16 @@ static void label(struct kvmstats *k, struct core_vm *vm)
 			continue;
 		strcpy(process, other->process_label);
 		vm->is_successor = other->is_successor;
-		if (nth <= other->nth)
+		if (!vm->nth && nth <= other->nth)
 			nth = other->nth + 1;
 	}
 	if (!*process) {
-		join(process, sizeof(vm->process_label), identity->name, "");
+		name_process(vm, "");
 		holder = *process ? find_holder(k, process) : NULL;
 		if (!*process || holder) {
 			vm->is_successor = holder && holder->pub.ended;
 			snprintf(suffix, sizeof(suffix), "@%d", identity->pid);
-			join(process, sizeof(vm->process_label), identity->name, suffix);
+			name_process(vm, suffix);
 		}
 	}
 	vm->labelled = true;
@@ -102,16 +112,28 @@ static void label(struct kvmstats *k, struct core_vm *vm)
  */
 static void take_over_label(struct kvmstats *k, struct core_vm *vm)
 {
-	char name[sizeof(vm->process_label)];
+	char before[sizeof(vm->process_label)];
 	const struct core_vm *holder;
 
-	join(name, sizeof(name), vm->pub.identity.name, "");
-	holder = find_holder(k, name);
-	if (holder && !same_process(holder, vm))
+	strcpy(before, vm->process_label);
+	name_process(vm, "");
+	holder = find_holder(k, vm->process_label);
+	if (holder && !same_process(holder, vm)) {
+		strcpy(vm->process_label, before);
 		return;
-	strcpy(vm->process_label, name);
+	}
 	vm->is_successor = false;
 	set_label(k, vm, vm->nth);
+}
+
+/* The identity was read after the VM was labelled: its label is due again. */
+static void remove_label(struct core_vm *vm)
+{
+	vm->renamed = false;
+	vm->labelled = false;
+	vm->is_successor = false;
+	*vm->process_label = '\0';
+	*vm->pub.identity.label = '\0';
 }
 
 /* Label VMs of the oldest process first. */
@@ -125,6 +147,10 @@ void label_vms(struct kvmstats *k)
 	struct core_vm *oldest;
 	unsigned int i;
 
+	for (i = 0; i < k->vms; i++) {
+		if (k->vm[i]->renamed)
+			remove_label(k->vm[i]);
+	}
 	for (i = 0; i < k->vms; i++) {
 		if (k->vm[i]->is_successor && !k->vm[i]->pub.ended)
 			take_over_label(k, k->vm[i]);

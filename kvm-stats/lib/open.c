@@ -173,6 +173,7 @@ int kvmstats_open(struct kvmstats **opened, const struct kvmstats_options *optio
 	k->kvm = which_kvm();
 	k->permissions = which_permissions();
 	k->proc = open_proc(options);
+	readers_open(&k->readers, k->proc);
 	ret = k->proc < 0 ? k->proc : 0;
 	if (!ret && options && options->source)
 		ret = snprintf(k->only, sizeof(k->only), "%s", options->source) <
@@ -196,6 +197,7 @@ void kvmstats_close(struct kvmstats *k)
 		return;
 	close_source(k);
 	core_forget_all(k);
+	readers_close(&k->readers);
 	uevent_count_close(k->events);
 	free(k->vm);
 	free(k->threads);

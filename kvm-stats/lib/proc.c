@@ -206,26 +206,54 @@ uint64_t proc_fdinfo(int fd, const char *name)
 	return 0;
 }
 
-bool proc_has_cmdline(int proc, pid_t pid)
+bool proc_comm(int proc, pid_t pid, char *comm, size_t size)
 {
-	char buf[2];
-	int fd = open_of(proc, pid, "cmdline", O_RDONLY);
+	int fd = open_of(proc, pid, "comm", O_RDONLY);
+	char *newline;
 
-	return fd >= 0 && read_all(fd, buf, sizeof(buf)) > 0;
+	if (fd < 0 || read_all(fd, comm, size) <= 0)
+		return false;
+	/* the last one: a process may have others in its name */
+	newline = strrchr(comm, '\n');
+	if (newline)
+		*newline = '\0';
+	return true;
+}
+
+/* Copy field n of /proc/PID/stat, see proc(5), to text, with the fields after it. */
+static bool read_stat(int proc, pid_t pid, int n, char text[512])
+{
+	int fd = open_of(proc, pid, "stat", O_RDONLY), field;
+	char *at;
+
+	if (fd < 0 || read_all(fd, text, 512) <= 0)
+		return false;
+	/* PID (NAME) STATE...: the name may have anything in it. */
+	at = strrchr(text, ')');
+	for (field = 2; at && field < n; field++)
+		at = strchr(at + 1, ' ');
+	if (at)
+		memmove(text, at + 1, strlen(at));
+	return at;
+}
+
+/* <linux/sched.h> */
+#define KERNEL_THREAD	0x00200000
+
+bool proc_is_user(int proc, pid_t pid)
+{
+	char state[512], flags[512];
+
+	return read_stat(proc, pid, 3, state) && *state != 'Z' && *state != 'X' &&
+	       read_stat(proc, pid, 9, flags) && !(strtoul(flags, NULL, 10) & KERNEL_THREAD);
 }
 
 uint64_t proc_started(int proc, pid_t pid)
 {
-	char buf[512], *at;
-	int fd = open_of(proc, pid, "stat", O_RDONLY), field;
+	char text[512];
 
-	if (fd < 0 || read_all(fd, buf, sizeof(buf)) <= 0)
-		return 0;
-	/* PID (NAME) STATE...: the name may have anything in it. Field 22, see proc(5) */
-	at = strrchr(buf, ')');
-	for (field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at, NULL, 10) * (1000000000ULL / sysconf(_SC_CLK_TCK)) : 0;
+	return read_stat(proc, pid, 22, text) ?
+	       strtoull(text, NULL, 10) * (1000000000ULL / sysconf(_SC_CLK_TCK)) : 0;
 }
 
 struct threads {

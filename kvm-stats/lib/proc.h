@@ -67,8 +67,11 @@ int proc_take_fd(int pidfd, const struct kvm_fd *want);
 /* Return the number in line NAME: of our descriptor's fdinfo, 0 if absent. */
 uint64_t proc_fdinfo(int fd, const char *name);
 
-/* Kernel threads have no command line; nor have processes that ended. */
-bool proc_has_cmdline(int proc, pid_t pid);
+/* Return true if it is neither a thread of the kernel nor a process that has exited. */
+bool proc_is_user(int proc, pid_t pid);
+
+/* Read what the process calls itself. Unlike other files, it never waits for the process. */
+bool proc_comm(int proc, pid_t pid, char *comm, size_t size);
 
 /* Return when a process started, ns of CLOCK_BOOTTIME; 0 if unknown. */
 uint64_t proc_started(int proc, pid_t pid);

@@ -180,7 +180,9 @@ static void read_threads(struct kvmstats *k, struct core_vm *vm)
 	unsigned int i;
 
 	if (vm->hidden && !vm->pub.ended)
-		core_unread(k, KVMSTATS_HIDDEN, "process %d: /proc hides the identity of its VM",
+		core_unread(k, KVMSTATS_HIDDEN, vm->has_identity ?
+			    "process %d: /proc hides the identity of its VM" :
+			    "process %d: it blocks reads of its command line in /proc, so the name of its VM is unknown",
 			    vm->pub.identity.pid);
 	drop_vcpus(k, vm);
 	for (i = 0; i < vm->pub.vcpus; i++) {
@@ -271,6 +273,7 @@ int kvmstats_sample(struct kvmstats *k)
 		k->sampled = k->time;
 	if (!k->looked)
 		k->looked = k->sampled;
+	identities_update(k);
 	for (i = 0; i < k->vms; i++) {
 		if (k->vm[i]->seen)
 			read_threads(k, k->vm[i]);

@@ -133,7 +133,7 @@ static const char *space_name(const struct exits_key *key)
 }
 
 /* What the exits of a row have in common; others: number of addresses added up, or 0 */
-static void put_subject(struct writer *w, const struct exits_vm *vm,
+static void put_subject(struct writer *w, struct exits_vm *vm,
 			const struct exits_total *total, size_t others)
 {
 	char name[EXIT_NAME_SIZE], device[DEVICE_SIZE], address[TEXT_SIZE];
@@ -156,7 +156,7 @@ static void put_subject(struct writer *w, const struct exits_vm *vm,
 	snprintf(address, sizeof(address), "%#llx", (unsigned long long)total->key.address);
 	out_text(w->out, space_name(&total->key));
 	out_text(w->out, address);
-	out_text(w->out, exits_device(vm->vm.pid, &total->key, device));
+	out_text(w->out, exits_device(vm, &total->key, device));
 }
 
 static uint64_t mean(const struct exits_cell *cell)
@@ -164,7 +164,7 @@ static uint64_t mean(const struct exits_cell *cell)
 	return cell->count ? exits_cost(cell) / cell->count : 0;
 }
 
-static void put_total(struct writer *w, const struct exits_vm *vm,
+static void put_total(struct writer *w, struct exits_vm *vm,
 		      const struct exits_total *total, size_t others)
 {
 	const struct exits_cell *cell = &total->cell;
@@ -180,7 +180,7 @@ static void put_total(struct writer *w, const struct exits_vm *vm,
 	put_short(w, MAX, cell->max);
 }
 
-static void put_histogram(struct writer *w, const struct exits_vm *vm,
+static void put_histogram(struct writer *w, struct exits_vm *vm,
 			  const struct exits_total *total, size_t others)
 {
 	const uint64_t *bucket = total->bucket;
@@ -209,13 +209,13 @@ static void put_histogram(struct writer *w, const struct exits_vm *vm,
 }
 
 /* Number of a VM's totals with a row */
-static size_t count_rows(const struct writer *w, const struct exits_vm *vm)
+static size_t count_rows(const struct writer *w, struct exits_vm *vm)
 {
 	return w->by == EXITS_BY_ADDRESS && vm->count > MAX_ADDRESSES ? MAX_ADDRESSES : vm->count;
 }
 
 /* Add up the totals without a row. */
-static void add_rest(const struct exits_vm *vm, size_t shown, struct exits_total *rest)
+static void add_rest(struct exits_vm *vm, size_t shown, struct exits_total *rest)
 {
 	size_t i, j;
 
@@ -228,8 +228,8 @@ static void add_rest(const struct exits_vm *vm, size_t shown, struct exits_total
 }
 
 /* Call put for each row of a VM. */
-static void each_row(struct writer *w, const struct exits_vm *vm,
-		     void (*put)(struct writer *w, const struct exits_vm *vm,
+static void each_row(struct writer *w, struct exits_vm *vm,
+		     void (*put)(struct writer *w, struct exits_vm *vm,
 				 const struct exits_total *total, size_t others))
 {
 	const size_t shown = count_rows(w, vm);
@@ -250,7 +250,7 @@ static void json_seconds(struct buf *b, const char *key, uint64_t ns)
 	buf_fixed(b, ns, 9);
 }
 
-static void json_subject(struct buf *b, const struct exits_sum *sum, const struct exits_vm *vm,
+static void json_subject(struct buf *b, const struct exits_sum *sum, struct exits_vm *vm,
 			 const struct exits_total *total)
 {
 	char name[EXIT_NAME_SIZE], device[DEVICE_SIZE];
@@ -259,7 +259,7 @@ static void json_subject(struct buf *b, const struct exits_sum *sum, const struc
 		buf_json_member(b, "{\"space\":", space_name(&total->key));
 		buf_str(b, ",\"address\":");
 		buf_u64(b, total->key.address);
-		buf_json_member(b, ",\"device\":", exits_device(vm->vm.pid, &total->key, device));
+		buf_json_member(b, ",\"device\":", exits_device(vm, &total->key, device));
 		return;
 	}
 	buf_json_member(b, "{\"reason\":", exit_name(total->cell.isa, total->key.reason, name));
@@ -269,7 +269,7 @@ static void json_subject(struct buf *b, const struct exits_sum *sum, const struc
 	}
 }
 
-static void json_total(struct buf *b, const struct writer *w, const struct exits_vm *vm,
+static void json_total(struct buf *b, const struct writer *w, struct exits_vm *vm,
 		       const struct exits_total *total)
 {
 	const struct exits_cell *cell = &total->cell;
@@ -298,7 +298,7 @@ static void json_total(struct buf *b, const struct writer *w, const struct exits
 }
 
 static void write_json(const struct writer *w, const struct exits_sum *sum,
-		       const struct exits_vm *vm)
+		       struct exits_vm *vm)
 {
 	const size_t shown = count_rows(w, vm);
 	struct exits_total rest;

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "exits_sum.h"
+#include "identity_reader.h"
+#include "xalloc.h"
 
 /* Ports below this address have the same devices on all PCs. */
 #define ISA_PORTS	0x400
@@ -33,23 +35,36 @@ static bool argument_has(const char *argument, uint64_t address, char buf[DEVICE
 	return false;
 }
 
-static bool from_command_line(pid_t pid, uint64_t address, char buf[DEVICE_SIZE])
+/* Read it in a child process, for which the VMM cannot make this one wait. */
+static void read_command_line(struct exits_cmdline *cmdline, pid_t pid)
 {
-	char path[32], text[65536];
-	ssize_t n = -1;
-	const char *c;
-	int fd;
+	static struct proc_texts texts;
+	int proc;
 
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = read(fd, text, sizeof(text) - 1);
-		close(fd);
+	if (cmdline->pid == pid && (cmdline->text || app_now() < cmdline->due))
+		return;
+	free(cmdline->text);
+	cmdline->text = NULL;
+	cmdline->tries = cmdline->pid == pid ? cmdline->tries + 1 : 0;
+	cmdline->pid = pid;
+	cmdline->due = app_now() + (cmdline->tries < 9 ? SECOND << cmdline->tries : 512 * SECOND);
+	proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc >= 0 && reader_read_one(proc, pid, &texts)) {
+		cmdline->size = texts.size;
+		cmdline->text = check_alloc(malloc(texts.size + 1));
+		memcpy(cmdline->text, texts.cmdline, texts.size + 1);
 	}
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
-	for (c = text; c < text + n; c += strlen(c) + 1)
+	if (proc >= 0)
+		close(proc);
+}
+
+static bool from_command_line(struct exits_vm *vm, uint64_t address, char buf[DEVICE_SIZE])
+{
+	const struct exits_cmdline *cmdline = &vm->cmdline;
+	const char *c;
+
+	read_command_line(&vm->cmdline, vm->vm.pid);
+	for (c = cmdline->text; c && c < cmdline->text + cmdline->size; c += strlen(c) + 1)
 		if (argument_has(c, address, buf))
 			return true;
 	return false;
@@ -75,9 +90,9 @@ static bool from_host(uint64_t address, char buf[DEVICE_SIZE])
 	return found;
 }
 
-const char *exits_device(pid_t pid, const struct exits_key *key, char buf[DEVICE_SIZE])
+const char *exits_device(struct exits_vm *vm, const struct exits_key *key, char buf[DEVICE_SIZE])
 {
-	if (!from_command_line(pid, key->address, buf) &&
+	if (!from_command_line(vm, key->address, buf) &&
 	    !(key->space == EXITS_PORT && from_host(key->address, buf)))
 		*buf = '\0';
 	return buf;

@@ -14,12 +14,18 @@ int exits_sum_open(struct exits_sum *sum, enum exits_by by, bool continues,
 	return exits_open(&sum->exits, by == EXITS_BY_ADDRESS, p);
 }
 
+static void release_vm(void *vm)
+{
+	free(((struct exits_vm *)vm)->totals);
+	free(((struct exits_vm *)vm)->cmdline.text);
+}
+
 void exits_sum_close(struct exits_sum *sum)
 {
 	size_t i;
 
 	for (i = 0; i < sum->count; i++)
-		free(sum->vms[i].totals);
+		release_vm(&sum->vms[i]);
 	follow_free(&sum->follow);
 	exits_close(sum->exits);
 }
@@ -97,11 +103,6 @@ static int compare_vms(const void *x, const void *y)
 	return m < n ? 1 : m > n ? -1 : strcmp(a->vm.label, b->vm.label);
 }
 
-static void release_vm(void *vm)
-{
-	free(((struct exits_vm *)vm)->totals);
-}
-
 void exits_sum_add(struct exits_sum *sum, const struct kvmstats_vm *first, char **words, int n)
 {
 	const struct blame_thread *threads;
@@ -138,7 +139,7 @@ void exits_sum_add(struct exits_sum *sum, const struct kvmstats_vm *first, char 
 
 void exits_sum_remove(struct exits_sum *sum, size_t i)
 {
-	free(sum->vms[i].totals);
+	release_vm(&sum->vms[i]);
 	sum->vms[i] = sum->vms[--sum->count];
 	sum->follow.count = sum->count;
 }

@@ -22,6 +22,13 @@ struct exits_vm {
 	struct exits_total *totals;	/* by vCPU, then the most expensive first */
 	size_t count, room;
 	unsigned int listed;	/* number of totals, for src/serve/reasons.c */
+	struct exits_cmdline {
+		pid_t pid;	/* process; 0 if no command line was read */
+		char *text;	/* NULL if the process did not let it be read */
+		size_t size;
+		uint64_t due;	/* when it is tried again */
+		unsigned int tries;
+	} cmdline;
 };
 
 struct exits_sum {
@@ -56,9 +63,10 @@ static inline uint64_t exits_cost(const struct exits_cell *cell)
 
 /*
  * The device at an address of a VM as its VMM's command line has it (iobase= or ioport=),
- * or as the host names a port that all PCs have; "" if neither does. Returns buf.
+ * or as the host names a port that all PCs have; "" if neither does. Returns buf. Reads the
+ * command line once.
  */
 #define DEVICE_SIZE 64
-const char *exits_device(pid_t pid, const struct exits_key *key, char buf[DEVICE_SIZE]);
+const char *exits_device(struct exits_vm *vm, const struct exits_key *key, char buf[DEVICE_SIZE]);
 
 #endif /* EXITS_SUM_H */

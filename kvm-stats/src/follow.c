@@ -114,6 +114,9 @@ static void follow(struct followed *sum, const struct kvmstats_vm *vm)
 {
 	if (sum->pid && sum->pid != vm->identity.pid && !vm->ended)
 		say_continues(sum, vm);
+	/* Its name could not be read before. */
+	else if (sum->pid && strcmp(sum->name, vm->identity.name))
+		app_label(vm, sum->label);
 	snprintf(sum->name, sizeof(sum->name), "%s", vm->identity.name);
 	sum->pid = vm->identity.pid;
 	sum->nth = nth_of(vm);

@@ -101,7 +101,7 @@ static void try_who(const uint8_t *data, size_t size)
 	comm = strsep(&next, "\n");
 	cgroups = next ? strsep(&next, "\t") : NULL;
 	identity_from_proc(comm, next ? next : "", next ? text + size - next : 0,
-		 cgroups ? cgroups : "", &identity);
+		 cgroups ? cgroups : "", 0, &identity);
 	if (!memchr(identity.name, '\0', sizeof(identity.name)))
 		abort();
 	try_name(identity.name);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "identity.h"
+#include "identity_reader.h"
 #include "tap.h"
 
 #define POD	"1a2b3c4d-5e6f-7a8b-9c0d-1e2f3a4b5c6d"
@@ -134,6 +135,15 @@ static int remove_file(const char *path, const struct stat *st, int type, struct
 	return remove(path);
 }
 
+static void read_identity(int proc, struct kvmstats_identity *identity)
+{
+	static struct proc_texts texts;
+
+	if (!reader_read_one(proc, 42, &texts))
+		errx(1, "the process cannot be read");
+	identity_from_proc(texts.comm, texts.cmdline, texts.size, texts.cgroups, 42, identity);
+}
+
 /* QEMU in Kata: only the vCPU threads are in the cgroup of the pod. */
 static void test_threads(void)
 {
@@ -152,18 +162,18 @@ static void test_threads(void)
 	write_file(dir, "42/cgroup", "4:memory:/kata_overhead/" OTHER "\n1:name=systemd:/x\n");
 	write_file(dir, "42/task/42/cgroup", "4:memory:/kata_overhead/" OTHER "\n");
 	write_file(dir, "42/task/43/cgroup", "3:pids:/\n4:memory:/kubepods/pod" POD "/kata_" ID "\n");
-	identity_read(dir, 42, &identity);
+	read_identity(dir, &identity);
 	tap_result(!strcmp(identity.pod_uid, POD) && !strcmp(identity.container_id, ID) &&
 		   !strcmp(identity.cgroup, "/kata_overhead/" OTHER),
 		   "the pod of vCPU threads: %s, container %.6s", identity.pod_uid,
 		   identity.container_id);
 	write_file(dir, "42/cgroup", "4:memory:/system.slice/a.service/kata_overhead/" OTHER "\n");
-	identity_read(dir, 42, &identity);
+	read_identity(dir, &identity);
 	tap_result(!*identity.pod_uid && !*identity.container_id,
 		   "cgroups of threads elsewhere prove nothing");
 	write_file(dir, "42/cgroup", "4:memory:/kata_overhead/" OTHER "\n");
 	unlinkat(dir, "42/task/43/cgroup", 0);
-	identity_read(dir, 42, &identity);
+	read_identity(dir, &identity);
 	tap_result(!*identity.pod_uid && !strcmp(identity.container_id, OTHER),
 		   "without threads in a pod, the container is known: %.6s", identity.container_id);
 	close(dir);
@@ -180,7 +190,7 @@ int main(void)
 	for (i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
 		l = &layouts[i];
 		snprintf(line, sizeof(line), "5:cpu:/\n0::%s\n", l->path);
-		identity_from_proc("vmm", "vmm", 4, line, &identity);
+		identity_from_proc("vmm", "vmm", 4, line, 0, &identity);
 		tap_result(!strcmp(identity.pod_uid, l->pod) && !strcmp(identity.machine, l->machine) &&
 			   !strcmp(identity.container_id, l->container),
 			   "%s: pod %s, container %.6s, machine %s", l->path, identity.pod_uid,

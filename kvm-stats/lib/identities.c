@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* When the identities of VMs are read, and what VMs are called until then */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "identity.h"
+#include "proc.h"
+
+/* After a process has blocked its readers for the first time, and at most */
+#define RETRY_NS	1000000000ULL
+#define RETRY_MAX_NS	(512 * RETRY_NS)
+
+static void set_identity(struct core_vm *vm, const struct kvmstats_identity *read, bool complete)
+{
+	struct kvmstats_identity *identity = &vm->pub.identity;
+	const struct kvmstats_identity before = *identity;
+
+	*identity = *read;
+	strcpy(identity->label, before.label);
+	identity->pid = before.pid;
+	identity->vm_id = before.vm_id;
+	identity->started = before.started;
+	/* The source may know what the process calls itself. */
+	if (!*identity->name)
+		identity_set_name(identity, before.name);
+	if (!complete)
+		return;
+	/* A process that has exited hides nothing. */
+	vm->hidden = !*read->name && !vm->pub.ended;
+	vm->has_identity = true;
+	vm->is_reading = false;
+	vm->renamed = vm->labelled;
+}
+
+static void take_texts(void *arg, const struct proc_texts *texts)
+{
+	struct kvmstats_identity identity;
+	struct kvmstats *k = arg;
+	unsigned int i;
+
+	identity_from_proc(texts->comm, texts->cmdline, texts->size, texts->cgroups, texts->pid,
+			   &identity);
+	for (i = 0; i < k->vms; i++) {
+		if (k->vm[i]->pub.identity.pid == texts->pid && !k->vm[i]->has_identity)
+			set_identity(k->vm[i], &identity, texts->complete);
+	}
+}
+
+static void delay(void *arg, pid_t pid)
+{
+	struct kvmstats *k = arg;
+	struct core_vm *vm;
+	unsigned int i;
+
+	for (i = 0; i < k->vms; i++) {
+		vm = k->vm[i];
+		if (vm->pub.identity.pid != pid || vm->has_identity)
+			continue;
+		vm->is_reading = false;
+		vm->read_due = core_clock(CLOCK_MONOTONIC) +
+			       (vm->blocked < 9 ? RETRY_NS << vm->blocked : RETRY_MAX_NS);
+		vm->blocked++;
+	}
+}
+
+static void put_back(void *arg, pid_t pid)
+{
+	const struct kvmstats *k = arg;
+	unsigned int i;
+
+	for (i = 0; i < k->vms; i++) {
+		if (k->vm[i]->pub.identity.pid == pid)
+			k->vm[i]->is_reading = false;
+	}
+}
+
+static bool is_due(const struct core_vm *vm, uint64_t now)
+{
+	return !vm->has_identity && !vm->is_reading && vm->read_due <= now;
+}
+
+/* A process with many VMs is read once. The VMs of a process are next to each other. */
+static void copy_identities(struct kvmstats *k)
+{
+	const struct core_vm *before;
+	struct core_vm *vm;
+	unsigned int i;
+
+	for (i = 1; i < k->vms; i++) {
+		vm = k->vm[i];
+		before = k->vm[i - 1];
+		if (!vm->has_identity && before->has_identity && !before->hidden &&
+		    before->pub.identity.pid == vm->pub.identity.pid &&
+		    before->process_started == vm->process_started && vm->process_started)
+			set_identity(vm, &before->pub.identity, true);
+	}
+}
+
+/* Read all that are due in one child. */
+static void start_reader(struct kvmstats *k)
+{
+	const uint64_t now = core_clock(CLOCK_MONOTONIC);
+	unsigned int i, count = 0;
+	pid_t *pids;
+
+	for (i = 0; i < k->vms; i++)
+		count += is_due(k->vm[i], now);
+	pids = count ? malloc(count * sizeof(*pids)) : NULL;
+	if (!pids)
+		return;
+	count = 0;
+	for (i = 0; i < k->vms; i++) {
+		if (is_due(k->vm[i], now) &&
+		    (!count || pids[count - 1] != k->vm[i]->pub.identity.pid))
+			pids[count++] = k->vm[i]->pub.identity.pid;
+	}
+	if (readers_start(&k->readers, pids, count)) {
+		for (i = 0; i < k->vms; i++)
+			k->vm[i]->is_reading |= is_due(k->vm[i], now);
+	}
+	free(pids);
+}
+
+static void name_by_process(struct kvmstats *k, struct core_vm *vm)
+{
+	char comm[32];
+
+	vm->hidden = !vm->pub.ended;
+	if (!*vm->pub.identity.name && proc_comm(k->proc, vm->pub.identity.pid, comm, sizeof(comm)))
+		identity_set_name(&vm->pub.identity, comm);
+}
+
+void identities_update(struct kvmstats *k)
+{
+	const struct reader_results results = { k, take_texts, delay, put_back };
+	unsigned int i;
+
+	copy_identities(k);
+	do {
+		readers_take(&k->readers, &results);
+		start_reader(k);
+	} while (readers_wait(&k->readers));
+	for (i = 0; i < k->vms; i++) {
+		if (!k->vm[i]->has_identity)
+			name_by_process(k, k->vm[i]);
+	}
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A VMM that an ordinary user hangs: hung_vmm [ARGUMENT]...
+ * It has one VM with a vCPU that is never entered. One thread reads a page of a FUSE file that
+ * never answers, through /proc/self/mem, and so holds the lock of its memory; another one wants
+ * this lock for writing. From then on each reader of /proc/PID/cmdline waits for the lock.
+ *
+ * Needs root: it opens /dev/kvm and creates device nodes, then becomes uid 65534 in its own user
+ * namespace. Prints "ready", and ends when its standard input does.
+ */
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/fuse.h>
+#include <linux/kvm.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define USER	65534
+#define FOLDER	"/run"	/* hidden by a tmpfs in a mount namespace */
+#define FILE_NODE	2
+
+static int check(int ret, const char *what)
+{
+	if (ret < 0)
+		err(1, "%s", what);
+	return ret;
+}
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = check(open(path, O_WRONLY), path);
+
+	check(write(fd, text, strlen(text)), path);
+	close(fd);
+}
+
+/* Become root of a user namespace, as an ordinary user of the host. */
+static void become_user(void)
+{
+	char map[32];
+
+	check(unshare(CLONE_NEWNS), "unshare");
+	check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "mount /");
+	check(mount("tmpfs", FOLDER, "tmpfs", 0, "mode=0755"), "mount tmpfs");
+	check(mkdir(FOLDER "/files", 0755), "mkdir");
+	check(mknod(FOLDER "/fuse", S_IFCHR, makedev(10, 229)), "mknod");
+	check(chmod(FOLDER "/fuse", 0666), "chmod");
+	check(setgroups(0, NULL), "setgroups");
+	check(setresgid(USER, USER, USER), "setresgid");
+	check(setresuid(USER, USER, USER), "setresuid");
+	/* /proc/self belongs to root otherwise. */
+	prctl(PR_SET_DUMPABLE, 1);
+	check(unshare(CLONE_NEWUSER | CLONE_NEWNS), "unshare");
+	snprintf(map, sizeof(map), "0 %d 1", USER);
+	write_file("/proc/self/uid_map", map);
+	write_file("/proc/self/setgroups", "deny");
+	write_file("/proc/self/gid_map", map);
+}
+
+static void answer(int fuse, const struct fuse_in_header *in, const void *data, size_t size)
+{
+	char buf[sizeof(struct fuse_out_header) + 256];
+	const struct fuse_out_header out = { .len = sizeof(out) + size, .unique = in->unique };
+
+	memcpy(buf, &out, sizeof(out));
+	memcpy(buf + sizeof(out), data, size);
+	if (write(fuse, buf, out.len) < 0 && errno != ENOENT)
+		err(1, "FUSE");
+}
+
+/* A directory with one file, whose contents never arrive */
+static void serve(int fuse)
+{
+	const struct fuse_attr directory = { .ino = FUSE_ROOT_ID, .mode = S_IFDIR | 0755, .nlink = 2 };
+	const struct fuse_attr file = { .ino = FILE_NODE, .mode = S_IFREG | 0644, .nlink = 1,
+					.size = 4096 };
+	static char buf[1 << 20];
+	const struct fuse_in_header *in = (void *)buf;
+
+	while (read(fuse, buf, sizeof(buf)) >= (ssize_t)sizeof(*in)) {
+		switch (in->opcode) {
+		case FUSE_INIT:
+			answer(fuse, in, &(struct fuse_init_out){
+				.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION,
+				.max_write = 4096 }, sizeof(struct fuse_init_out));
+			break;
+		case FUSE_LOOKUP:
+			answer(fuse, in, &(struct fuse_entry_out){
+				.nodeid = FILE_NODE, .attr = file }, sizeof(struct fuse_entry_out));
+			break;
+		case FUSE_GETATTR:
+			answer(fuse, in, &(struct fuse_attr_out){
+				.attr = in->nodeid == FILE_NODE ? file : directory },
+			       sizeof(struct fuse_attr_out));
+			break;
+		case FUSE_OPEN:
+			answer(fuse, in, &(struct fuse_open_out){ 0 },
+			       sizeof(struct fuse_open_out));
+			break;
+		}
+	}
+}
+
+/*
+ * In another process: the kernel ends requests when it exits. Nothing else ends the thread that
+ * waits, not even SIGKILL.
+ */
+static void start_server(int fuse)
+{
+	if (check(fork(), "fork")) {
+		close(fuse);
+		return;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	serve(fuse);
+	_exit(0);
+}
+
+/* Wait until the thread waits in this function of the kernel. */
+static void wait_until_in(const volatile pid_t *thread, const char *function)
+{
+	char text[64], path[64];
+	ssize_t n;
+	int fd;
+
+	do {
+		usleep(1000);
+		snprintf(path, sizeof(path), "/proc/self/task/%d/wchan", *thread);
+		fd = open(path, O_RDONLY);
+		n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+		close(fd);
+		text[n > 0 ? n : 0] = '\0';
+	} while (!strstr(text, function));
+}
+
+static volatile pid_t reader, writer;
+
+static void *read_page(void *page)
+{
+	int fd = check(open("/proc/self/mem", O_RDONLY), "/proc/self/mem");
+	char c;
+
+	reader = gettid();
+	if (pread(fd, &c, 1, (off_t)(unsigned long)page) == 1)
+		errx(1, "the file answered");
+	return NULL;
+}
+
+static void *change_mappings(void *arg)
+{
+	wait_until_in(&reader, "request_wait_answer");
+	writer = gettid();
+	mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return NULL;
+}
+
+static void start_thread(void *(*run)(void *), void *arg)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, run, arg))
+		errx(1, "pthread_create");
+}
+
+static void hang(void)
+{
+	char options[128];
+	int fuse, fd;
+	void *page;
+
+	fuse = check(open(FOLDER "/fuse", O_RDWR | O_CLOEXEC), "/dev/fuse");
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fuse);
+	check(mount("hung", FOLDER "/files", "fuse", MS_NOSUID | MS_NODEV, options), "mount fuse");
+	start_server(fuse);
+	fd = check(open(FOLDER "/files/file", O_RDONLY), "file");
+	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		err(1, "mmap");
+	start_thread(change_mappings, NULL);
+	start_thread(read_page, page);
+	wait_until_in(&writer, "mmap");
+}
+
+int main(int argc, char **argv)
+{
+	int kvm, vm;
+	char end;
+
+	kvm = check(open("/dev/kvm", O_RDWR | O_CLOEXEC), "/dev/kvm");
+	become_user();
+	vm = check(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
+	check(ioctl(vm, KVM_CREATE_VCPU, 0), "KVM_CREATE_VCPU");
+	hang();
+	check(write(STDOUT_FILENO, "ready\n", 6), "stdout");
+	return read(STDIN_FILENO, &end, 1) > 0;
+}
