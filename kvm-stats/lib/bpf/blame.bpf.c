@@ -657,14 +657,49 @@ static __always_inline void charge_part(struct wait *wait, const struct blame_ow
 	charge(&wait->vm, owner, ns - stolen);
 }
 
+/* A walk through the slots of the CPU that a vCPU waited for */
+struct walk {
+	struct wait *wait;
+	const struct blame_vcpu *vcpu;
+	struct blame_cpu *cpu;
+	__u64 skip;		/* as in the vCPU, while it was not found */
+	__u64 lost;		/* time of owners that have lost their slots */
+};
+
+static long charge_slot(__u32 i, struct walk *walk)
+{
+	struct blame_cpu *cpu = walk->cpu;
+	__u64 before, ns, skipped;
+
+	if (i >= BLAME_SLOTS)
+		return 1;
+	before = cpu->slot[i].base;
+	if (i < walk->vcpu->used) {
+		if (before > walk->vcpu->before[i])
+			walk->lost += before - walk->vcpu->before[i];
+		else
+			before = walk->vcpu->before[i];
+	}
+	ns = cpu->total[i] - before;
+	if (!ns)
+		return 0;
+	if (walk->skip && same_owner(&cpu->slot[i].owner, &walk->vcpu->first)) {
+		skipped = at_most(walk->skip, ns);
+		walk->skip -= skipped;
+		ns -= skipped;
+	}
+	charge_part(walk->wait, &cpu->slot[i].owner, ns);
+	return 0;
+}
+
 /* Charge a wait. */
 __noinline int charge_wait(struct wait *wait, const struct blame_vcpu *vcpu)
 {
 	const struct blame_owner overflow = { .kind = BLAME_OVERFLOW };
 	const struct blame_owner unknown = { .kind = BLAME_UNKNOWN };
-	__u64 quota, ns, before, base, lost = 0, skip;
+	struct walk walk = { 0 };
 	struct blame_cpu *cpu;
-	__u32 i, used;
+	__u64 quota, ns;
 
 	if (!wait || !vcpu || wait->until <= wait->since)
 		return 0;
@@ -682,35 +717,18 @@ __noinline int charge_wait(struct wait *wait, const struct blame_vcpu *vcpu)
 		wait->steal = (at_most(wait->stolen, wait->left) << 10) / wait->left;
 	wait->stolen = 0;
 
-	skip = vcpu->skip;
-	used = cpu->used;
-	for (i = 0; i < BLAME_SLOTS && i < used; i++) {
-		before = base = cpu->slot[i].base;
-		if (i < vcpu->used) {
-			before = vcpu->before[i];
-			if (base > before) {
-				/* of another owner, which has lost the slot */
-				lost += base - before;
-				before = base;
-			}
-		}
-		ns = cpu->total[i] - before;
-		if (!ns)
-			continue;
-		if (skip && same_owner(&cpu->slot[i].owner, &vcpu->first)) {
-			before = at_most(skip, ns);
-			skip -= before;
-			ns -= before;
-		}
-		charge_part(wait, &cpu->slot[i].owner, ns);
-	}
+	walk.wait = wait;
+	walk.vcpu = vcpu;
+	walk.cpu = cpu;
+	walk.skip = vcpu->skip;
+	bpf_loop(cpu->used, charge_slot, &walk, 0);
 	if (wait->last.kind) {
 		ns = wait->last_ns;
-		if (skip && same_owner(&wait->last, &vcpu->first))
-			ns -= at_most(skip, ns);
+		if (walk.skip && same_owner(&wait->last, &vcpu->first))
+			ns -= at_most(walk.skip, ns);
 		charge_part(wait, &wait->last, ns);
 	}
-	charge_part(wait, &overflow, lost);
+	charge_part(wait, &overflow, walk.lost);
 	charge_part(wait, &unknown, wait->left);
 	if (wait->stolen)
 		charge_kind(&wait->vm, BLAME_STEAL, 0, wait->stolen);
