@@ -1013,14 +1013,38 @@ static uint64_t read_throttled(const char *path)
 	return found;
 }
 
-static void test_quota(void)
+/* Put a process into a cgroup. Return false if that does not exist. */
+static bool enter_cgroup(const char *path, pid_t pid)
+{
+	char file[144];
+	FILE *f;
+
+	snprintf(file, sizeof(file), "%s/cgroup.procs", path);
+	f = fopen(file, "we");
+	if (!f)
+		return false;
+	fprintf(f, "%d\n", pid);
+	return !fclose(f);
+}
+
+static void remove_cgroup(const char *path)
+{
+	int i;
+
+	for (i = 0; i < 100 && rmdir(path); i++)
+		usleep(10000);
+}
+
+/* nested: both have a quota, and a sibling of the VM uses up that of the parent */
+static void test_quota(const char *what, bool nested)
 {
 	struct process list[] = { start_vmm("0") };
 	struct group group = { list, 1 };
 	struct blame_cgroup cgroup = { 0 };
 	struct account before;
 	struct statfs mounted;
-	char path[96], file[128];
+	char path[96], child[112], sibling[112], file[128];
+	struct process hog = { 0 };
 	uint64_t quota, throttled;
 	size_t i;
 	FILE *f;
@@ -1033,13 +1057,27 @@ static void test_quota(void)
 		end_process(&list[0]);
 		return;
 	}
-	snprintf(file, sizeof(file), "%s/cgroup.procs", path);
-	f = fopen(file, "we");
-	fprintf(f, "%d\n", list[0].pid);
-	fclose(f);
-	tap_result(settle(&group), "a VM in a cgroup");
+	snprintf(child, sizeof(child), "%s%s", path, nested ? "/below" : "");
+	snprintf(sibling, sizeof(sibling), "%s/sibling", path);
+	if (nested) {
+		snprintf(file, sizeof(file), "%s/cgroup.subtree_control", path);
+		f = fopen(file, "we");
+		if (f) {
+			fputs("+cpu", f);
+			fclose(f);
+		}
+		mkdir(child, 0755);
+		mkdir(sibling, 0755);
+		hog = start_hog(hog_name, cpu);
+		enter_cgroup(sibling, hog.pid);
+	}
+	enter_cgroup(child, list[0].pid);
+	tap_result(settle(&group), "%s: a VM in a cgroup", what);
 	before = read_account(list[0].pid, list[0].vcpu);
 	throttled = read_throttled(path);
+	/* Cgroup v1 limits the quota of a child to that of its parent. */
+	if (nested)
+		set_quota(child, SCARCE_QUOTA);
 	set_quota(path, SCARCE_QUOTA);
 	proceed(&group);
 	/* on a busy host, it takes longer to use the quota up */
@@ -1051,18 +1089,26 @@ static void test_quota(void)
 	blame_sample(blame);
 	throttled = read_throttled(path) - throttled;
 	quota = charged(&list[0], BLAME_QUOTA, NULL, 0);
-	check_sum("quota", &list[0], &before);
-	tap_result(throttled >= 200 * MS && same(quota, throttled),
-		   "quota: charged %.2f ms, throttled %.2f ms", quota / 1e6, throttled / 1e6);
-	for (i = 0; i < blame->count; i++)
-		if (blame->rows[i].pair.owner.kind == BLAME_QUOTA &&
-		    blame->rows[i].pair.vm.tgid == (uint32_t)list[0].pid)
-			blame_cgroup(blame, blame->rows[i].pair.owner.id, &cgroup);
-	tap_result(!strncmp(cgroup.name, "blame-test-", 11), "quota: its cgroup is named: %s",
-		   cgroup.name);
+	check_sum(what, &list[0], &before);
+	/* The parent is throttled also while the VM is not. */
+	tap_result(throttled >= 200 * MS && (nested ? quota : same(quota, throttled)),
+		   "%s: charged %.2f ms, throttled %.2f ms", what, quota / 1e6, throttled / 1e6);
+	for (i = 0; i < blame->count; i++) {
+		const struct blame_row *row = &blame->rows[i];
+
+		if (row->pair.owner.kind == BLAME_QUOTA && row->growth > quota / 2 &&
+		    row->pair.vm.tgid == (uint32_t)list[0].pid)
+			blame_cgroup(blame, row->pair.owner.id, &cgroup);
+	}
+	tap_result(!strncmp(cgroup.name, "blame-test-", 11), "%s: its cgroup is named: %s",
+		   what, cgroup.name);
 	end_process(&list[0]);
-	for (i = 0; i < 100 && rmdir(path); i++)
-		usleep(10000);
+	if (nested) {
+		end_process(&hog);
+		remove_cgroup(child);
+		remove_cgroup(sibling);
+	}
+	remove_cgroup(path);
 }
 
 int main(int argc, char **argv)
@@ -1111,7 +1157,8 @@ int main(int argc, char **argv)
 	test_full_vcpus();
 	test_full_charges();
 	test_open_wait();
-	test_quota();
+	test_quota("quota", false);
+	test_quota("quota of the parent", true);
 	if (CPU_COUNT(&cpus) > 1)
 		test_offline();
 	blame_close(blame);

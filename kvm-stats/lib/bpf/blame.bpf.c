@@ -65,6 +65,7 @@ struct rq {
 
 struct cfs_rq {
 	struct rq *rq;
+	struct task_group *tg;
 	/* 6.6 and later */
 	__u64 throttled_clock_self;
 	__u64 throttled_clock_self_time;
@@ -76,6 +77,7 @@ struct cfs_rq {
 };
 
 struct sched_entity {
+	struct sched_entity *parent;
 	struct cfs_rq *cfs_rq;
 };
 
@@ -573,18 +575,42 @@ static __always_inline void count_thread(struct blame_cpu *cpu, struct task_stru
 	cpu->at = now;
 }
 
-/* The cgroup whose quota is used up: the nearest one that has a quota */
-static __noinline __u64 find_throttled(struct task_struct *task)
-{
-	struct task_group *group = BPF_CORE_READ(task, sched_task_group);
-	int i;
+/* Levels of cgroups that are searched for quotas */
+#define MAX_DEPTH	16
 
-	for (i = 0; i < 8 && group; i++) {
-		if (BPF_CORE_READ(group, cfs_bandwidth.quota) != NO_QUOTA)
-			return identify_cgroup(BPF_CORE_READ(group, css.cgroup, kn), true);
-		group = BPF_CORE_READ(group, parent);
+/*
+ * Read the throttled clocks of the cgroups above a thread that have a quota: at the start of a
+ * wait, or at its end, where the growth tells which one was used up.
+ */
+static __noinline void read_levels(struct task_struct *task, struct blame_vcpu *vcpu, bool end)
+{
+	struct sched_entity *entity = &task->se;
+	__u32 i, n = 0;
+	__u64 clock;
+
+	if (!bpf_core_field_exists(entity->parent) ||
+	    !bpf_core_field_exists(entity->cfs_rq->tg->cfs_bandwidth.quota))
+		return;
+	if (end)
+		vcpu->level_id[0] = 0;
+	for (i = 0; i < MAX_DEPTH && n < BLAME_LEVELS && entity; i++, entity = entity->parent) {
+		struct cfs_rq *queue = entity->cfs_rq;
+
+		if (queue->tg->cfs_bandwidth.quota == NO_QUOTA)
+			continue;
+		clock = read_quota(queue, false);
+		if (end) {
+			vcpu->level_ns[n] = n < vcpu->levels ? clock - vcpu->level[n] : 0;
+			vcpu->level_id[n] = identify_cgroup(queue->tg->css.cgroup->kn, false);
+		} else {
+			vcpu->level[n] = clock;
+		}
+		n++;
 	}
-	return 0;
+	if (!end)
+		vcpu->levels = n;
+	else if (n < vcpu->levels)
+		vcpu->levels = n;
 }
 
 /* A wait that is claimed, or a part of it */
@@ -592,7 +618,6 @@ struct wait {
 	struct blame_vm vm;
 	__u64 since, until;
 	__u64 quota;		/* time for which the quota was used up */
-	__u64 throttled;	/* cgroup that has the quota */
 	__u64 stolen;
 	__u64 left;		/* not charged yet */
 	__u32 cpu;
@@ -602,7 +627,7 @@ struct wait {
 };
 
 /* Read the clocks of the CPU that the vCPU waits for. */
-static __always_inline void measure_wait(struct wait *wait, const struct blame_vcpu *vcpu,
+static __always_inline void measure_wait(struct wait *wait, struct blame_vcpu *vcpu,
 					 struct task_struct *task, __u64 since, __u64 until)
 {
 	struct cfs_rq *queue = task->se.cfs_rq;
@@ -611,14 +636,14 @@ static __always_inline void measure_wait(struct wait *wait, const struct blame_v
 	wait->cpu = vcpu->cpu;
 	wait->since = since;
 	wait->until = until;
-	wait->quota = wait->throttled = wait->stolen = 0;
+	wait->quota = wait->stolen = 0;
 	wait->last.kind = 0;
 	if (vcpu->quota == NO_CLOCK)
 		return;
 	wait->quota = read_quota(queue, false) - vcpu->quota;
 	wait->stolen = read_steal(queue->rq, false) - vcpu->steal;
 	if ((__s64)wait->quota > 0)
-		wait->throttled = find_throttled(task);
+		read_levels(task, vcpu, true);
 }
 
 /* The thread that has the CPU is not counted yet. */
@@ -692,6 +717,29 @@ static long charge_slot(__u32 i, struct walk *walk)
 	return 0;
 }
 
+/*
+ * Charge the time that a quota was used up to the highest level first: a cgroup is throttled with
+ * all those below it.
+ */
+static __noinline void charge_quota(const struct blame_vm *vm, const struct blame_vcpu *vcpu,
+				    __u64 quota)
+{
+	__u64 charged = 0, ns;
+	int i;
+
+	for (i = BLAME_LEVELS - 1; i >= 0; i--) {
+		if (i >= vcpu->levels)
+			continue;
+		ns = at_most(vcpu->level_ns[i] - charged, quota - charged);
+		if (ns)
+			charge_kind(vm, BLAME_QUOTA, vcpu->level_id[i], ns);
+		charged += ns;
+	}
+	/* A wait on a CPU to which it was moved has no clocks: the nearest quota */
+	if (quota > charged)
+		charge_kind(vm, BLAME_QUOTA, vcpu->level_id[0], quota - charged);
+}
+
 /* Charge a wait. */
 __noinline int charge_wait(struct wait *wait, const struct blame_vcpu *vcpu)
 {
@@ -709,7 +757,7 @@ __noinline int charge_wait(struct wait *wait, const struct blame_vcpu *vcpu)
 	wait->left = wait->until - wait->since;
 	quota = at_most(wait->quota, wait->left);
 	if (quota) {
-		charge_kind(&wait->vm, BLAME_QUOTA, wait->throttled, quota);
+		charge_quota(&wait->vm, vcpu, quota);
 		wait->left -= quota;
 	}
 	wait->steal = 0;
@@ -839,6 +887,8 @@ __noinline int check_throttled(struct blame_cpu *cpu, const struct blame_owner *
 	for (i = 0; i < BLAME_THROTTLED && i < cpu->nr_throttled; i++) {
 		struct blame_throttled *throttled = &cpu->throttled[i];
 		struct cfs_rq *queue = (void *)throttled->queue;
+		/* on the stack, as Linux 6.1 requires of keys */
+		__u32 tid = throttled->tid;
 		struct blame_vcpu *vcpu;
 		int count = 0;
 
@@ -847,7 +897,7 @@ __noinline int check_throttled(struct blame_cpu *cpu, const struct blame_owner *
 			cpu->throttled[left++ & (BLAME_THROTTLED - 1)] = *throttled;
 			continue;
 		}
-		vcpu = bpf_map_lookup_elem(&vcpus, &throttled->tid);
+		vcpu = bpf_map_lookup_elem(&vcpus, &tid);
 		if (!vcpu || vcpu->since <= RESERVED || vcpu->quota == NO_CLOCK)
 			continue;
 		end = vcpu->since + (read_quota(queue, true) - vcpu->quota);
@@ -868,6 +918,7 @@ static __always_inline void begin_wait(struct blame_vcpu *vcpu, __u32 on, struct
 	if (!cpu || vcpu->since)
 		return;
 	vcpu->cpu = on;
+	vcpu->levels = 0;
 	mark_start(vcpu, cpu, queue, delay, now, raw);
 	if (!cpu->waiting) {
 		cpu->began = now;
@@ -1057,6 +1108,7 @@ int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_s
 	/* As run_delay: a thread that is preempted while it goes to sleep does not wait. */
 	if (from && !prev->__state) {
 		begin_wait(from, this, prev->se.cfs_rq, prev->sched_info.run_delay, now, false);
+		read_levels(prev, from, false);
 		note_throttled(cpu, prev->se.cfs_rq, prev->pid);
 	}
 	if (from && prev->__state & TASK_DEAD)
@@ -1074,6 +1126,7 @@ int BPF_PROG(blame_wakeup, struct task_struct *task)
 		return 0;
 	begin_wait(vcpu, task->se.cfs_rq->rq->cpu, task->se.cfs_rq,
 		   task->sched_info.run_delay, task->se.cfs_rq->rq->clock, false);
+	read_levels(task, vcpu, false);
 	return 0;
 }
 
@@ -1166,6 +1219,7 @@ static __always_inline __u64 sample_wait(struct blame_vcpu *vcpu, struct task_st
 	}
 	if (cpu) {
 		mark_start(vcpu, cpu, task->se.cfs_rq, delay, now, false);
+		read_levels(task, vcpu, false);
 		/* run_delay will grow by all of the wait. */
 		vcpu->start = queued;
 	}

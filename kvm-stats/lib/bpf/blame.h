@@ -10,6 +10,8 @@
 #define BLAME_INDEX	256
 /* vCPUs that a quota keeps from a CPU, and whose owners are exact */
 #define BLAME_THROTTLED	8
+/* Cgroups above a vCPU that have a quota, and whose shares of the throttled time are known */
+#define BLAME_LEVELS	4
 #define BLAME_VCPUS	4096
 #define BLAME_CHARGES	8192
 #define BLAME_CGROUPS	1024
@@ -85,12 +87,16 @@ struct blame_vcpu {
 	__u64 charged;		/* since then */
 	__u32 cpu;		/* that it waits for */
 	__u32 seen;		/* 0 until the time before it was entered is charged */
+	/* Quotas above the vCPU, the nearest one first */
+	__u64 level[BLAME_LEVELS];	/* throttled clock at the start of the wait */
+	__u64 level_ns[BLAME_LEVELS];	/* growth of that; it has the time of those above */
+	__u64 level_id[BLAME_LEVELS];	/* cgroup */
 	/* The CPU at the start of the wait: owners have its time that is after this */
 	__u64 before[BLAME_SLOTS];	/* total */
 	struct blame_owner first;	/* owner that had the CPU */
 	__u64 skip;		/* its time up to then, which is not in total */
 	__u32 used;
-	__u32 reserved;
+	__u32 levels;
 };
 
 /* As blame_sample() lists it */
