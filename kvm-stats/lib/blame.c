@@ -15,7 +15,7 @@
 #include "blame.skel.h"
 
 /* Entries that remain free until pairs that no longer grow are removed */
-#define SPARE_PAIRS	(BLAME_CHARGES / 4)
+#define SPARE_PAIRS	(BLAME_CHARGES / 2)
 
 struct blame {
 	struct bpf_notifier notifier;
@@ -247,7 +247,7 @@ static void find_growth(struct blame *b)
 	const int map = bpf_map__fd(b->program->maps.charges);
 	const bool full = b->count > BLAME_CHARGES - SPARE_PAIRS;
 	struct blame_charge last;
-	size_t i, j = 0;
+	size_t i, j = 0, removed = 0;
 
 	for (i = 0; i < b->count; i++) {
 		struct blame_row *row = &b->rows[i];
@@ -264,8 +264,10 @@ static void find_growth(struct blame *b)
 		    !bpf_map_lookup_and_delete_elem(map, &row->pair, &last)) {
 			row->growth = last.ns - row->ns;
 			row->removed = true;
+			removed++;
 		}
 	}
+	b->program->bss->pairs = b->count - removed;
 }
 
 int blame_sample(struct blame *b)
@@ -303,7 +305,13 @@ bool blame_cgroup(const struct blame *b, uint64_t id, struct blame_cgroup *cgrou
 {
 	const int map = bpf_map__fd(b->program->maps.cgroups);
 
-	return id && !bpf_map_lookup_elem(map, &id, cgroup);
+	if (!id)
+		return false;
+	if (!bpf_map_lookup_elem(map, &id, cgroup))
+		return true;
+	/* A new one took its entry: the program is to name it again. */
+	b->program->bss->named[id % BLAME_CGROUPS] = 0;
+	return false;
 }
 
 uint64_t blame_take_exited(struct blame *b, uint32_t tgid, uint64_t most)

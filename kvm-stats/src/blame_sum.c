@@ -62,8 +62,9 @@ static void name_process(const struct blame_sum *sum, const struct blame_owner *
 	share->kind = "process";
 	blame_cgroup(sum->blame, owner->id, &cgroup);
 	unit = unit_of(&cgroup);
-	snprintf(share->name, sizeof(share->name), "%.*s%s%s%s", COMM_LEN, owner->comm,
-		 *unit ? " (" : "", unit, *unit ? ")" : "");
+	/* The names of a cgroup that has too many are one owner. */
+	snprintf(share->name, sizeof(share->name), "%.*s%s%s%s", COMM_LEN,
+		 *owner->comm ? owner->comm : "other commands", *unit ? " (" : "", unit, *unit ? ")" : "");
 }
 
 /* A thread of the kernel that works for a VM has the process in its name. */

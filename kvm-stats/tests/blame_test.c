@@ -726,6 +726,61 @@ static void test_waiting(char *vms)
 	end_process(&list[0]);
 }
 
+/* With many names, the time of a new one belongs to its cgroup. */
+static void test_many_names(void)
+{
+	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
+	struct blame_pair pair = { .owner.kind = BLAME_PROCESS };
+	const int map = bpf_map__fd(blame->program->maps.charges);
+	const struct blame_charge none = { 0 };
+	struct group group = { list, 2 };
+	struct account before;
+	uint64_t ran, named;
+
+	tap_result(settle(&group), "a VM before many names are taken");
+	while (pair.owner.id < BLAME_NAMED && !bpf_map_update_elem(map, &pair, &none, BPF_NOEXIST))
+		pair.owner.id++;
+	blame_sample(blame);
+	/* The name that the hog had before has a pair. */
+	end_process(&list[1]);
+	list[1] = start_hog("late name", cpu);
+	before = read_account(list[0].pid, list[0].vcpu);
+	ran = run_time(list[1].pid, "late name");
+	proceed(&group);
+	await_run(list[1].pid, 100 * MS);
+	stop(&group);
+	blame_sample(blame);
+	named = charged(&list[0], BLAME_PROCESS, "late name", 0);
+	check_sum("many names", &list[0], &before);
+	ran = run_time(list[1].pid, "late name") - ran;
+	/* Other processes of the host are new as well. */
+	tap_result(charged(&list[0], BLAME_PROCESS, "", 0) + 10 * MS > ran,
+		   "many names: the cgroup is charged");
+	tap_result(!named, "many names: the new one has no pair");
+	end_process(&list[0]);
+	end_process(&list[1]);
+	while (pair.owner.id-- > 0)
+		bpf_map_delete_elem(map, &pair);
+	blame_sample(blame);
+}
+
+/* A cgroup whose name was replaced by others gets it again. */
+static void test_many_cgroups(void)
+{
+	const int map = bpf_map__fd(blame->program->maps.cgroups);
+	const struct blame_cgroup none = { 0 };
+	struct blame_cgroup cgroup;
+	__u64 id, first = 1ULL << 40;
+
+	blame->program->bss->named[0] = first;
+	for (id = first; id < first + 4 * BLAME_CGROUPS; id++)
+		bpf_map_update_elem(map, &id, &none, BPF_ANY);
+	id--;
+	tap_result(blame_cgroup(blame, id, &cgroup), "the last one of many cgroups has a name");
+	tap_result(!blame_cgroup(blame, first, &cgroup) && !blame->program->bss->named[0],
+		   "a cgroup without a name will get it again");
+}
+
 /* With all pairs taken, the time of a new owner is unknown. */
 static void test_full_charges(void)
 {
@@ -1156,6 +1211,8 @@ int main(int argc, char **argv)
 		test_lost("lost switches, seen from another CPU", other_cpu);
 	test_full_vcpus();
 	test_full_charges();
+	test_many_names();
+	test_many_cgroups();
 	test_open_wait();
 	test_quota("quota", false);
 	test_quota("quota of the parent", true);

@@ -163,7 +163,7 @@ struct {
 } charges SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, BLAME_CGROUPS);
 	__type(key, __u64);
 	__type(value, struct blame_cgroup);
@@ -187,8 +187,11 @@ struct blame_counts counts;
 #define FILTER_BITS	65536
 static __u64 tids[FILTER_BITS / 64], tgids[FILTER_BITS / 64];
 
-/* Cgroups whose names are in the map, by the low bits of the id */
-static __u64 named[BLAME_CGROUPS];
+/* Cgroups whose names are in the map, by the low bits of the id; userspace removes those that are not */
+__u64 named[BLAME_CGROUPS];
+
+/* Entries of charges; userspace corrects the number at each sample */
+__u32 pairs;
 
 static __always_inline bool in_filter(const __u64 *filter, __u32 id)
 {
@@ -432,7 +435,16 @@ static __noinline void charge_new(struct blame_pair *pair, __u64 ns)
 {
 	struct blame_charge charge = { .ns = ns, .segments = 1 };
 
-	if (!bpf_map_update_elem(&charges, pair, &charge, BPF_NOEXIST) || add(pair, ns))
+	if (pairs >= BLAME_NAMED && pair->owner.kind == BLAME_PROCESS) {
+		__builtin_memset(pair->owner.comm, 0, sizeof(pair->owner.comm));
+		if (add(pair, ns))
+			return;
+	}
+	if (!bpf_map_update_elem(&charges, pair, &charge, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&pairs, 1);
+		return;
+	}
+	if (add(pair, ns))
 		return;
 	/* The map is full: each VM has an entry for this, all VMs have another one. */
 	__sync_fetch_and_add(&counts.no_pair, 1);

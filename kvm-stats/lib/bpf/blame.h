@@ -14,6 +14,8 @@
 #define BLAME_LEVELS	4
 #define BLAME_VCPUS	4096
 #define BLAME_CHARGES	8192
+/* With more, processes have no names of their own, but those of their cgroups */
+#define BLAME_NAMED	(BLAME_CHARGES / 4 * 3)
 #define BLAME_CGROUPS	1024
 #define BLAME_EXITED	4096
 
@@ -120,8 +122,8 @@ struct blame_charge {
 };
 
 struct blame_cgroup {
-	char name[64];
-	char parent[64];
+	char name[128];
+	char parent[128];
 };
 
 /* Events that did not fit or were lost */
