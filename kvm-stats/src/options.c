@@ -9,6 +9,7 @@
 
 #include "columns.h"
 #include "options.h"
+#include "xalloc.h"
 
 const struct command commands[COMMANDS] = {
 	[COMMAND_TOP] = {
@@ -402,11 +403,21 @@ struct chosen {
 	const char *value;
 };
 
-static unsigned int read_options(int argc, char **argv, struct chosen *chosen)
+/* Exit: getopt has found an unknown option, or one without its argument. */
+static void __attribute__((noreturn)) report_option(char **argv, const char *why)
+{
+	/* One word can have several letters. */
+	if (optopt > 0 && optopt < 256 && strncmp(argv[optind - 1], "--", 2))
+		errx(STATUS_USAGE, "-%c: %s; see kvm-stats --help", optopt, why);
+	errx(STATUS_USAGE, "%s: %s; see kvm-stats --help", argv[optind - 1], why);
+}
+
+static struct chosen *read_options(int argc, char **argv, unsigned int *n)
 {
 	char letters[2 * nr_options + 2], *letter = letters;
 	struct option longs[nr_options + 1];
-	unsigned int i, n = 0;
+	struct chosen *chosen = NULL;
+	unsigned int i;
 	int c;
 
 	/* Report a missing argument as ':', and nothing by getopt itself. */
@@ -426,18 +437,18 @@ static unsigned int read_options(int argc, char **argv, struct chosen *chosen)
 		for (i = 0; i < nr_options && c != options[i].letter && c != 256 + (int)i; i++)
 			;
 		if (i == nr_options)
-			errx(STATUS_USAGE, "%s: %s; see kvm-stats --help", argv[optind - 1],
-			     c == ':' ? "argument required" : "unknown option");
-		chosen[n++] = (struct chosen){ &options[i], optarg };
+			report_option(argv, c == ':' ? "argument required" : "unknown option");
+		chosen = check_alloc(realloc(chosen, (*n + 1) * sizeof(*chosen)));
+		chosen[(*n)++] = (struct chosen){ &options[i], optarg };
 	}
-	return n;
+	return chosen;
 }
 
 const struct command *parse_options(int argc, char **argv, struct settings *settings)
 {
 	const struct command *command = &commands[COMMAND_TOP];
-	struct chosen chosen[argc];
-	unsigned int i, n = read_options(argc, argv, chosen);
+	unsigned int i, n = 0;
+	struct chosen *chosen = read_options(argc, argv, &n);
 	bool named = false, help = optind < argc && !strcmp(argv[optind], "help");
 
 	if (help)
@@ -460,6 +471,7 @@ const struct command *parse_options(int argc, char **argv, struct settings *sett
 			     chosen[i].option->name, command->name, command->name);
 		chosen[i].option->set(settings, chosen[i].option->name, chosen[i].value);
 	}
+	free(chosen);
 	if (help || settings->help)
 		print_usage(named ? command : NULL);
 	choose_format(command, settings);
