@@ -549,7 +549,7 @@ static uint64_t scale(uint64_t a, uint64_t b, uint64_t c)
 	if (!a || b <= UINT64_MAX / a)
 		return a * b / c;
 	result = (double)a * b / c;
-	return result < (double)UINT64_MAX ? result : UINT64_MAX;
+	return result < (double)UINT64_MAX ? (uint64_t)result : UINT64_MAX;
 }
 
 uint64_t kvmstats_rate(uint64_t growth, uint64_t elapsed)

@@ -178,6 +178,7 @@ void page_json(struct buf *b, struct model *m, uint64_t now)
 {
 	unsigned int i, j, n;
 	struct row *row = rows(m, &n);
+	bool first = true;
 
 	buf_str(b, "{\"version\":\"" KVMSTATS_VERSION "\"");
 	json_text(b, "source", m->source);
@@ -187,7 +188,8 @@ void page_json(struct buf *b, struct model *m, uint64_t now)
 	for (i = 0; i < KVMSTATS_REASONS; i++) {
 		if (!m->unread[i])
 			continue;
-		buf_str(b, b->text[b->len - 1] == '[' ? "{\"number\":" : ",{\"number\":");
+		buf_str(b, first ? "{\"number\":" : ",{\"number\":");
+		first = false;
 		buf_u64(b, m->unread[i]);
 		json_text(b, "reason", kvmstats_reason_name(i));
 		json_text(b, "why", m->why[i]);
