@@ -17,7 +17,7 @@ import time
 import unittest
 from pathlib import Path
 
-from serving import BUILD, OPENMETRICS, Case, one, vms, wait_for
+from serving import BUILD, DEADLINE, OPENMETRICS, Case, one, vms, wait_for
 
 SCRAPES = 5
 # Attackers have another address, because connections of the address with most of them are
