@@ -222,8 +222,7 @@ static void report_thread(struct core_vcpu *vcpu, const struct bpf_quota *quota,
 		.born = thread->born,
 		.run = thread->run,
 		.ready = thread->ready,
-		.throttled = thread->throttled,
-		.throttled_cpus = bpf_quota_cpus(quota, record),
+		.throttled = bpf_quota_throttled(quota, record),
 		.cpu = thread->rq,
 		.lost = thread->lost,
 		.has_sleeps = true,
@@ -376,8 +375,8 @@ static int report_finals(struct kvmstats *k, struct bpf_state *s)
 	return 0;
 }
 
-/* Count the CPUs of groups, with those of the vCPUs that have exited. */
-static int count_quotas(struct bpf_state *s, const struct bpf_record **records, int n)
+/* Update the times of quotas, with those of the vCPUs that have exited. */
+static int update_quotas(struct bpf_state *s, const struct bpf_record **records, int n)
 {
 	const struct bpf_record **all;
 	size_t i;
@@ -385,14 +384,16 @@ static int count_quotas(struct bpf_state *s, const struct bpf_record **records, 
 
 	/* the usual case, without allocations */
 	if (!s->final_count)
-		return bpf_quota_count(&s->quota, records, n);
+		return bpf_quota_update(&s->quota, records, n);
 	all = calloc(n + s->final_count, sizeof(*all));
 	if (!all)
 		return -ENOMEM;
 	memcpy(all, records, n * sizeof(*all));
-	for (i = 0; i < s->final_count; i++)
-		all[n + i] = s->finals[i].record;
-	ret = bpf_quota_count(&s->quota, all, n + s->final_count);
+	for (i = 0; i < s->final_count; i++) {
+		if (!s->finals[i].reported)
+			all[n++] = s->finals[i].record;
+	}
+	ret = bpf_quota_update(&s->quota, all, n);
 	free(all);
 	return ret;
 }
@@ -416,10 +417,12 @@ static int bpf_sample(struct kvmstats *k, void *state)
 	if (error)
 		return core_problem(k, error, "last values of VMs: %s", strerror(-error));
 	find_existing(s, records, n);
-	if (count_quotas(s, records, n))
+	for (i = 0; i < n; i++)
+		records[i] = prefer_final(s, records[i]);
+	if (update_quotas(s, records, n))
 		return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
 	for (i = 0; i < n; i++) {
-		const struct bpf_record *record = prefer_final(s, records[i]);
+		const struct bpf_record *record = records[i];
 		struct core_vcpu *vcpu;
 
 		if (of != record->vm)

@@ -103,6 +103,7 @@ static int load_program(struct bpf_iterator *iterator, const struct bpf_layout *
 	if (!iterator->program)
 		return -errno;
 	memcpy((void *)&iterator->program->rodata->layout, layout, sizeof(*layout));
+	iterator->program->rodata->cpus = libbpf_num_possible_cpus();
 	bpf_program__set_autoload(iterator->program->progs.kvm_exit, finals);
 	bpf_program__set_autoload(iterator->program->progs.kvm_exit_again, finals && can_skip());
 	error = iterator__load(iterator->program);

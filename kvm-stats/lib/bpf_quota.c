@@ -5,85 +5,200 @@
 #include <string.h>
 
 #include "bpf_quota.h"
+#include "stat_group.h"
 
-/* A CPU used by vCPUs of a VM in a group; cpu 0: the group and the number of its CPUs */
-struct bpf_place {
-	__u64 vm, group, cpu;
-	unsigned int cpus;
+/* A vCPU whose thread has, or had, a quota */
+struct quota_thread {
+	__u64 object;			/* the vCPU; 0 if the slot is free */
+	struct bpf_thread thread;	/* at the last sample */
+	__u64 total;			/* throttled since the vCPU was first seen */
+	__u64 rt_credit;		/* time for which a real-time quota can have throttled it */
+	bool seen;
+	/* In this sample */
+	__u64 waited;
+	bool moved;
+};
+
+/* A cgroup, in one sample */
+struct quota_group {
+	__u64 group;		/* 0 if the slot is free */
+	__u64 left;		/* throttled time that is not that of a vCPU */
+	__u64 waited;		/* by the vCPUs that moved to other CPUs */
 };
 
 static bool has_quota(const struct bpf_record *record)
 {
-	return record->vcpu_id >= 0 && record->thread.group;
+	return record->vcpu_id >= 0 && (record->thread.group || record->thread.rt_period);
 }
 
-/* Where it is, or would be; groups are not 0. There is always room. */
-static struct bpf_place *find_place(const struct bpf_quota *quota,
-				    const struct bpf_record *record, __u64 cpu)
+static size_t hash(__u64 address)
 {
-	const __u64 mixed = ((record->vm * 31 + record->thread.group) * 31 + cpu) *
-			    0x9e3779b97f4a7c15;
-	size_t at = (mixed >> 32) & (quota->room - 1);
-	struct bpf_place *place;
+	return address * 0x9e3779b97f4a7c15ULL >> 32;
+}
 
-	for (;; at = (at + 1) & (quota->room - 1)) {
-		place = &quota->places[at];
-		if (!place->group || (place->vm == record->vm && place->cpu == cpu &&
-				      place->group == record->thread.group))
-			return place;
+/* Return where the vCPU is, or would be. There is always space. */
+static struct quota_thread *find_thread(const struct bpf_quota *quota, __u64 object)
+{
+	struct quota_thread *t;
+	size_t at = hash(object);
+
+	for (;; at++) {
+		t = &quota->threads[at & (quota->thread_room - 1)];
+		if (!t->object || t->object == object)
+			return t;
 	}
 }
 
-static bool add_place(struct bpf_quota *quota, const struct bpf_record *record, __u64 cpu)
+static struct quota_group *find_group(const struct bpf_quota *quota, __u64 group)
 {
-	struct bpf_place *place = find_place(quota, record, cpu);
-	bool added = !place->group;
+	struct quota_group *g;
+	size_t at = hash(group);
 
-	place->vm = record->vm;
-	place->group = record->thread.group;
-	place->cpu = cpu;
-	return added;
+	for (;; at++) {
+		g = &quota->groups[at & (quota->group_room - 1)];
+		if (!g->group || g->group == group)
+			return g;
+	}
 }
 
-int bpf_quota_count(struct bpf_quota *quota, const struct bpf_record **records, int n)
+/* Keep the vCPUs of the previous sample, and make space for as many new ones. */
+static int rebuild(struct bpf_quota *quota, size_t vcpus)
 {
-	size_t room = 64, with = 0;
-	struct bpf_place *more;
-	int i;
+	struct bpf_quota old = *quota;
+	size_t room = 64, i;
 
-	for (i = 0; i < n; i++)
-		with += has_quota(records[i]);
-	if (!with)
-		return 0;
-	/* two each at most, and half of it is free */
-	while (room < 4 * with)
+	while (room < 2 * (vcpus + old.vcpus))
 		room *= 2;
-	if (room > quota->room) {
-		more = realloc(quota->places, room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		quota->places = more;
-		quota->room = room;
+	quota->threads = calloc(room, sizeof(*quota->threads));
+	quota->groups = calloc(room, sizeof(*quota->groups));
+	if (!quota->threads || !quota->groups) {
+		free(quota->threads);
+		free(quota->groups);
+		*quota = old;
+		return -ENOMEM;
 	}
-	memset(quota->places, 0, quota->room * sizeof(*quota->places));
-	for (i = 0; i < n; i++) {
-		if (!has_quota(records[i]))
+	quota->thread_room = quota->group_room = room;
+	quota->vcpus = 0;
+	for (i = 0; i < old.thread_room; i++) {
+		if (!old.threads[i].seen)
 			continue;
-		add_place(quota, records[i], 0);
-		if (add_place(quota, records[i], records[i]->thread.rq))
-			find_place(quota, records[i], 0)->cpus++;
+		*find_thread(quota, old.threads[i].object) = old.threads[i];
+		quota->vcpus++;
 	}
+	free(old.threads);
+	free(old.groups);
 	return 0;
 }
 
-unsigned int bpf_quota_cpus(const struct bpf_quota *quota, const struct bpf_record *record)
+static __u64 waited(const struct bpf_thread *thread)
 {
-	return has_quota(record) ? find_place(quota, record, 0)->cpus : 1;
+	return thread->ready + thread->queued_for;
+}
+
+static __u64 at_most(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * The kernel has no time for real-time quotas. A thread that used up its share since the
+ * previous sample, or has to wait for the next period now, waited because of the quota, for as
+ * long as the quota can have made it wait.
+ */
+static __u64 rt_growth(struct quota_thread *t, const struct bpf_thread *now)
+{
+	const double share = (double)now->rt_runtime / now->rt_period;
+	const __u64 elapsed = growth_of(now->time, t->thread.time);
+	const __u64 ran = growth_of(now->run + (now->flags & BPF_ON_CPU ? now->away_for : 0),
+				    t->thread.run);
+	__u64 grew;
+
+	t->rt_credit = at_most(t->rt_credit + elapsed * (1 - share), elapsed + now->rt_period);
+	if (!((now->flags | t->thread.flags) & BPF_RT_THROTTLED) && ran < elapsed * share * 0.9)
+		return 0;
+	grew = at_most(t->waited, t->rt_credit);
+	t->rt_credit -= grew;
+	return grew;
+}
+
+/* Compute the time of a vCPU, unless it moved to another CPU. */
+static void update_thread(struct bpf_quota *quota, struct quota_thread *t,
+			  const struct bpf_record *record)
+{
+	const struct bpf_thread *now = &record->thread;
+	struct quota_group *group;
+	__u64 grew = 0;
+
+	t->moved = false;
+	if (!t->object || t->thread.born != now->born) {
+		quota->vcpus += !t->object;
+		t->object = record->object;
+		t->rt_credit = now->rt_period;
+		t->thread = *now;
+	}
+	t->seen = true;
+	t->waited = growth_of(waited(now), waited(&t->thread));
+	if (now->rt_period) {
+		grew = rt_growth(t, now);
+	} else if (now->group && now->group == t->thread.group) {
+		group = find_group(quota, now->group);
+		if (!group->group) {
+			group->group = now->group;
+			group->left = growth_of(now->group_throttled, t->thread.group_throttled);
+		}
+		t->moved = now->rq != t->thread.rq || now->moves != t->thread.moves;
+		if (t->moved)
+			group->waited += t->waited;
+		else
+			grew = at_most(t->waited, growth_of(now->throttled, t->thread.throttled));
+		group->left -= at_most(group->left, grew);
+	}
+	t->total += grew;
+	t->thread = *now;
+}
+
+static void share_rest(const struct bpf_quota *quota, struct quota_thread *t)
+{
+	const struct quota_group *group;
+
+	if (!t->moved || !t->waited)
+		return;
+	group = find_group(quota, t->thread.group);
+	t->total += t->waited * ((double)at_most(group->left, group->waited) / group->waited);
+}
+
+int bpf_quota_update(struct bpf_quota *quota, const struct bpf_record **records, int n)
+{
+	size_t vcpus = 0, at;
+	int i, error;
+
+	for (i = 0; i < n; i++)
+		vcpus += has_quota(records[i]);
+	/* the usual case */
+	if (!vcpus && !quota->vcpus)
+		return 0;
+	error = rebuild(quota, vcpus);
+	if (error)
+		return error;
+	for (at = 0; at < quota->thread_room; at++)
+		quota->threads[at].seen = false;
+	for (i = 0; i < n; i++) {
+		if (has_quota(records[i]))
+			update_thread(quota, find_thread(quota, records[i]->object), records[i]);
+	}
+	for (at = 0; at < quota->thread_room; at++)
+		share_rest(quota, &quota->threads[at]);
+	return 0;
+}
+
+__u64 bpf_quota_throttled(const struct bpf_quota *quota, const struct bpf_record *record)
+{
+	return quota->vcpus ? find_thread(quota, record->object)->total : 0;
 }
 
 void bpf_quota_free(struct bpf_quota *quota)
 {
-	free(quota->places);
-	quota->places = NULL;
-	quota->room = 0;
+	free(quota->threads);
+	free(quota->groups);
+	memset(quota, 0, sizeof(*quota));
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Throttled time is booked for all CPUs that a group with a quota uses together: as many
- * as the vCPUs of a VM in it are on, each of which waits for it as long as the others.
+ * For how long a vCPU could not run because of a quota. The kernel has this time for each
+ * cgroup and CPU, not for each thread. A thread that stayed on its CPU waited for as long as
+ * the threads of its cgroup on that CPU. Threads that moved to other CPUs share the time of
+ * their cgroup on all CPUs, in proportion to their waits; it is exact if a cgroup has one.
  */
 #ifndef KVMSTATS_BPF_QUOTA_H
 #define KVMSTATS_BPF_QUOTA_H
@@ -10,19 +12,21 @@
 
 #include "bpf/record.h"
 
-struct bpf_place;
+struct quota_thread;
+struct quota_group;
 
 /* Begin with all zeros. */
 struct bpf_quota {
-	struct bpf_place *places;	/* a table by hash; room is a power of 2 */
-	size_t room;
+	struct quota_thread *threads;	/* tables by hash; the rooms are powers of 2 */
+	struct quota_group *groups;
+	size_t thread_room, group_room, vcpus;
 };
 
-/* Count the CPUs of all groups in a sample. 0 or -ENOMEM */
-int bpf_quota_count(struct bpf_quota *quota, const struct bpf_record **records, int n);
+/* Update the times with the records of a sample, of vCPUs and others. 0 or -ENOMEM */
+int bpf_quota_update(struct bpf_quota *quota, const struct bpf_record **records, int n);
 
-/* On how many the VM's vCPUs of its group are, of one of these records */
-unsigned int bpf_quota_cpus(const struct bpf_quota *quota, const struct bpf_record *record);
+/* Return the time of a vCPU, of one of these records, since it was first seen. */
+__u64 bpf_quota_throttled(const struct bpf_quota *quota, const struct bpf_record *record);
 
 void bpf_quota_free(struct bpf_quota *quota);
 

@@ -103,9 +103,7 @@ struct thread_times {
 	uint64_t run;		/* on a CPU, since the thread began */
 	uint64_t ready;		/* waiting for one, also because of a quota */
 	uint64_t turns;		/* number of times it got a CPU; 0 if unknown */
-	/* the quota of its cgroup was spent, summed up over so many CPUs */
-	uint64_t throttled;
-	unsigned int throttled_cpus;
+	uint64_t throttled;		/* because of a quota, in ready as well */
 	/* Its CPU, and the time that interrupts and a lower hypervisor took from this CPU;
 	 * 0 if unknown */
 	uint64_t cpu, lost;

@@ -199,8 +199,7 @@ static void spend_throttled(struct account *a, const struct thread_times *t,
 {
 	if (!t->has_throttled || !a->thread.has_throttled)
 		return;
-	if (t->throttled > a->thread.throttled && t->throttled_cpus)
-		a->throttled += (t->throttled - a->thread.throttled) / t->throttled_cpus;
+	a->throttled += growth_of(t->throttled, a->thread.throttled);
 	spent->mode[KVMSTATS_THROTTLED] = deduct(&spent->mode[KVMSTATS_READY], a->throttled);
 	a->throttled -= spent->mode[KVMSTATS_THROTTLED];
 	/* Assign the rest to sleep, except for READY that was assigned in advance. */
@@ -285,8 +284,7 @@ void times_begin_at_birth(struct core_vcpu *vcpu)
 			.time = t->born ? t->born : t->time,
 			.has_run = t->has_run, .has_ready = t->has_ready,
 			.has_throttled = t->has_throttled, .throttled = t->throttled,
-			.throttled_cpus = t->throttled_cpus, .has_sleeps = t->has_sleeps,
-			.up_to_date = t->up_to_date, .state = THREAD_SLEEPS,
+			.has_sleeps = t->has_sleeps, .up_to_date = t->up_to_date, .state = THREAD_SLEEPS,
 		},
 	};
 	vcpu->thread_tid = vcpu->pub.tid;

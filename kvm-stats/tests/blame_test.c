@@ -29,6 +29,7 @@
 
 /* with its maps and links, for events that are lost and maps that are full */
 #include "../lib/blame.c"
+#include "cgroup.h"
 #include "tap.h"
 #include "vm.h"
 
@@ -1049,25 +1050,6 @@ static bool make_cgroup(char *path, size_t size)
 	return false;
 }
 
-static uint64_t read_throttled(const char *path)
-{
-	unsigned long long value = 0, found = 0;
-	char file[128], line[64];
-	FILE *f;
-
-	snprintf(file, sizeof(file), "%s/cpu.stat", path);
-	f = fopen(file, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "throttled_time %llu", &value) == 1)
-			found = value;
-		if (sscanf(line, "throttled_usec %llu", &value) == 1)
-			found = value * 1000;
-	}
-	if (f)
-		fclose(f);
-	return found;
-}
-
 /* Put a process into a cgroup. Return false if that does not exist. */
 static bool enter_cgroup(const char *path, pid_t pid)
 {
@@ -1129,20 +1111,20 @@ static void test_quota(const char *what, bool nested)
 	enter_cgroup(child, list[0].pid);
 	tap_result(settle(&group), "%s: a VM in a cgroup", what);
 	before = read_account(list[0].pid, list[0].vcpu);
-	throttled = read_throttled(path);
+	throttled = cgroup_throttled(path, "cpu.stat");
 	/* Cgroup v1 limits the quota of a child to that of its parent. */
 	if (nested)
 		set_quota(child, SCARCE_QUOTA);
 	set_quota(path, SCARCE_QUOTA);
 	proceed(&group);
 	/* on a busy host, it takes longer to use the quota up */
-	for (i = 0; i < 300 && read_throttled(path) - throttled < 200 * MS; i++)
+	for (i = 0; i < 300 && cgroup_throttled(path, "cpu.stat") - throttled < 200 * MS; i++)
 		usleep(100000);
 	/* Otherwise the main thread could be throttled when the vCPU has stopped. */
 	set_quota(path, AMPLE_QUOTA);
 	stop(&group);
 	blame_sample(blame);
-	throttled = read_throttled(path) - throttled;
+	throttled = cgroup_throttled(path, "cpu.stat") - throttled;
 	quota = charged(&list[0], BLAME_QUOTA, NULL, 0);
 	check_sum(what, &list[0], &before);
 	/* The parent is throttled also while the VM is not. */

@@ -292,38 +292,129 @@ static void test_headless(void)
 	end(neighbour);
 }
 
-/* On so many CPUs are vCPUs in group g of VM v; far more would take minutes one by one. */
+#define MS	1000000ULL
+
+/* Let a vCPU wait; its group was throttled on its CPU, and on all CPUs. */
+static void let_wait(struct bpf_record *r, unsigned int waited, unsigned int throttled,
+		     unsigned int group_throttled)
+{
+	r->thread.time += 1000 * MS;
+	r->thread.ready += waited * MS;
+	r->thread.throttled += throttled * MS;
+	r->thread.group_throttled += group_throttled * MS;
+}
+
+static bool was_throttled(const struct bpf_quota *quota, const struct bpf_record *r,
+			  unsigned int ms)
+{
+	const __u64 throttled = bpf_quota_throttled(quota, r);
+
+	if (throttled == ms * MS)
+		return true;
+	printf("# vCPU %llu: throttled for %llu ns\n", r->object, throttled);
+	return false;
+}
+
+/* Far more vCPUs than a host has would take minutes if each were searched for one by one. */
 static void test_quota(void)
 {
-	enum { VMS = 3, VCPUS = 4000, ALL = VMS * VCPUS };
+	enum { KINDS = 3, VCPUS = 4000, ALL = KINDS * VCPUS };
 	const struct bpf_record **list = calloc(ALL, sizeof(*list));
 	struct bpf_record *records = calloc(ALL, sizeof(*records));
 	struct bpf_quota quota = { 0 };
-	unsigned int wrong = 0, i, vm;
+	unsigned int wrong[KINDS] = { 0 }, i;
 
 	for (i = 0; i < ALL; i++) {
-		struct bpf_record *r = &records[i];
-
-		vm = i % VMS;
-		r->vm = 0x1000 + vm;
-		r->vcpu_id = i / VMS;
-		/* none; all in one group, on 7 CPUs; one each */
-		r->thread.group = vm == 1 ? 0x50 : vm == 2 ? 0x50 + i : 0;
-		r->thread.rq = 0x9000 + i / VMS % 7;
-		list[i] = r;
+		records[i].object = 0x1000 + i;
+		records[i].vcpu_id = i;
+		/* none; a group each; all in one group */
+		records[i].thread.group = i % KINDS == 1 ? 0x5000 + i : i % KINDS == 2 ? 0x50 : 0;
+		list[i] = &records[i];
 	}
-	/* one that is the VM */
-	records[1].vcpu_id = -1;
-	records[1].thread.rq = 0x8000;
-	tap_result(!bpf_quota_count(&quota, list, ALL), "CPUs of %d vCPUs with quotas", ALL);
-	for (i = 0; i < ALL; i++)
-		wrong += i != 1 && bpf_quota_cpus(&quota, list[i]) != (i % VMS == 1 ? 7 : 1);
-	tap_result(!wrong, "each group has its own: %u are wrong", wrong);
-	tap_result(!bpf_quota_count(&quota, list, 12) && bpf_quota_cpus(&quota, list[4]) == 3,
-		   "and others when they have left: %u", bpf_quota_cpus(&quota, list[4]));
+	tap_result(!bpf_quota_update(&quota, list, ALL), "quotas of %d vCPUs", ALL);
+	for (i = 0; i < ALL; i++) {
+		records[i].thread.moves += i % KINDS == 2;
+		let_wait(&records[i], i % 2 ? 40 : 80, 60, i % KINDS == 2 ? 30 * VCPUS : 60);
+	}
+	bpf_quota_update(&quota, list, ALL);
+	for (i = 0; i < ALL; i++) {
+		const unsigned int ms[KINDS] = { 0, i % 2 ? 40 : 60, i % 2 ? 20 : 40 };
+
+		wrong[i % KINDS] += bpf_quota_throttled(&quota, list[i]) != ms[i % KINDS] * MS;
+	}
+	tap_result(!wrong[0], "vCPUs without a quota are not throttled: %u are", wrong[0]);
+	tap_result(!wrong[1], "vCPUs that stayed on their CPUs have the time of their groups there, "
+		   "but at most their waits: %u differ", wrong[1]);
+	tap_result(!wrong[2], "vCPUs that moved share the time of their group in proportion to "
+		   "their waits: %u differ", wrong[2]);
 	bpf_quota_free(&quota);
 	free(records);
 	free(list);
+}
+
+static void test_quota_changes(void)
+{
+	struct bpf_record a = { .object = 1, .thread.group = 5, .thread.born = 7 };
+	struct bpf_record b = { .object = 2, .thread.group = 5, .thread.born = 8 };
+	const struct bpf_record *list[] = { &a, &b };
+	struct bpf_quota quota = { 0 };
+
+	a.thread.throttled = a.thread.group_throttled = b.thread.group_throttled = 900 * MS;
+	bpf_quota_update(&quota, list, 2);
+	tap_result(was_throttled(&quota, &a, 0), "time before the first sample does not count");
+	b.thread.moves++;
+	let_wait(&a, 100, 50, 80);
+	let_wait(&b, 100, 10, 80);
+	bpf_quota_update(&quota, list, 2);
+	tap_result(was_throttled(&quota, &a, 50) && was_throttled(&quota, &b, 30),
+		   "a vCPU that moved has the rest of the time of its group");
+	a.thread.born++;
+	let_wait(&a, 100, 50, 50);
+	let_wait(&b, 100, 20, 50);
+	bpf_quota_update(&quota, list, 2);
+	tap_result(was_throttled(&quota, &a, 50) && was_throttled(&quota, &b, 50),
+		   "a vCPU whose thread is another one has no time of the previous one");
+	bpf_quota_update(&quota, list, 1);
+	bpf_quota_update(&quota, list, 1);
+	let_wait(&a, 100, 50, 50);
+	let_wait(&b, 100, 20, 50);
+	bpf_quota_update(&quota, list, 2);
+	tap_result(was_throttled(&quota, &a, 100) && was_throttled(&quota, &b, 0),
+		   "a vCPU that was missing begins again");
+	a.thread.group = b.thread.group = 0;
+	let_wait(&a, 100, 50, 50);
+	bpf_quota_update(&quota, list, 2);
+	bpf_quota_update(&quota, list, 2);
+	tap_result(was_throttled(&quota, &a, 0), "a vCPU that no longer has a quota is forgotten");
+	bpf_quota_free(&quota);
+}
+
+/* A real-time thread may run for 100 ms in each second. */
+static void test_rt_quota(void)
+{
+	struct bpf_record a = {
+		.object = 1, .thread.rt_period = 1000 * MS, .thread.rt_runtime = 100 * MS,
+	};
+	const struct bpf_record *list[] = { &a };
+	struct bpf_quota quota = { 0 };
+
+	bpf_quota_update(&quota, list, 1);
+	let_wait(&a, 950, 0, 0);
+	a.thread.run += 50 * MS;
+	bpf_quota_update(&quota, list, 1);
+	tap_result(was_throttled(&quota, &a, 0),
+		   "a real-time vCPU that did not use its quota up waited for something else");
+	let_wait(&a, 900, 0, 0);
+	a.thread.run += 100 * MS;
+	bpf_quota_update(&quota, list, 1);
+	tap_result(was_throttled(&quota, &a, 900),
+		   "a real-time vCPU that used its quota up was throttled");
+	let_wait(&a, 800, 0, 0);
+	a.thread.flags |= BPF_RT_THROTTLED;
+	bpf_quota_update(&quota, list, 1);
+	tap_result(was_throttled(&quota, &a, 1700),
+		   "a real-time vCPU that has to wait for the next period is throttled");
+	bpf_quota_free(&quota);
 }
 
 /* The VM's own file is closed, the vCPU's is not. */
@@ -374,6 +465,8 @@ static int in_pid_namespace(void)
 			   types.layout.vcpu_stat_size);
 	}
 	test_quota();
+	test_quota_changes();
+	test_rt_quota();
 	test_who(&types.layout, &own);
 	test_known(&types.layout);
 	test_without_file();

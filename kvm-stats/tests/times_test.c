@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cgroup.h"
 #include "kvmstats.h"
 #include "tap.h"
 #include "vm.h"
@@ -338,20 +339,6 @@ static void test_halting(void)
 	end_vmm(pid);
 }
 
-static bool put(const char *folder, const char *file, const char *text)
-{
-	char path[128];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", folder, file);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : write(fd, text, strlen(text));
-	if (fd >= 0)
-		close(fd);
-	return n > 0;
-}
-
 /* Settings of a cgroup, for both versions of cgroups */
 struct asked {
 	const char *quota, *max;	/* NULL if not set */
@@ -370,15 +357,15 @@ static bool make_group(struct group *group, const char *name, const struct asked
 	snprintf(folder, sizeof(group->folder), "/sys/fs/cgroup/cpu/kvm-stats-%d-%s", getpid(),
 		 name);
 	snprintf(group->tasks, sizeof(group->tasks), "%s/tasks", folder);
-	if (!mkdir(folder, 0755) && put(folder, "cpu.shares", asked->shares) &&
-	    (!asked->quota || put(folder, "cpu.cfs_quota_us", asked->quota)))
+	if (!mkdir(folder, 0755) && cgroup_put(folder, "cpu.shares", asked->shares) &&
+	    (!asked->quota || cgroup_put(folder, "cpu.cfs_quota_us", asked->quota)))
 		return true;
 	rmdir(folder);
 	snprintf(folder, sizeof(group->folder), "/sys/fs/cgroup/kvm-stats-%d-%s", getpid(), name);
 	snprintf(group->tasks, sizeof(group->tasks), "%s/cgroup.procs", folder);
-	put("/sys/fs/cgroup", "cgroup.subtree_control", "+cpu");
-	if (!mkdir(folder, 0755) && put(folder, "cpu.weight", asked->weight) &&
-	    (!asked->max || put(folder, "cpu.max", asked->max)))
+	cgroup_put("/sys/fs/cgroup", "cgroup.subtree_control", "+cpu");
+	if (!mkdir(folder, 0755) && cgroup_put(folder, "cpu.weight", asked->weight) &&
+	    (!asked->max || cgroup_put(folder, "cpu.max", asked->max)))
 		return true;
 	rmdir(folder);
 	return false;
@@ -468,26 +455,6 @@ static void test_starved(void)
 	end_group(&theirs);
 }
 
-/* Return for how long the CPUs of a cgroup were throttled, nanoseconds: the sum of all CPUs. */
-static uint64_t read_throttled(const struct group *group)
-{
-	unsigned long long value, found = 0;
-	char path[128], line[64];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/cpu.stat", group->folder);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "throttled_time %llu", &value) == 1)
-			found = value;
-		if (sscanf(line, "throttled_usec %llu", &value) == 1)
-			found = value * 1000;
-	}
-	if (f)
-		fclose(f);
-	return found;
-}
-
 static void test_quota(void)
 {
 	/* Maximum weight, or a busy machine leaves it less CPU time. */
@@ -508,14 +475,14 @@ static void test_quota(void)
 	}
 	pid = start_vmm("2", true, group.tasks);
 	before = find_vm(pid)->times;
-	real = read_throttled(&group);
+	real = cgroup_throttled(group.folder, "cpu.stat");
 	part = least(pid, take_long ? 60 : 3, 1000, MODE(RUN) | WAITS);
 	result(part >= 995, "vCPUs with a quota: %.1f %% ran, waited or were throttled",
 	       part / 10.0);
 	/* On a busy host, the VM needs more time to use its quota up. */
-	for (tries = 0; tries < 60 && read_throttled(&group) - real < 1000 * MS; tries++)
+	for (tries = 0; tries < 60 && cgroup_throttled(group.folder, "cpu.stat") - real < 1000 * MS; tries++)
 		least(pid, 1, 1000, MODE(RUN) | WAITS);
-	real = read_throttled(&group) - real;
+	real = cgroup_throttled(group.folder, "cpu.stat") - real;
 	vm = find_vm(pid);
 	if (vm && vm->times.known & MODE(THROTTLED)) {
 		const uint64_t told = vm->times.mode[KVMSTATS_THROTTLED] -

@@ -16,8 +16,11 @@
 /* enum pid_type */
 #define PIDTYPE_PID 0
 #define PIDTYPE_TGID 1
-/* Value of an unlimited quota */
+/* Value of an unlimited quota, also of real-time threads */
 #define NO_QUOTA (~0ULL)
+/* <linux/sched.h> */
+#define SCHED_FIFO 1
+#define SCHED_RR 2
 
 /* The members of the kernel's types that are read; the loader finds them by name. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), \
@@ -51,18 +54,41 @@ struct signal_struct {
 };
 
 struct rq {
+	int cpu;
 	__u64 clock;
 	__u64 clock_task;
 };
 
 struct cfs_rq {
 	struct rq *rq;
+	/* 6.6 and later */
+	__u64 throttled_clock_self;
+	__u64 throttled_clock_self_time;
+	/* 5.19 to 6.5 */
+	__u64 throttled_clock_pelt_time;
+	/* up to 5.18 */
+	__u64 throttled_clock_task_time;
 };
 
 struct sched_entity {
 	__u64 exec_start;
 	__u64 sum_exec_runtime;
+	__u64 nr_migrations;
 	struct cfs_rq *cfs_rq;
+};
+
+/* With CONFIG_RT_GROUP_SCHED */
+struct rt_rq {
+	int rt_throttled;
+};
+
+struct sched_rt_entity {
+	struct rt_rq *rt_rq;
+};
+
+struct rt_bandwidth {
+	__s64 rt_period;
+	__u64 rt_runtime;
 };
 
 struct sched_info {
@@ -72,10 +98,12 @@ struct sched_info {
 
 struct cfs_bandwidth {
 	__u64 quota;
-	__u64 throttled_time;
 };
 
 struct task_group {
+	struct sched_entity **se;	/* up to 7.2 */
+	struct cfs_rq **cfs_rq;
+	struct rt_bandwidth rt_bandwidth;
 	struct task_group *parent;
 	struct cfs_bandwidth cfs_bandwidth;
 };
@@ -101,7 +129,9 @@ struct task_struct {
 	struct signal_struct *signal;
 	__u64 start_boottime;
 	int on_cpu;
+	unsigned int policy;
 	struct sched_entity se;
+	struct sched_rt_entity rt;
 	struct sched_info sched_info;
 	struct task_group *sched_task_group;
 	struct hlist_head preempt_notifiers;
@@ -152,6 +182,7 @@ struct bpf_iter__task_file {
 #pragma clang attribute pop
 
 const volatile struct bpf_layout layout;
+const volatile __u32 cpus;	/* that the kernel supports */
 
 /* One reader, one buffer. */
 struct {
@@ -327,57 +358,148 @@ static __always_inline void read_account(const struct task_struct *task,
 		read_booked(task, rq, thread);
 }
 
-/* Add what the group's quota has kept from running; returns the one above it. */
-static __always_inline const struct task_group *read_group(const struct task_group *group,
-							    struct bpf_thread *thread)
+/*
+ * How long the threads of a queue could not run because their own group, or one above it,
+ * had used up its quota. Before 6.6, the time in which the queue was empty counts as well.
+ */
+static __always_inline __u64 read_throttled(const struct cfs_rq *queue, const struct rq *rq)
 {
-	if (!group)
-		return NULL;
-	if (BPF_CORE_READ(group, cfs_bandwidth.quota) != NO_QUOTA && !thread->group)
-		thread->group = (__u64)group;
-	thread->throttled += BPF_CORE_READ(group, cfs_bandwidth.throttled_time);
-	return BPF_CORE_READ(group, parent);
+	struct pair clock;
+
+	if (bpf_core_field_exists(queue->throttled_clock_self_time)) {
+		clock = READ_PAIR(queue, throttled_clock_self, throttled_clock_self_time);
+		if (clock.first)
+			clock.second += since(BPF_CORE_READ(rq, clock), clock.first);
+		return clock.second;
+	}
+	if (bpf_core_field_exists(queue->throttled_clock_pelt_time))
+		return BPF_CORE_READ(queue, throttled_clock_pelt_time);
+	if (bpf_core_field_exists(queue->throttled_clock_task_time))
+		return BPF_CORE_READ(queue, throttled_clock_task_time);
+	return 0;
+}
+
+/* The run queues of CPUs, as far as a thread was seen there */
+static __u64 queues[BPF_MAX_CPUS];
+
+static __always_inline void note_cpu(const struct task_struct *task)
+{
+	const struct rq *rq = BPF_CORE_READ(task, se.cfs_rq, rq);
+	__u32 cpu = BPF_CORE_READ(rq, cpu);
+
+	if (cpu < BPF_MAX_CPUS)
+		queues[cpu] = (__u64)rq;
+}
+
+/*
+ * The queue of a group on a CPU. The queues are an array or, since 7.3, a variable of each CPU,
+ * like struct rq: then both are equally far from those of the thread's CPU.
+ */
+static __always_inline const struct cfs_rq *queue_on(const struct task_group *group,
+						     const struct cfs_rq *queue,
+						     const struct rq *rq, __u32 cpu)
+{
+	if (bpf_core_field_exists(group->se))
+		return read_pointer(&BPF_CORE_READ(group, cfs_rq)[cpu]);
+	return queues[cpu] ? (void *)((__u64)queue + queues[cpu] - (__u64)rq) : NULL;
+}
+
+/*
+ * The sum over all CPUs of a group's time; queue is one of the group's. Global, like has_quota(),
+ * so that the verifier checks its loop once instead of once per caller.
+ */
+__noinline __u64 sum_throttled(__u64 group, __u64 queue)
+{
+	const struct rq *rq = BPF_CORE_READ((const struct cfs_rq *)queue, rq);
+	const struct cfs_rq *other;
+	__u64 sum = 0;
+	__u32 cpu;
+
+	for (cpu = 0; cpu < BPF_MAX_CPUS && cpu < cpus; cpu++) {
+		other = queue_on((const void *)group, (const void *)queue, rq, cpu);
+		if (other)
+			sum += read_throttled(other, BPF_CORE_READ(other, rq));
+	}
+	return sum;
+}
+
+/* Return 1 if the group, or one above it, has a quota. */
+__noinline int has_quota(__u64 address)
+{
+	const struct task_group *group = (const void *)address;
+	int i;
+
+	for (i = 0; i < BPF_MAX_LEVELS && group; i++) {
+		if (BPF_CORE_READ(group, cfs_bandwidth.quota) != NO_QUOTA)
+			return 1;
+		group = BPF_CORE_READ(group, parent);
+	}
+	return 0;
 }
 
 /* Result for the last thread: the next one is usually in the same group. */
 struct known_quota {
 	const void *group;
-	__u64 first, throttled;
+	bool limited;
+	__u64 throttled;
 };
 static struct known_quota quota;
 
-/* Of eight groups, one in the other */
 static __always_inline void read_quota(const struct task_struct *task,
 				       struct bpf_thread *thread, struct known_quota *known)
 {
-	const struct task_group *group = NULL, *own;
+	const struct task_group *group = NULL;
+	const struct cfs_rq *queue;
+	const struct rq *rq;
 
 	if (!bpf_core_field_exists(task->sched_task_group) ||
-	    !bpf_core_field_exists(group->cfs_bandwidth))
+	    !bpf_core_field_exists(group->cfs_bandwidth) ||
+	    !bpf_core_field_exists(task->se.cfs_rq))
 		return;
+	group = BPF_CORE_READ(task, sched_task_group);
+	queue = BPF_CORE_READ(task, se.cfs_rq);
+	rq = BPF_CORE_READ(queue, rq);
 	thread->flags |= BPF_QUOTA;
-	own = group = BPF_CORE_READ(task, sched_task_group);
-	if (known && own && own == known->group) {
-		thread->group = known->first;
-		thread->throttled = known->throttled;
-		return;
+	thread->moves = BPF_CORE_READ(task, se.nr_migrations);
+	if (group != known->group) {
+		known->group = group;
+		known->limited = has_quota((__u64)group);
+		known->throttled = known->limited ?
+				   sum_throttled((__u64)group, (__u64)queue) : 0;
 	}
-	group = read_group(group, thread);
-	group = read_group(group, thread);
-	group = read_group(group, thread);
-	group = read_group(group, thread);
-	group = read_group(group, thread);
-	group = read_group(group, thread);
-	group = read_group(group, thread);
-	read_group(group, thread);
-	if (!known)
+	if (!known->limited)
 		return;
-	known->group = own;
-	known->first = thread->group;
-	known->throttled = thread->throttled;
+	thread->throttled = read_throttled(queue, rq);
+	thread->group = (__u64)group;
+	thread->group_throttled = known->throttled;
 }
 
-/* known: of the reader; NULL if others may run at the same time */
+/* A real-time thread can only be in a group that has a quota itself. The root's is the host's. */
+static __always_inline void read_rt_quota(const struct task_struct *task,
+					  struct bpf_thread *thread)
+{
+	const struct task_group *group = NULL;
+	__u64 period, runtime;
+	__u32 policy;
+
+	if (!bpf_core_field_exists(task->rt.rt_rq) ||
+	    !bpf_core_field_exists(group->rt_bandwidth))
+		return;
+	policy = BPF_CORE_READ(task, policy);
+	if (policy != SCHED_FIFO && policy != SCHED_RR)
+		return;
+	group = BPF_CORE_READ(task, sched_task_group);
+	period = BPF_CORE_READ(group, rt_bandwidth.rt_period);
+	runtime = BPF_CORE_READ(group, rt_bandwidth.rt_runtime);
+	if (!BPF_CORE_READ(group, parent) || runtime >= period)
+		return;
+	thread->rt_period = period;
+	thread->rt_runtime = runtime;
+	if (BPF_CORE_READ(task, rt.rt_rq, rt_throttled))
+		thread->flags |= BPF_RT_THROTTLED;
+}
+
+/* Programs that can run at the same time pass different caches. */
 static __always_inline void read_thread(const void *vcpu, const struct pid *pid,
 					struct bpf_thread *thread, struct known_quota *known)
 {
@@ -396,12 +518,16 @@ static __always_inline void read_thread(const void *vcpu, const struct pid *pid,
 	task = first - bpf_core_field_offset(struct task_struct, pid_links);
 	read_account(task, thread);
 	read_quota(task, thread, known);
+	read_rt_quota(task, thread);
 	if (BPF_CORE_READ(task, preempt_notifiers.first) == vcpu + layout.vcpu_notifier)
 		thread->flags |= BPF_LOADED;
 }
 
-/* What files are, by their operations: known as long as it is the same task's. */
-static struct {
+/*
+ * What files are, by their operations: known as long as it is the same task's. Global: clang
+ * splits a static structure, for which the kernel then refuses the type information.
+ */
+struct {
 	const void *task;
 	const void *vm, *vcpu, *other;
 	bool looked_at;		/* the process information in the record is valid */
@@ -495,6 +621,8 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 		kind.task = task;
 		kind.vm = kind.vcpu = kind.other = NULL;
 		kind.looked_at = false;
+		if (bpf_core_field_exists(task->se.cfs_rq))
+			note_cpu(task);
 	}
 	if (file->f_op == kind.other)
 		return 0;
@@ -606,6 +734,7 @@ static __always_inline int keep_values(struct bpf_raw_tracepoint_args *ctx, bool
 	const struct task_struct *task = (void *)ctx->args[0], *leader;
 	const struct pid *pid = BPF_CORE_READ(task, thread_pid);
 	__u32 key = again, fd = 0, size = layout.vcpu_stat_size;
+	struct known_quota known = { 0 };
 	struct bpf_record *record;
 	const void *object;
 	struct output *to;
@@ -637,7 +766,7 @@ static __always_inline int keep_values(struct bpf_raw_tracepoint_args *ctx, bool
 	record->size = size;
 	bpf_core_read(record->comm, sizeof(record->comm), &leader->comm);
 	bpf_probe_read_kernel(&record->vcpu_id, sizeof(record->vcpu_id), object + layout.vcpu_id);
-	read_thread(object, pid, &record->thread, NULL);
+	read_thread(object, pid, &record->thread, &known);
 	if (bpf_probe_read_kernel(to->values, size, object + layout.vcpu_stat) ||
 	    bpf_ringbuf_output(&finals, to, sizeof(*record) + size, 0))
 		__sync_fetch_and_add(&finals_lost, 1);

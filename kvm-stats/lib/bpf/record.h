@@ -15,6 +15,10 @@
 /* VMs and vCPUs of which only one file is written, however many there are */
 #define BPF_OBJECTS_MAX	16384
 
+/* CPUs, and levels of cgroups, that the time of quotas covers */
+#define BPF_MAX_CPUS	1024
+#define BPF_MAX_LEVELS	512
+
 /* State of a vCPU's thread */
 enum {
 	BPF_THREAD	= 1,	/* there is one */
@@ -24,6 +28,7 @@ enum {
 	BPF_CLOCKS	= 16,	/* queued_for, away_for and lost are */
 	BPF_QUOTA	= 32,	/* throttled is */
 	BPF_LOADED	= 64,	/* it is in KVM_RUN of this vCPU */
+	BPF_RT_THROTTLED = 128,	/* the quota of real-time threads is used up */
 };
 
 /* The scheduler's account of it at one instant; nanoseconds */
@@ -36,8 +41,13 @@ struct bpf_thread {
 	__u64 away_for;		/* since run was booked: it sleeps, or runs, that long */
 	__u64 lost;		/* interrupts and steal time of its CPU */
 	__u64 rq;		/* its CPU, as an address */
-	__u64 throttled;	/* sum over CPUs and groups */
-	__u64 group;		/* the innermost group that has a quota; 0 if none */
+	/* Time for which quotas stopped its group's threads on its CPU */
+	__u64 throttled;
+	__u64 group;		/* an address; 0 if neither it nor one above it has a quota */
+	__u64 group_throttled;	/* the sum over all CPUs */
+	__u64 moves;		/* number of times it was moved to another CPU */
+	__u64 rt_period;	/* 0 unless it is a real-time thread with a quota */
+	__u64 rt_runtime;
 	__u64 sleeps;		/* how often it gave up its CPU to sleep */
 	__u64 born;		/* when it was created: CLOCK_MONOTONIC */
 	__u32 flags;

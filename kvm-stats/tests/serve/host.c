@@ -221,7 +221,7 @@ static void put_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id, pid_t 
 		.time = t->seen, .has_run = true, .has_ready = true, .has_throttled = true,
 		.run = (t->run + t->poll) / 1000,
 		.ready = (t->ready + t->throttled) / 1000,
-		.throttled = t->throttled / 1000, .throttled_cpus = 1,
+		.throttled = t->throttled / 1000,
 		.up_to_date = true, .state = THREAD_SLEEPS });
 }
 

@@ -141,7 +141,7 @@ static void put_vm(struct kvmstats *k, struct playing *host, const struct kvmsta
 		core_vcpu_times(vcpu, &(struct thread_times){
 			.time = time, .has_run = true, .has_ready = true,
 			.has_throttled = true, .run = p->run, .ready = p->ready,
-			.throttled = p->throttled, .throttled_cpus = 1,
+			.throttled = p->throttled,
 			.up_to_date = true, .state = THREAD_SLEEPS });
 	}
 }

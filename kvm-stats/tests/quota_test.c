@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The time for which quotas keep vCPUs from running: quota_test VMM, where VMM is the program of
+ * vmm.c. THROTTLED of the vCPUs is compared with the account of their cgroups: with two VMs in
+ * one slice, with vCPUs that may move between CPUs, below many levels of cgroups, and with
+ * real-time threads. Needs root, /dev/kvm and the source bpf; prints TAP.
+ */
+#include <err.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "cgroup.h"
+#include "core.h"
+#include "kvmstats.h"
+#include "tap.h"
+#include "vm.h"
+
+#define MS		1000000ULL
+#define AMPLE_MS	100000
+#define VMS		2
+#define ENOUGH		(400 * MS)	/* of throttled time */
+
+static struct kvmstats *k;
+static char *program;
+
+/* A VM in a dedicated cgroup */
+struct vm {
+	char *vcpus;
+	int cpu;			/* on which it runs, or -1 */
+	bool real_time;
+	char cgroup[CGROUP_PATH];
+	pid_t pid;
+	struct kvmstats_times before;
+	uint64_t throttled_before;
+};
+
+/*
+ * Read at real-time priority, if this host allows it: while the quota is ample, the VMs use all
+ * CPUs. The processes that this one starts have the normal priority.
+ */
+static void run_first(void)
+{
+	const struct sched_param priority = { .sched_priority = 2 };
+
+	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority))
+		printf("# no real-time priority: %s\n", strerror(errno));
+}
+
+static void pin(int nth)
+{
+	cpu_set_t all, one;
+	int i;
+
+	CPU_ZERO(&one);
+	sched_getaffinity(0, sizeof(all), &all);
+	for (i = 0; i < CPU_SETSIZE && nth >= 0; i++) {
+		if (!CPU_ISSET(i, &all))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(i, &one);
+		nth--;
+	}
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
+static bool prepare(const void *arg)
+{
+	const struct sched_param priority = { .sched_priority = 1 };
+	const struct vm *vm = arg;
+
+	if (vm->cpu >= 0)
+		pin(vm->cpu);
+	return cgroup_enter(vm->cgroup) &&
+	       (!vm->real_time || !sched_setscheduler(0, SCHED_FIFO, &priority));
+}
+
+static void sample(void)
+{
+	if (kvmstats_sample(k))
+		errx(1, "%s", kvmstats_problem(k));
+}
+
+static const struct kvmstats_vm *find_vm(pid_t pid)
+{
+	const struct kvmstats_vm *vm;
+
+	for (vm = kvmstats_first(k); vm && vm->identity.pid != pid; vm = vm->next)
+		;
+	return vm;
+}
+
+static bool has_run(const struct kvmstats_vm *vm)
+{
+	unsigned int i;
+
+	for (i = 0; vm && i < vm->vcpus; i++) {
+		if (!vm->vcpu[i]->tid || vm->vcpu[i]->first_sample)
+			return false;
+	}
+	return vm && vm->vcpus;
+}
+
+static void start_vm(struct vm *vm)
+{
+	char *arguments[] = { program, "-b", "1", vm->vcpus, NULL };
+	unsigned int tries;
+
+	vm->pid = vm_start(arguments, prepare, vm);
+	if (vm->pid < 0)
+		errx(1, "%s does not start", program);
+	for (tries = 0; !has_run(find_vm(vm->pid)); tries++) {
+		if (tries == 600)
+			errx(1, "%s: vCPUs have not run for a minute", program);
+		usleep(100000);
+		sample();
+	}
+}
+
+static void end_process(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* Create a cgroup of so much weight that a busy host does not keep it from its quota. */
+static void create_group(char *cgroup, const char *name)
+{
+	if (!cgroup_create(cgroup, NULL, name))
+		err(1, "%s", cgroup);
+	cgroup_put(cgroup, "cpu.shares", "262144");
+	cgroup_put(cgroup, "cpu.weight", "10000");
+}
+
+/* A process that wants all of a CPU */
+static pid_t start_hog(const char *cgroup, int cpu)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!cgroup_enter(cgroup))
+		_exit(1);
+	pin(cpu);
+	for (;;)
+		;
+}
+
+static uint64_t growth(const struct vm *vm, enum kvmstats_mode mode)
+{
+	return find_vm(vm->pid)->times.mode[mode] - vm->before.mode[mode];
+}
+
+static bool close_to(uint64_t a, uint64_t b)
+{
+	return a <= b + b / 20 + 20 * MS && b <= a + a / 20 + 20 * MS;
+}
+
+/* A CPU that is throttled stops all vCPUs that wait for it, each for that time. */
+static bool fits(unsigned int vcpus, uint64_t told, uint64_t real)
+{
+	return close_to(told, real) || (told > real && told <= vcpus * real);
+}
+
+/* All throttled time is booked when the quota is ample. */
+static void book_time(const char *slice)
+{
+	cgroup_set_quota(slice, AMPLE_MS);
+	usleep(50000);
+	sample();
+}
+
+/* Take samples until the quota has stopped the VMs for long enough. */
+static uint64_t throttle(const char *slice, unsigned int ms, struct vm *vms, unsigned int n)
+{
+	unsigned int i, tries;
+	uint64_t before;
+
+	book_time(slice);
+	before = cgroup_throttled(slice, "cpu.stat");
+	for (i = 0; i < n; i++) {
+		vms[i].before = find_vm(vms[i].pid)->times;
+		vms[i].throttled_before = cgroup_throttled(vms[i].cgroup, "cpu.stat.local");
+	}
+	cgroup_set_quota(slice, ms);
+	for (tries = 0; tries < 300; tries++) {
+		usleep(100000);
+		sample();
+		if (cgroup_throttled(slice, "cpu.stat") - before >= ENOUGH)
+			break;
+	}
+	book_time(slice);
+	return cgroup_throttled(slice, "cpu.stat") - before;
+}
+
+static void check_vm(const struct vm *vm, const char *what, unsigned int nth)
+{
+	const uint64_t real = cgroup_throttled(vm->cgroup, "cpu.stat.local") - vm->throttled_before;
+	const uint64_t told = growth(vm, KVMSTATS_THROTTLED);
+	char path[CGROUP_PATH + 64];
+
+	snprintf(path, sizeof(path), "%s/cpu.stat.local", vm->cgroup);
+	if (access(path, F_OK)) {
+		printf("# not run, %s: the kernel has no time of VM %u\n", what, nth);
+		return;
+	}
+	tap_result(fits(atoi(vm->vcpus), told, real),
+		   "%s: VM %u was throttled for %llu ms, its cgroup for %llu ms; it was ready for %llu ms",
+		   what, nth, (unsigned long long)(told / MS), (unsigned long long)(real / MS),
+		   (unsigned long long)(growth(vm, KVMSTATS_READY) / MS));
+}
+
+/* Each VM has a cgroup, all in a slice with a quota; the hog runs outside of the slice. */
+static void test_slice(const char *what, unsigned int ms, struct vm *vms, unsigned int n, bool hog)
+{
+	char slice[CGROUP_PATH], other[CGROUP_PATH];
+	unsigned int i, vcpus = 0;
+	uint64_t real, told = 0;
+	pid_t pid = 0;
+
+	create_group(slice, "kvm-stats-slice");
+	create_group(other, "kvm-stats-other");
+	cgroup_set_quota(slice, ms);
+	for (i = 0; i < n; i++) {
+		if (!cgroup_create(vms[i].cgroup, slice, (char[]){ 'a' + i, '\0' }))
+			err(1, "%s", vms[i].cgroup);
+		start_vm(&vms[i]);
+		/* Each of those that are pinned has a CPU for itself. */
+		vcpus = vms[i].cpu < 0 ? vcpus + atoi(vms[i].vcpus) : 1;
+	}
+	if (hog)
+		pid = start_hog(other, 1);
+	real = throttle(slice, ms, vms, n);
+	for (i = 0; i < n; i++) {
+		check_vm(&vms[i], what, i + 1);
+		told += growth(&vms[i], KVMSTATS_THROTTLED);
+	}
+	tap_result(real >= ENOUGH && fits(vcpus, told, real),
+		   "%s: throttled for %llu ms together, their slice for %llu ms", what,
+		   (unsigned long long)(told / MS), (unsigned long long)(real / MS));
+	if (pid)
+		end_process(pid);
+	for (i = 0; i < n; i++) {
+		end_process(vms[i].pid);
+		cgroup_remove(vms[i].cgroup);
+	}
+	cgroup_remove(other);
+	cgroup_remove(slice);
+}
+
+#define LEVELS	40
+
+/* A cgroup far above the VM has the quota. */
+static void test_levels(void)
+{
+	static char cgroups[LEVELS + 1][CGROUP_PATH];
+	struct vm vm = { .vcpus = "1", .cpu = -1 };
+	uint64_t real, told;
+	int i;
+
+	create_group(cgroups[0], "kvm-stats-levels");
+	for (i = 1; i <= LEVELS; i++) {
+		if (!cgroup_create(cgroups[i], cgroups[i - 1], "level"))
+			err(1, "%s", cgroups[i]);
+	}
+	cgroup_set_quota(cgroups[0], 5);
+	strcpy(vm.cgroup, cgroups[LEVELS]);
+	start_vm(&vm);
+	real = throttle(cgroups[0], 5, &vm, 1);
+	told = growth(&vm, KVMSTATS_THROTTLED);
+	tap_result(real >= ENOUGH && close_to(told, real),
+		   "a quota %d levels above the VM: throttled for %llu ms, the cgroup for %llu ms",
+		   LEVELS, (unsigned long long)(told / MS), (unsigned long long)(real / MS));
+	end_process(vm.pid);
+	for (i = LEVELS; i >= 0; i--)
+		cgroup_remove(cgroups[i]);
+}
+
+/* A real-time thread may run for 10 ms in each 100 ms. */
+static void test_real_time(void)
+{
+	struct vm vm = { .vcpus = "1", .cpu = 0, .real_time = true };
+	uint64_t throttled, ready, run, elapsed;
+	unsigned int i;
+
+	if (!cgroup_create(vm.cgroup, NULL, "kvm-stats-real-time"))
+		err(1, "%s", vm.cgroup);
+	if (!cgroup_put(vm.cgroup, "cpu.rt_period_us", "100000") ||
+	    !cgroup_put(vm.cgroup, "cpu.rt_runtime_us", "10000")) {
+		printf("# not run, real-time threads: the kernel has no quota for them\n");
+		cgroup_remove(vm.cgroup);
+		return;
+	}
+	start_vm(&vm);
+	sample();
+	vm.before = find_vm(vm.pid)->times;
+	for (i = 0; i < 5; i++) {
+		usleep(i % 2 ? 30000 : 400000);
+		sample();
+	}
+	elapsed = find_vm(vm.pid)->times.elapsed - vm.before.elapsed;
+	throttled = growth(&vm, KVMSTATS_THROTTLED);
+	ready = growth(&vm, KVMSTATS_READY);
+	run = growth(&vm, KVMSTATS_RUN);
+	tap_result(run <= elapsed / 4 && ready <= elapsed / 20 && throttled >= elapsed * 3 / 4,
+		   "a real-time vCPU that may run for 10 %%: run %llu ms, ready %llu ms, throttled %llu ms",
+		   (unsigned long long)(run / MS), (unsigned long long)(ready / MS),
+		   (unsigned long long)(throttled / MS));
+	end_process(vm.pid);
+	cgroup_remove(vm.cgroup);
+}
+
+int main(int argc, char **argv)
+{
+	struct kvmstats_options options = { .source = "bpf" };
+	const bool two = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+	struct vm pinned[VMS] = { { .vcpus = "1", .cpu = 0 }, { .vcpus = "1", .cpu = 1 } };
+	struct vm moving[VMS] = { { .vcpus = "1", .cpu = -1 }, { .vcpus = "1", .cpu = -1 } };
+	struct vm large = { .vcpus = "3", .cpu = -1 };
+	char slice[CGROUP_PATH];
+	bool works;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: quota_test VMM\n");
+		return 2;
+	}
+	program = argv[1];
+	run_first();
+	if (kvmstats_open(&k, &options))
+		errx(1, "the source bpf does not work here");
+	works = cgroup_create(slice, NULL, "kvm-stats-check") && cgroup_set_quota(slice, AMPLE_MS);
+	rmdir(slice);
+	if (works) {
+		if (two)
+			test_slice("two VMs on two CPUs, one of which is busy", 50, pinned, VMS,
+				   true);
+		test_slice("two VMs that may move between CPUs", 10, moving, VMS, false);
+		test_slice("three vCPUs of one VM", 10, &large, 1, false);
+		test_levels();
+		test_real_time();
+	} else {
+		tap_result(true, "quotas # SKIP no cgroup with one");
+	}
+	kvmstats_close(k);
+	return tap_end();
+}
