@@ -68,6 +68,7 @@ static void add_values(size_t words, struct core_vm *vm, struct core_vcpu *vcpu)
 
 	for (i = 0; vcpu->pub.first_sample && i < words; i++)
 		vm->sum[i] += vcpu->now[i];
+	vcpu->summed = true;
 	if (unchanged(vcpu))
 		return;
 	for (i = 0; !vcpu->pub.first_sample && i < words; i++)
@@ -83,13 +84,14 @@ static void add_values(size_t words, struct core_vm *vm, struct core_vcpu *vcpu)
 	}
 }
 
-void activity_drop(const struct kvmstats *k, struct core_vm *vm, const struct core_vcpu *vcpu)
+void activity_drop(const struct kvmstats *k, struct core_vm *vm, struct core_vcpu *vcpu)
 {
 	const size_t words = k->table[KVMSTATS_VCPU]->data_size / sizeof(uint64_t);
 	size_t i;
 
 	for (i = 0; i < words; i++)
 		vm->sum[i] -= vcpu->now[i];
+	vcpu->summed = false;
 }
 
 static void find_peaks(const struct kvmstats_desc *desc, struct core_vm *vm)

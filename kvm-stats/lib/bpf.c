@@ -233,7 +233,10 @@ static void report_thread(struct core_vcpu *vcpu, const struct bpf_quota *quota,
 	};
 
 	if (!(thread->flags & BPF_THREAD)) {
-		core_vcpu_idle(vcpu, thread->time);
+		if (thread->flags & BPF_NEVER_RAN)
+			core_vcpu_idle(vcpu, thread->time);
+		else
+			core_vcpu_thread_exited(vcpu, thread->time);
 		return;
 	}
 	if (thread->flags & BPF_ON_CPU) {
@@ -282,10 +285,13 @@ static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 	return n >= 0 && n == s->found ? n : read_all(s, records);
 }
 
-/* Addresses are reused: add the start time of the process to the key. */
+/*
+ * Addresses are reused: add the creator to the key. The process that holds the files can change
+ * while the VM exists.
+ */
 static uint64_t vm_key(const struct bpf_record *record)
 {
-	return record->vm + record->started * 0x9e3779b97f4a7c15;
+	return record->vm + record->creator * 0x9e3779b97f4a7c15;
 }
 
 static int take_final(void *arg, const struct bpf_record *record)

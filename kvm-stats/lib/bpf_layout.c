@@ -208,6 +208,8 @@ static int find(const struct types *types, struct bpf_kvm_types *found)
 	const __u32 pointer = btf__pointer_size(types->vmlinux);
 
 	return	find_member(types, "kvm", "mm", &layout->vm_mm, NULL, pointer) ?:
+		find_member(types, "kvm", "userspace_pid", &layout->vm_creator, NULL,
+			    sizeof(int)) ?:
 		find_member(types, "kvm", "stat", &layout->vm_stat,
 			    &layout->vm_stat_size, 0) ?:
 		find_member(types, "kvm_vcpu", "kvm", &layout->vcpu_kvm, NULL, pointer) ?:

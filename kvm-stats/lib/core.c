@@ -170,6 +170,22 @@ static struct core_vm *new_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 	return vm;
 }
 
+/* Another process holds the VM: the previous one has exited, or has closed the files. */
+static void move_vm(struct kvmstats *k, struct core_vm *vm, pid_t pid)
+{
+	unsigned int i;
+
+	for (i = 0; k->vm[i] != vm; i++)
+		;
+	remove_vm(k, i);
+	vm->pub.identity.pid = pid;
+	vm->process_started = proc_started(k->proc, pid);
+	vm->others.clock = 0;
+	vm->others.split = 0;
+	vm->others.count = 0;
+	insert_vm(k, vm);
+}
+
 struct core_vm *core_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 {
 	struct core_vm *vm = find_vm(k, key);
@@ -178,10 +194,13 @@ struct core_vm *core_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 	if (vm && vm->seen)
 		return vm;
 	now = core_now(k);
-	if (vm)
+	if (vm) {
 		vm->pub.first_sample = false;
-	else
+		if (pid > 0 && pid != vm->pub.identity.pid)
+			move_vm(k, vm, pid);
+	} else {
 		vm = new_vm(k, key, pid);
+	}
 	if (!vm)
 		return NULL;
 	vm->pub.elapsed = vm->pub.first_sample ? 0 : now - vm->pub.time;
@@ -328,6 +347,7 @@ struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
 	vcpu->pub.before = vcpu->before;
 	vcpu->seen = true;
 	vcpu->thread_given = false;
+	vcpu->thread_exited = false;
 	return vcpu;
 }
 
@@ -397,6 +417,12 @@ void core_vcpu_times(struct core_vcpu *vcpu, const struct thread_times *times)
 {
 	vcpu->thread = *times;
 	vcpu->thread_given = true;
+}
+
+void core_vcpu_thread_exited(struct core_vcpu *vcpu, uint64_t time)
+{
+	core_vcpu_idle(vcpu, time);
+	vcpu->thread_exited = true;
 }
 
 void core_vcpu_idle(struct core_vcpu *vcpu, uint64_t time)

@@ -55,7 +55,8 @@ struct core_vcpu {
 	/* now and before are in the same place if nothing has changed, then other is free */
 	uint64_t *now, *before, *other, *total;
 	struct thread_times thread;	/* of this sample */
-	bool thread_given;
+	bool thread_given, thread_exited;
+	bool summed;			/* its values are in the sum of the VM */
 	enum thread_time thread_time;
 	pid_t thread_tid;		/* whose account.thread is */
 	pid_t files_tid;		/* whose these files are */
@@ -136,7 +137,7 @@ struct kvmstats {
 void activity_update(struct kvmstats *k, struct core_vm *vm);
 
 /* Call before activity_update(): the vCPU was not reported. */
-void activity_drop(const struct kvmstats *k, struct core_vm *vm, const struct core_vcpu *vcpu);
+void activity_drop(const struct kvmstats *k, struct core_vm *vm, struct core_vcpu *vcpu);
 
 /* Return true if no value has changed, as is usual for an idle vCPU. */
 static inline bool unchanged(const struct core_vcpu *vcpu)

@@ -10,10 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/*
- * Of its vCPU: found by chance in few places of memory, but possible. And no VM of
- * anybody else's has this one alone.
- */
+/* Id of its vCPU: a value that is rare in memory, but possible */
 #define PROBE_VCPU_ID 37
 
 struct probe_vm {

@@ -12,6 +12,7 @@
 #include "uevent.h"
 
 #define PROBE_MAX_NS	1000000000ULL	/* time that a probe usually takes, by far */
+#define START_MAX_NS	10000000000ULL	/* time that a program usually takes to start, by far */
 
 /* Move vCPUs that were not reported to the end of the list: they can be added again. */
 static void drop_vcpus(struct kvmstats *k, struct core_vm *vm)
@@ -22,7 +23,8 @@ static void drop_vcpus(struct kvmstats *k, struct core_vm *vm)
 		struct core_vcpu *vcpu = vm->vcpu[i];
 
 		if (!vcpu->seen) {
-			activity_drop(k, vm, vcpu);
+			if (vcpu->summed)
+				activity_drop(k, vm, vcpu);
 			core_vcpu_close(vcpu);
 			vcpu->files_tid = 0;
 			continue;
@@ -175,6 +177,19 @@ static void count_from_birth(const struct kvmstats *k, struct core_vm *vm)
 	}
 }
 
+/* A vCPU that was unplugged does not belong to the VM any longer, even if its file exists. */
+static void unplug_vcpus(struct core_vm *vm)
+{
+	unsigned int i;
+
+	for (i = 0; i < vm->pub.vcpus && !vm->pub.ended; i++) {
+		struct core_vcpu *vcpu = vm->vcpu[i];
+
+		if (vcpu->thread_exited && (unchanged(vcpu) || vm->pub.first_sample))
+			vcpu->seen = false;
+	}
+}
+
 static void read_threads(struct kvmstats *k, struct core_vm *vm)
 {
 	unsigned int i;
@@ -184,6 +199,7 @@ static void read_threads(struct kvmstats *k, struct core_vm *vm)
 			    "process %d: /proc hides the identity of its VM" :
 			    "process %d: it blocks reads of its command line in /proc, so the name of its VM is unknown",
 			    vm->pub.identity.pid);
+	unplug_vcpus(vm);
 	drop_vcpus(k, vm);
 	for (i = 0; i < vm->pub.vcpus; i++) {
 		if (!vm->vcpu[i]->thread_given)
@@ -197,20 +213,32 @@ static void update_vm(struct kvmstats *k, struct core_vm *vm)
 	activity_update(k, vm);
 }
 
-/* Programs that use this library create a VM with one vCPU of this id for a moment. */
-static bool is_probe(const struct core_vm *vm)
+/*
+ * Programs that use this library create a VM with one vCPU of a certain id when they start, for
+ * a moment. Any process can create such a VM: do not report it while the process is young, or if
+ * it is this one.
+ */
+static bool may_have_probe(const struct kvmstats *k, const struct core_vm *vm)
 {
-	return vm->vcpus == 1 && vm->vcpu[0]->pub.id == PROBE_VCPU_ID;
+	const uint64_t age = vm->process_started ?
+			     core_clock(CLOCK_BOOTTIME) - vm->process_started :
+			     core_now(k) - vm->first_seen;
+
+	return age < START_MAX_NS || vm->pub.identity.pid == getpid();
 }
 
 /*
  * A VM that has not had a vCPU may be a probe before its vCPU is created or after it was
- * closed. Report such a VM at once if its process is a VMM, else after a while.
+ * closed. Report such a VM after a while, and at once if its process is a VMM.
  */
 static bool may_be_probe(const struct kvmstats *k, const struct core_vm *vm)
 {
-	return !vm->vcpus && !vm->labelled && !identity_is_vmm(&vm->pub.identity) &&
-	       (vm->pub.ended || core_now(k) - vm->first_seen < PROBE_MAX_NS);
+	if (vm->labelled || identity_is_vmm(&vm->pub.identity))
+		return false;
+	if (vm->vcpus)
+		return vm->vcpus == 1 && vm->vcpu[0]->pub.id == PROBE_VCPU_ID &&
+		       may_have_probe(k, vm);
+	return vm->pub.ended || core_now(k) - vm->first_seen < PROBE_MAX_NS;
 }
 
 /* Link the VMs that are reported. */
@@ -289,15 +317,14 @@ int kvmstats_sample(struct kvmstats *k)
 		if (vm->pub.ended && !vm->pub.ended_at) {
 			vm->pub.ended_at = k->sampled;
 			/* A VM that may be a probe is not reported, thus unobserved. */
-			k->ended += !is_probe(vm) && !may_be_probe(k, vm) &&
-				    vm->pub.identity.pid != getpid();
+			k->ended += !may_be_probe(k, vm) && vm->pub.identity.pid != getpid();
 		}
 	}
 	others_update(k);
 	for (i = k->vms; i--;) {
 		vm = k->vm[i];
 		vm->is_pending = may_be_probe(k, vm);
-		if (is_probe(vm) || (vm->is_pending && vm->pub.ended))
+		if (vm->is_pending && vm->pub.ended)
 			core_forget(k, i);
 		else if (!vm->labelled)
 			estimate_start_time(k, vm);

@@ -128,6 +128,12 @@ void core_vcpu_times(struct core_vcpu *vcpu, const struct thread_times *times);
 void core_vcpu_idle(struct core_vcpu *vcpu, uint64_t time);
 
 /*
+ * The thread that ran the vCPU has exited. Unless another one has run the vCPU since the
+ * previous sample, it was unplugged, and the VMM keeps its file to plug it in again.
+ */
+void core_vcpu_thread_exited(struct core_vcpu *vcpu, uint64_t time);
+
+/*
  * The process of the VM, if the source knows more of it than /proc shows: when it
  * began (nanoseconds of CLOCK_BOOTTIME), what it calls itself. Before the end of the
  * sample in which the VM was reported first; later it is ignored.

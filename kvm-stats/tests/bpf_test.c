@@ -367,13 +367,13 @@ static void test_quota_changes(void)
 	let_wait(&b, 100, 10, 80);
 	bpf_quota_update(&quota, list, 2);
 	tap_result(was_throttled(&quota, &a, 50) && was_throttled(&quota, &b, 30),
-		   "a vCPU that moved has the rest of the time of its group");
+		   "a vCPU that moved gets the remaining time of its group");
 	a.thread.born++;
 	let_wait(&a, 100, 50, 50);
 	let_wait(&b, 100, 20, 50);
 	bpf_quota_update(&quota, list, 2);
 	tap_result(was_throttled(&quota, &a, 50) && was_throttled(&quota, &b, 50),
-		   "a vCPU whose thread is another one has no time of the previous one");
+		   "a vCPU with a new thread gets no time from the previous thread");
 	bpf_quota_update(&quota, list, 1);
 	bpf_quota_update(&quota, list, 1);
 	let_wait(&a, 100, 50, 50);

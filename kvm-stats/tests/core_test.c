@@ -639,8 +639,14 @@ static void test_labels(struct kvmstats *k)
 	uint64_t counted;
 
 	vcpu_id = PROBE_VCPU_ID;
-	tap_result(LABELS("", k, LIST(99), LIST(100)), "the probe VM of another process is not reported");
+	tap_result(LABELS("", k, LIST(99), LIST(400)), "the probe VM of another process is not reported");
+	tap_result(LABELS("web ", k, LIST(96), LIST(100)),
+		   "a VM that looks like a probe is reported if its process is not young");
+	tap_result(LABELS("web ", k, LIST(96), LIST(200)) && kvmstats_first(k)->identity.pid == 200 &&
+		   !kvmstats_first(k)->first_sample,
+		   "a VM that another process holds now is still the same");
 	vcpu_id = 0;
+	labels(k, (uint64_t[4]){ 0 }, (pid_t[4]){ 0 });
 	without_vcpu = true;
 	tap_result(LABELS("", k, LIST(98), LIST(100)), "nor is a VM that has no vCPU yet");
 	tap_result(LABELS("", k, LIST(0), LIST(0)), "nor its end");
@@ -799,6 +805,12 @@ static const char *make_proc(void)
 		strcat(path, "/task");
 		mkdir(path, 0700);
 	}
+	/* a process that has just started */
+	snprintf(path, sizeof(path), "%s/400", folder);
+	mkdir(path, 0700);
+	put(path, "comm", "young\n");
+	put(path, "stat", "400 (young) R 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 %llu 23",
+	    (unsigned long long)core_clock(CLOCK_BOOTTIME) * sysconf(_SC_CLK_TCK) / 1000000000);
 	return folder;
 }
 

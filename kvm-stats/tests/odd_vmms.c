@@ -158,6 +158,51 @@ static void run_vm(void)
 		run_for(&vms[0], 2 * MS);
 }
 
+/* A helper inherits the files of the VM. */
+static void run_vm_with_helper(void)
+{
+	const pid_t test = getppid();
+	pid_t helper;
+
+	open_vm(0, 0);
+	helper = fork();
+	if (!helper) {
+		while (!kill(test, 0))
+			usleep(100000);
+		_exit(0);
+	}
+	shared->tids[1] = helper;
+	get_ready();
+	for (;;)
+		run_for(&vms[0], 2 * MS);
+}
+
+static void *run_second_vcpu(void *arg)
+{
+	while (!shared->done)
+		run_for(&vms[1], 2 * MS);
+	return NULL;
+}
+
+/* A VMM unplugs and plugs a vCPU, whose file it keeps. */
+static void run_vm_with_unplugged_vcpu(void)
+{
+	pthread_t thread;
+
+	open_vm(0, 0);
+	vms[1] = vms[0];
+	vms[1].vcpu = ioctl(vms[0].vm, ABI_CREATE_VCPU, 1);
+	get_ready();
+	for (;; shared->done = false) {
+		if (pthread_create(&thread, NULL, run_second_vcpu, NULL))
+			errx(1, "pthread_create");
+		pthread_join(thread, NULL);
+		shared->go = false;
+		while (!shared->go)
+			run_for(&vms[0], 2 * MS);
+	}
+}
+
 static pid_t start(void (*vmm)(void))
 {
 	pid_t pid;
@@ -355,9 +400,12 @@ static unsigned int reset_counters(pid_t pid)
 static void check_counter(pid_t pid, uint64_t *exits, const char *change)
 {
 	const uint64_t before = *exits;
+	unsigned int tries = 0;
 
-	sample_for(2, 20);
-	*exits = total_of(find_vm(pid), "exits");
+	do {
+		sample_for(1, 20);
+		*exits = total_of(find_vm(pid), "exits");
+	} while (*exits == before && tries++ < 500);
 	result(*exits > before && !kvmstats_source_changes(k),
 	       "counters never decrease, after %s: %llu exits, then %llu", change,
 	       (unsigned long long)before, (unsigned long long)*exits);
@@ -398,6 +446,81 @@ static void test_counters(void)
 	rmdir(folder);
 }
 
+static void test_outlived(void)
+{
+	const pid_t pid = start(run_vm_with_helper), helper = shared->tids[1];
+	const struct kvmstats_vm *vm;
+	char label[sizeof(vm->identity.label)];
+	uint64_t exits, started;
+
+	sample_for(3, 20);
+	vm = find_vm(pid);
+	if (!vm)
+		errx(1, "no VM");
+	exits = total_of(vm, "exits");
+	started = vm->identity.started;
+	strcpy(label, vm->identity.label);
+	end(pid);
+	sample();
+	vm = find_vm(helper);
+	result(vm && !vm->ended && !vm->first_sample && !find_vm(pid) &&
+	       !strcmp(label, vm->identity.label) && vm->identity.started == started &&
+	       total_of(vm, "exits") >= exits && total_of(vm, "exits") < 2 * exits,
+	       "a VM that outlives its maker is the same VM: %llu exits, then %llu",
+	       (unsigned long long)exits, (unsigned long long)total_of(vm, "exits"));
+	kill(helper, SIGKILL);
+	while (vm && !vm->ended) {
+		sample_for(1, 10);
+		vm = find_vm(helper);
+	}
+	sample();
+}
+
+/* Sample until the VM has so many vCPUs. */
+static const struct kvmstats_vm *await_vcpus(pid_t pid, unsigned int vcpus)
+{
+	const struct kvmstats_vm *vm;
+	unsigned int tries;
+
+	for (tries = 0; tries < 500; tries++) {
+		sample_for(1, 10);
+		vm = find_vm(pid);
+		if (vm && vm->vcpus == vcpus)
+			return vm;
+	}
+	return NULL;
+}
+
+static void test_unplugged(void)
+{
+	const pid_t pid = start(run_vm_with_unplugged_vcpu);
+	const struct kvmstats_vm *vm = await_vcpus(pid, 2);
+	uint64_t elapsed, exits;
+
+	result(vm, "a VM has two vCPUs");
+	shared->done = true;
+	vm = await_vcpus(pid, 1);
+	sample_for(1, 10);
+	elapsed = vm ? vm->times.elapsed : 0;
+	exits = total_of(vm, "exits");
+	sample_for(10, 10);
+	result(vm && vm->vcpus == 1 && vm->vcpu[0]->id == 0 && exits &&
+	       total_of(vm, "exits") > exits && vm->sum.times.elapsed &&
+	       vm->sum.times.elapsed == vm->vcpu[0]->last.times.elapsed &&
+	       vm->times.elapsed > elapsed,
+	       "an unplugged vCPU whose file exists does not count as a vCPU");
+	exits = total_of(vm, "exits");
+	shared->go = true;
+	vm = await_vcpus(pid, 2);
+	sample_for(1, 20);
+	result(vm && vm->vcpus == 2 && total_of(vm, "exits") > exits &&
+	       kvmstats_value(kvmstats_find(kvmstats_table(k, KVMSTATS_VCPU), "exits"),
+			      vm->vcpu[1]->total, 0) > 0,
+	       "the totals of a vCPU that is plugged in again continue");
+	end(pid);
+	sample_for(2, 20);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2) {
@@ -414,6 +537,10 @@ int main(int argc, char **argv)
 	test_shared("vCPUs that one thread runs in turn", run_vcpus_in_turn);
 	test_shared("VMs that two threads run", run_vms_in_two_threads);
 	test_one_vm();
+	if (!strcmp(source, "bpf")) {
+		test_outlived();
+		test_unplugged();
+	}
 	test_counters();
 	kvmstats_close(k);
 	return tap_end();

@@ -204,7 +204,7 @@ static void check_vm(const struct vm *vm, const char *what, unsigned int nth)
 
 	snprintf(path, sizeof(path), "%s/cpu.stat.local", vm->cgroup);
 	if (access(path, F_OK)) {
-		printf("# not run, %s: the kernel has no time of VM %u\n", what, nth);
+		printf("# not run, %s: the kernel lacks cpu.stat.local for VM %u\n", what, nth);
 		return;
 	}
 	tap_result(fits(atoi(vm->vcpus), told, real),

@@ -533,6 +533,14 @@ struct {
 	bool looked_at;		/* the process information in the record is valid */
 } kind;
 
+static __always_inline __s32 read_creator(__u64 vm)
+{
+	__s32 creator = 0;
+
+	bpf_probe_read_kernel(&creator, sizeof(creator), (void *)vm + layout.vm_creator);
+	return creator;
+}
+
 /* What all files of a process have in common */
 static __always_inline void look_at_task(const struct task_struct *task,
 					 struct bpf_record *record)
@@ -659,6 +667,7 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 	}
 	look_at_task(task, record);
 	record->object = (__u64)object;
+	record->creator = read_creator(record->vm);
 	record->fd = ctx->fd;
 	record->size = size;
 	if (size > sizeof(out.values) ||
@@ -755,6 +764,7 @@ static __always_inline int keep_values(struct bpf_raw_tracepoint_args *ctx, bool
 	leader = BPF_CORE_READ(task, group_leader);
 	record->vm = (__u64)read_pointer(object + layout.vcpu_kvm);
 	record->object = (__u64)object;
+	record->creator = read_creator(record->vm);
 	record->started = BPF_CORE_READ(leader, start_boottime);
 	record->pid = number(BPF_CORE_READ(task, signal, pids[PIDTYPE_TGID]));
 	/* in another PID namespace than the reader */

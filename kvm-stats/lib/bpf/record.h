@@ -66,8 +66,10 @@ struct bpf_record {
 	__s32 fd;	/* in that process */
 	__s32 vcpu_id;	/* -1: a VM */
 	__s32 tid;	/* the thread that last ran the vCPU; 0 if none, or not visible */
+	__s32 creator;	/* TID of the thread that created the VM, which may have exited */
 	__u32 owner;	/* the process made the VM: others have it from there */
 	__u32 size;	/* size of the values, bytes */
+	__u32 reserved;
 	char comm[16];	/* what the process calls itself */
 	struct bpf_thread thread;	/* vCPUs only */
 };
@@ -79,6 +81,7 @@ struct bpf_record {
  */
 struct bpf_layout {
 	__u32 vm_mm;		/* of struct kvm */
+	__u32 vm_creator;
 	__u32 vm_stat;
 	__u32 vm_stat_size;
 	__u32 vcpu_kvm;		/* of struct kvm_vcpu */
