@@ -251,11 +251,14 @@ static void report_thread(struct core_vcpu *vcpu, const struct bpf_quota *quota,
 	core_vcpu_times(vcpu, &t);
 }
 
-static int read_all(struct bpf_state *s, const struct bpf_record ***records)
+static int read_all(struct bpf_state *s, bool threads, const struct bpf_record ***records)
 {
 	uint64_t start = core_clock(CLOCK_THREAD_CPUTIME_ID);
-	int n = bpf_iterator_read(s->iterator, records);
+	int n = bpf_iterator_read(s->iterator, threads, records);
 
+	/* A VMM may have closed files of a VM whose threads run. */
+	if (!threads && n >= 0 && n < s->found)
+		n = bpf_iterator_read(s->iterator, true, records);
 	s->cost_all = core_clock(CLOCK_THREAD_CPUTIME_ID) - start;
 	s->found = n;
 	return n;
@@ -273,16 +276,16 @@ static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 	uint64_t now = core_clock(CLOCK_MONOTONIC);
 	int n;
 
-	if (news || !s->looked || now - s->looked >= FULL_SCAN_INTERVAL_NS) {
+	if (news || bpf_iterator_hides(s->iterator) || !s->looked || now - s->looked >= FULL_SCAN_INTERVAL_NS) {
 		s->looked = now;
 		s->cost_known = 0;
-		return read_all(s, records);
+		return read_all(s, true, records);
 	}
 	if (s->cost_known >= s->cost_all)
-		return read_all(s, records);
+		return read_all(s, false, records);
 	n = bpf_iterator_read_known(s->iterator, records);
 	s->cost_known = n < 0 ? UINT64_MAX : core_clock(CLOCK_THREAD_CPUTIME_ID) - start;
-	return n >= 0 && n == s->found ? n : read_all(s, records);
+	return n >= 0 && n == s->found ? n : read_all(s, true, records);
 }
 
 /*

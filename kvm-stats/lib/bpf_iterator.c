@@ -35,7 +35,8 @@ struct place {
 
 struct bpf_iterator {
 	struct iterator *program;
-	struct bpf_link *link, *exit_link, *exit_again_link;
+	struct bpf_link *link, *thread_link, *exit_link, *exit_again_link;
+	bool hides;		/* a VM or vCPU has no open file */
 	struct ring_buffer *finals;
 	int (*take)(void *arg, const struct bpf_record *record);
 	void *take_arg;
@@ -93,9 +94,8 @@ static bool can_skip(void)
 	return !uname(&name) && atoi(name.release) >= 7;
 }
 
-/* Without finals if the kernel rejects the program that keeps them. */
-static int load_program(struct bpf_iterator *iterator, const struct bpf_layout *layout,
-			bool finals)
+/* Load only the main program if the kernel rejects one of the others. */
+static int load_program(struct bpf_iterator *iterator, const struct bpf_layout *layout, bool all)
 {
 	int error;
 
@@ -104,10 +104,11 @@ static int load_program(struct bpf_iterator *iterator, const struct bpf_layout *
 		return -errno;
 	memcpy((void *)&iterator->program->rodata->layout, layout, sizeof(*layout));
 	iterator->program->rodata->cpus = libbpf_num_possible_cpus();
-	bpf_program__set_autoload(iterator->program->progs.kvm_exit, finals);
-	bpf_program__set_autoload(iterator->program->progs.kvm_exit_again, finals && can_skip());
+	bpf_program__set_autoload(iterator->program->progs.kvm_threads, all);
+	bpf_program__set_autoload(iterator->program->progs.kvm_exit, all);
+	bpf_program__set_autoload(iterator->program->progs.kvm_exit_again, all && can_skip());
 	error = iterator__load(iterator->program);
-	if (!error || !finals)
+	if (!error || !all)
 		return error;
 	iterator__destroy(iterator->program);
 	return load_program(iterator, layout, false);
@@ -134,6 +135,8 @@ int bpf_iterator_open(struct bpf_iterator **opened,
 		error = -errno;
 		goto fail;
 	}
+	/* Without it, VMs without open files are not found. */
+	iterator->thread_link = bpf_program__attach_iter(iterator->program->progs.kvm_threads, NULL);
 	*opened = iterator;
 	bpf_complaints(NULL);
 	return 0;
@@ -158,6 +161,7 @@ void bpf_iterator_close(struct bpf_iterator *iterator)
 		return;
 	forget_known(iterator, 0);
 	bpf_link__destroy(iterator->link);
+	bpf_link__destroy(iterator->thread_link);
 	bpf_link__destroy(iterator->exit_link);
 	bpf_link__destroy(iterator->exit_again_link);
 	ring_buffer__free(iterator->finals);
@@ -373,7 +377,61 @@ bool bpf_iterator_is_partial(const struct bpf_iterator *iterator)
 	return iterator->partial;
 }
 
-int bpf_iterator_read(struct bpf_iterator *iterator, const struct bpf_record ***records)
+static int compare_objects(const void *x, const void *y)
+{
+	const __u64 *a = x, *b = y;
+
+	return compare(*a, *b);
+}
+
+/* Return 1 if a record from len up to end has an object that none of the n records has. */
+static int find_hidden(const struct bpf_iterator *iterator, int n, ssize_t len, ssize_t end)
+{
+	__u64 *objects = calloc(n + 1, sizeof(*objects));
+	const struct bpf_record *record;
+	int i, found = 0;
+
+	if (!objects)
+		return -ENOMEM;
+	for (i = 0; i < n; i++)
+		objects[i] = iterator->records[i]->object;
+	qsort(objects, n, sizeof(*objects), compare_objects);
+	for (; len < end && !found; len += sizeof(*record) + record->size) {
+		record = (void *)(iterator->data + len);
+		found = !bsearch(&record->object, objects, n, sizeof(*objects), compare_objects);
+	}
+	free(objects);
+	return found;
+}
+
+/* Add the VMs and vCPUs that threads run, if one of them has no file among the records. */
+static int add_hidden(struct bpf_iterator *iterator, int n, ssize_t len)
+{
+	ssize_t end;
+	int hides;
+
+	iterator->program->bss->with_values = false;
+	end = read_link(iterator, iterator->thread_link, len);
+	if (end < 0)
+		return end;
+	/* The data may have been moved. */
+	n = find_records(iterator, len);
+	hides = n < 0 ? n : find_hidden(iterator, n, len, end);
+	iterator->hides = hides > 0;
+	if (hides <= 0)
+		return hides ?: n;
+	iterator->program->bss->with_values = true;
+	end = read_link(iterator, iterator->thread_link, len);
+	return end < 0 ? end : find_records(iterator, end);
+}
+
+bool bpf_iterator_hides(const struct bpf_iterator *iterator)
+{
+	return iterator->hides;
+}
+
+int bpf_iterator_read(struct bpf_iterator *iterator, bool threads,
+		      const struct bpf_record ***records)
 {
 	ssize_t len;
 	int n;
@@ -381,6 +439,8 @@ int bpf_iterator_read(struct bpf_iterator *iterator, const struct bpf_record ***
 	iterator->partial = false;
 	len = read_link(iterator, iterator->link, 0);
 	n = len < 0 ? len : find_records(iterator, len);
+	if (n >= 0 && threads && iterator->thread_link && !iterator->partial)
+		n = add_hidden(iterator, n, len);
 	if (n >= 0)
 		n = learn(iterator, n) ?: n;
 	*records = iterator->records;

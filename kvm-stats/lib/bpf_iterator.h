@@ -36,11 +36,15 @@ void bpf_iterator_close(struct bpf_iterator *iterator);
 
 /*
  * Read each VM and vCPU once, whichever processes have its file: sorted by process, then by
- * descriptor (of the process that created the VM, if it has one). Returns the number of
- * records or a negative errno. The iterator owns the records until the next read.
+ * descriptor (of the process that created the VM, if it has one). With threads, also those
+ * without a file that a thread runs at the moment. Returns the number of records or a negative
+ * errno. The iterator owns the records until the next read.
  */
-int bpf_iterator_read(struct bpf_iterator *iterator,
+int bpf_iterator_read(struct bpf_iterator *iterator, bool threads,
 		      const struct bpf_record ***records);
+
+/* Return true if the last read that asked for threads found a VM or vCPU without a file. */
+bool bpf_iterator_hides(const struct bpf_iterator *iterator);
 
 /*
  * Read only the processes that had VMs or vCPUs at the last full scan. Fails where the

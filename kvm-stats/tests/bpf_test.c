@@ -127,10 +127,15 @@ static int count_by(int (*reader)(struct bpf_iterator *, const struct bpf_record
 	return count;
 }
 
+static int read_all(struct bpf_iterator *iterator, const struct bpf_record ***records)
+{
+	return bpf_iterator_read(iterator, true, records);
+}
+
 static int count_records(struct bpf_iterator *iterator, pid_t pid,
 			 const struct bpf_record **vcpu)
 {
-	return count_by(bpf_iterator_read, iterator, pid, vcpu);
+	return count_by(read_all, iterator, pid, vcpu);
 }
 
 static int count_known(struct bpf_iterator *iterator, pid_t pid)

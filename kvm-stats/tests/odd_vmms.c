@@ -203,6 +203,37 @@ static void run_vm_with_unplugged_vcpu(void)
 	}
 }
 
+static void *run_until_killed(void *arg)
+{
+	probe_vm_step(&vms[0]);
+	return NULL;
+}
+
+/* The VMM closes all files of a VM, while its guest runs. */
+static void run_vm_without_files(void)
+{
+	static const unsigned char spin[] = { 0x90, 0xeb, 0xfe, 0x90 };	/* nop; jmp to itself */
+	const long page = sysconf(_SC_PAGESIZE);
+	pthread_t thread;
+	long i;
+
+	open_vm(0, 0);
+	for (i = 0; i < page; i += sizeof(spin))
+		memcpy((char *)vms[0].code + i, spin, sizeof(spin));
+	if (pthread_create(&thread, NULL, run_until_killed, NULL))
+		errx(1, "pthread_create");
+	get_ready();
+	while (!shared->go)
+		usleep(1000);
+	close(vms[0].vm_stats);
+	close(vms[0].vcpu_stats);
+	close(vms[0].vm);
+	close(vms[0].vcpu);
+	shared->done = true;
+	for (;;)
+		pause();
+}
+
 static pid_t start(void (*vmm)(void))
 {
 	pid_t pid;
@@ -476,6 +507,38 @@ static void test_outlived(void)
 	sample();
 }
 
+#ifdef __x86_64__
+static void test_without_files(void)
+{
+	const pid_t pid = start(run_vm_without_files);
+	const struct kvmstats_vm *vm;
+	unsigned int i, found = 0;
+	uint64_t run;
+
+	sample_for(2, 50);
+	vm = find_vm(pid);
+	run = vm ? sum_of(&vm->times, RUNS | WAITS) : 0;
+	result(vm && run, "a VM has files");
+	shared->go = true;
+	while (!shared->done)
+		usleep(1000);
+	for (i = 0; i < 5; i++) {
+		sample_for(1, 50);
+		vm = find_vm(pid);
+		found += vm && !vm->ended && vm->vcpus == 1 && vm->values &&
+			 sum_of(&vm->times, RUNS | WAITS) >= run + i * 40 * MS;
+	}
+	result(found == 5, "a VM whose files were closed while its guest runs: in %u of 5 samples",
+	       found);
+	end(pid);
+	for (i = 0; i < 500 && vm && !vm->ended; i++) {
+		sample_for(1, 10);
+		vm = find_vm(pid);
+	}
+	result(!vm || vm->ended, "it ends with its process");
+}
+#endif
+
 /* Sample until the VM has so many vCPUs. */
 static const struct kvmstats_vm *await_vcpus(pid_t pid, unsigned int vcpus)
 {
@@ -539,6 +602,9 @@ int main(int argc, char **argv)
 	test_one_vm();
 	if (!strcmp(source, "bpf")) {
 		test_outlived();
+#ifdef __x86_64__
+		test_without_files();
+#endif
 		test_unplugged();
 	}
 	test_counters();

@@ -173,6 +173,11 @@ struct bpf_iter_meta {
 	__u64 seq_num;
 };
 
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
 struct bpf_iter__task_file {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
@@ -675,6 +680,65 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 		return 0;
 	if (!bpf_seq_write(ctx->meta->seq, &out, sizeof(out.record) + size))
 		mark_written((__u64)object, record->owner);
+	return 0;
+}
+
+/* Set by the reader: whether kvm_threads writes times and values, or identities only */
+bool with_values;
+
+static __always_inline void write_thread(struct bpf_iter__task *ctx, struct bpf_record *record,
+					 const void *stat, __u32 size)
+{
+	record->size = 0;
+	if (!with_values) {
+		bpf_seq_write(ctx->meta->seq, &out, sizeof(out.record));
+		return;
+	}
+	record->size = size;
+	if (size <= sizeof(out.values) && !bpf_probe_read_kernel(out.values, size, stat))
+		bpf_seq_write(ctx->meta->seq, &out, sizeof(out.record) + size);
+}
+
+/* vCPUs that a thread runs now, and their VMs: their files can be closed. */
+SEC("iter/task")
+int kvm_threads(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct bpf_record *record = &out.record;
+	const void *notifier, *vcpu;
+	const struct pid *pid;
+
+	if (!ctx->meta->seq_num) {
+		look_at_reader();
+		look_at_clock(true);
+		quota.group = NULL;
+	}
+	if (!task)
+		return 0;
+	notifier = BPF_CORE_READ(task, preempt_notifiers.first);
+	if (!notifier)
+		return 0;
+	pid = BPF_CORE_READ(task, thread_pid);
+	vcpu = notifier - layout.vcpu_notifier;
+	/* Other ioctls of a vCPU do not run it. */
+	if (read_pointer(vcpu + layout.vcpu_pid) != pid)
+		return 0;
+	kind.looked_at = false;
+	look_at_task(task, record);
+	record->vm = (__u64)read_pointer(vcpu + layout.vcpu_kvm);
+	record->creator = read_creator(record->vm);
+	record->fd = BPF_NO_FILE;
+	record->owner = 1;
+	record->object = record->vm;
+	record->tid = 0;
+	record->vcpu_id = -1;
+	write_thread(ctx, record, (void *)record->vm + layout.vm_stat, layout.vm_stat_size);
+	record->object = (__u64)vcpu;
+	record->tid = number(pid);
+	bpf_probe_read_kernel(&record->vcpu_id, sizeof(record->vcpu_id), vcpu + layout.vcpu_id);
+	if (with_values)
+		read_thread(vcpu, pid, &record->thread, &quota);
+	write_thread(ctx, record, vcpu + layout.vcpu_stat, layout.vcpu_stat_size);
 	return 0;
 }
 

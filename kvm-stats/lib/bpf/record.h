@@ -15,6 +15,9 @@
 /* VMs and vCPUs of which only one file is written, however many there are */
 #define BPF_OBJECTS_MAX	16384
 
+/* The object was found by the thread that runs it; the largest number, so that files come first */
+#define BPF_NO_FILE	0x7fffffff
+
 /* CPUs, and levels of cgroups, that the time of quotas covers */
 #define BPF_MAX_CPUS	1024
 #define BPF_MAX_LEVELS	512
@@ -63,7 +66,7 @@ struct bpf_record {
 	__u64 object;	/* address of struct kvm or kvm_vcpu */
 	__u64 started;	/* the process, in ns of CLOCK_BOOTTIME */
 	__s32 pid;	/* PID of the process, in the caller's PID namespace, like tid */
-	__s32 fd;	/* in that process */
+	__s32 fd;	/* in that process, or BPF_NO_FILE */
 	__s32 vcpu_id;	/* -1: a VM */
 	__s32 tid;	/* the thread that last ran the vCPU; 0 if none, or not visible */
 	__s32 creator;	/* TID of the thread that created the VM, which may have exited */
