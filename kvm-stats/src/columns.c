@@ -90,19 +90,42 @@ bool column_get(const struct column *column, const struct item *item, uint64_t *
 	}
 }
 
+/*
+ * The time to which the modes of a vCPU add up. It differs from that of the VM, because vCPUs are
+ * read one after the other. Use the VM's for a vCPU
+ * that was created or destroyed in the meantime.
+ */
+static uint64_t elapsed_of(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *vcpu)
+{
+	const uint64_t elapsed = vcpu->last.times.elapsed;
+
+	return vm->ended || elapsed < vm->elapsed / 2 ? vm->elapsed : elapsed;
+}
+
 struct item item_vm(const struct kvmstats_vm *vm)
 {
-	return (struct item){ vm, NULL, &vm->sum, vm->elapsed, vm->vcpus };
+	struct item item = { vm, NULL, &vm->sum, vm->elapsed, 0, vm->vcpus };
+	unsigned int i;
+
+	for (i = 0; i < vm->vcpus; i++)
+		item.vcpu_elapsed += elapsed_of(vm, vm->vcpu[i]);
+	item.vcpu_elapsed = vm->vcpus ? item.vcpu_elapsed / vm->vcpus : vm->elapsed;
+	return item;
 }
 
 struct item item_vcpu(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *vcpu)
 {
-	return (struct item){ vm, vcpu, &vcpu->last, vm->elapsed, 1 };
+	return (struct item){ vm, vcpu, &vcpu->last, vm->elapsed, elapsed_of(vm, vcpu), 1 };
 }
 
-static unsigned int vcpu_ready(const struct kvmstats_vcpu *vcpu, uint64_t elapsed)
+uint64_t column_elapsed(const struct column *column, const struct item *item)
 {
-	return kvmstats_permille(vcpu->last.times.mode[KVMSTATS_READY], elapsed);
+	return column->kind == COLUMN_PERCENT ? item->vcpu_elapsed : item->elapsed;
+}
+
+static unsigned int vcpu_ready(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *vcpu)
+{
+	return kvmstats_permille(vcpu->last.times.mode[KVMSTATS_READY], elapsed_of(vm, vcpu));
 }
 
 unsigned int item_ready(const struct item *item)
@@ -112,9 +135,9 @@ unsigned int item_ready(const struct item *item)
 	if (!item->vm)
 		return 0;
 	if (item->vcpu)
-		return vcpu_ready(item->vcpu, item->elapsed);
+		return vcpu_ready(item->vm, item->vcpu);
 	for (i = 0; i < item->vm->vcpus; i++) {
-		ready = vcpu_ready(item->vm->vcpu[i], item->elapsed);
+		ready = vcpu_ready(item->vm, item->vm->vcpu[i]);
 		if (most < ready)
 			most = ready;
 	}
@@ -165,7 +188,7 @@ void column_cell(const struct column *column, const struct item *item,
 	if (column->kind == COLUMN_NUMBER)
 		snprintf(buf, COLUMN_SIZE, "%llu", (unsigned long long)value);
 	else if ((column->kind == COLUMN_PERCENT || column->kind == COLUMN_OTHERS) && item->elapsed)
-		text_permille(kvmstats_permille(value, item->elapsed), buf);
+		text_permille(kvmstats_permille(value, column_elapsed(column, item)), buf);
 	else if (column->kind == COLUMN_EVENT && item->elapsed)
 		text_short(kvmstats_rate(value, item->elapsed), buf);
 }

@@ -16,6 +16,7 @@ struct item {
 	const struct kvmstats_vcpu *vcpu;	/* NULL for the sum over the VM */
 	const struct kvmstats_activity *activity;
 	uint64_t elapsed;
+	uint64_t vcpu_elapsed;	/* average interval of its vCPUs */
 	unsigned int vcpus;
 };
 
@@ -31,7 +32,7 @@ unsigned int item_ready(const struct item *item);
 enum column_kind {
 	COLUMN_TEXT,
 	COLUMN_NUMBER,
-	COLUMN_PERCENT,		/* of elapsed, in one mode; the value is in nanoseconds */
+	COLUMN_PERCENT,		/* of vcpu_elapsed, in one mode; the value is in nanoseconds */
 	COLUMN_EVENT,		/* per second; the value is a number of events */
 	COLUMN_OTHERS,		/* of elapsed, other threads of the VMM; nanoseconds */
 };
@@ -61,6 +62,9 @@ int column_by_title(const char *title);
 
 /* false: it is not known, or has none */
 bool column_get(const struct column *column, const struct item *item, uint64_t *value);
+
+/* Return the time of which the value of a column is a part. */
+uint64_t column_elapsed(const struct column *column, const struct item *item);
 
 /* The value as text for people, "-" if it is not known; may be shown */
 #define COLUMN_SIZE	(TEXT_SHOWN(LABEL_SIZE) + 16)

@@ -57,7 +57,7 @@ static void put_column(struct out *out, const struct column *column,
 		return;
 	}
 	if (column->kind == COLUMN_PERCENT || column->kind == COLUMN_OTHERS)
-		text_permille(kvmstats_permille(value, item->elapsed), text);
+		text_permille(kvmstats_permille(value, column_elapsed(column, item)), text);
 	else
 		text_thousandths(kvmstats_rate(value, item->elapsed), text);
 	out_number(out, text);

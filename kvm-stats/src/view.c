@@ -267,7 +267,7 @@ static void put_mode(FILE *out, const char *what, const struct item *sums,
 
 	if (!sums->elapsed || (!known && !ns))
 		return;
-	text_permille(kvmstats_permille(ns / cpus, sums->elapsed), text);
+	text_permille(kvmstats_permille(ns / cpus, sums->vcpu_elapsed), text);
 	fprintf(out, "%s %s%s%%, ", what, known ? "" : "at least ", text);
 }
 
@@ -300,6 +300,7 @@ static void make_host(struct view *view, const struct vm_input *f, unsigned int 
 	struct kvmstats_activity activity = { 0 };
 	struct item sums = { .activity = &activity };
 	const struct kvmstats_vm *vm;
+	uint64_t vcpu_elapsed = 0;
 	unsigned int n = 0;
 	struct item *items;
 	char by[64];
@@ -311,12 +312,14 @@ static void make_host(struct view *view, const struct vm_input *f, unsigned int 
 	for (vm = input_first(f); vm; vm = vm->next) {
 		if (!passes_filter(view, vm))
 			continue;
-		items[n++] = item_vm(vm);
+		items[n] = item_vm(vm);
+		vcpu_elapsed += items[n++].vcpu_elapsed * vm->vcpus;
 		sums.vcpus += vm->vcpus;
 		kvmstats_add_activity(&activity, &vm->sum);
 		if (vm->elapsed)
 			sums.elapsed = vm->elapsed;
 	}
+	sums.vcpu_elapsed = sums.vcpus ? vcpu_elapsed / sums.vcpus : sums.elapsed;
 	sort_items(view, items, n);
 	view->vms = n;
 	view->head = format("kvm-stats: %u VM%s, %u vCPU%s, source %s%s", n,

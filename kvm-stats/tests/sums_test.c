@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Sums of "blame" and "exits": which reasons have series, and VMs that have exited. Prints TAP. */
+/*
+ * Sums of "blame" and "exits": which reasons have series, and VMs that have exited. Shares of
+ * times in "top" and "log". Prints TAP.
+ */
 #include <stdio.h>
 #include <string.h>
 
+#include "columns.h"
 #include "exits_sum.h"
 #include "serve/reasons.h"
 #include "tap.h"
@@ -82,8 +86,53 @@ static void test_exited(void)
 	tap_result(!strcmp(sums[0].label, "vm-0"), "the first sums remain");
 }
 
+static const char *ready_of(const struct item *item)
+{
+	static char text[COLUMN_SIZE];
+
+	column_cell(&columns[column_by_title("READY")], item, text);
+	return text;
+}
+
+/* vCPUs are read one after the other, each with its own clock. */
+static void test_shares(void)
+{
+	struct kvmstats_vcpu vcpus[2] = { 0 };
+	struct kvmstats_vcpu *list[] = { &vcpus[0], &vcpus[1] };
+	struct kvmstats_vm vm = { .elapsed = SECOND, .vcpus = 2, .vcpu = list };
+	struct item item;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct kvmstats_times *t = &vcpus[i].last.times;
+
+		t->elapsed = t->mode[KVMSTATS_READY] = i ? SECOND / 100 * 99 : SECOND / 1000 * 1029;
+		t->known = -1;
+		kvmstats_add_activity(&vm.sum, &vcpus[i].last);
+	}
+	item = item_vcpu(&vm, &vcpus[0]);
+	tap_result(!strcmp(ready_of(&item), "100.0"),
+		   "a vCPU that only waited, in a longer time than its VM: %s %%", ready_of(&item));
+	item = item_vcpu(&vm, &vcpus[1]);
+	tap_result(!strcmp(ready_of(&item), "100.0"),
+		   "a vCPU that only waited, in a shorter time: %s %%", ready_of(&item));
+	item = item_vm(&vm);
+	tap_result(!strcmp(ready_of(&item), "200.0") && item_ready(&item) == 1000,
+		   "a VM with these vCPUs: %s %%", ready_of(&item));
+	vcpus[1].last.times.elapsed = vcpus[1].last.times.mode[KVMSTATS_READY] = SECOND / 10;
+	item = item_vcpu(&vm, &vcpus[1]);
+	tap_result(!strcmp(ready_of(&item), "10.0"),
+		   "a vCPU that was created since the previous sample: %s %%", ready_of(&item));
+	vm.ended = true;
+	vcpus[1].last.times.elapsed = SECOND / 4 * 3;
+	item = item_vcpu(&vm, &vcpus[1]);
+	tap_result(!strcmp(ready_of(&item), "10.0"), "a vCPU of a VM that has ended: %s %%",
+		   ready_of(&item));
+}
+
 int main(void)
 {
+	test_shares();
 	test_reasons();
 	test_exited();
 	return tap_end();
