@@ -215,6 +215,7 @@ int bpf_iterator_take_finals(struct bpf_iterator *iterator,
 	iterator->take = take;
 	iterator->take_arg = arg;
 	n = ring_buffer__consume(iterator->finals);
+	iterator->program->bss->finals_taken++;
 	*lost = iterator->program->bss->finals_lost;
 	return n < 0 ? n : 0;
 }

@@ -539,6 +539,74 @@ static void test_without_files(void)
 }
 #endif
 
+#define THREADS	4000
+#define SHORT	20
+
+static void *run_once(void *arg)
+{
+	probe_vm_step(&vms[0]);
+	return NULL;
+}
+
+/* Many threads enter a vCPU once, and exit. */
+static void run_many_threads(void)
+{
+	pthread_t thread;
+	unsigned int i;
+
+	open_vm(0, 0);
+	get_ready();
+	while (!shared->go)
+		usleep(1000);
+	for (i = 0; i < THREADS; i++) {
+		if (pthread_create(&thread, NULL, run_once, NULL))
+			errx(1, "pthread_create");
+		pthread_join(thread, NULL);
+	}
+	shared->done = true;
+	for (;;)
+		pause();
+}
+
+/* The VM of another user, which exits at once */
+static void run_short_vm(void)
+{
+	const pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_NAME, "odd-short");
+		open_vm(0, 0);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+}
+
+static void test_many_threads(void)
+{
+	const pid_t pid = start(run_many_threads);
+	const struct kvmstats_vm *vm;
+	unsigned int i, ended = 0;
+
+	sample();
+	shared->go = true;
+	while (!shared->done)
+		usleep(1000);
+	for (i = 0; i < SHORT; i++)
+		run_short_vm();
+	for (i = 0; i < 2; i++) {
+		sample();
+		for (vm = kvmstats_first(k); vm; vm = vm->next)
+			ended += vm->ended && !strcmp(vm->identity.name, "odd-short") &&
+				 total_of(vm, "exits");
+	}
+	/* Linux 7.0 and later can skip the program for a thread. */
+	result(ended >= SHORT - 2 && ended <= SHORT,
+	       "%u of %u short VMs have values, next to %u threads that enter one vCPU", ended,
+	       SHORT, THREADS);
+	end(pid);
+	sample_for(2, 20);
+}
+
 /* Sample until the VM has so many vCPUs. */
 static const struct kvmstats_vm *await_vcpus(pid_t pid, unsigned int vcpus)
 {
@@ -602,6 +670,7 @@ int main(int argc, char **argv)
 	test_one_vm();
 	if (!strcmp(source, "bpf")) {
 		test_outlived();
+		test_many_threads();
 #ifdef __x86_64__
 		test_without_files();
 #endif

@@ -799,6 +799,38 @@ static __always_inline const void *find_vcpu(const struct task_struct *task,
 	return NULL;
 }
 
+/* Records of a vCPU in finals, by the vCPU and its process: the reader's turn, and their number */
+struct final_key {
+	__u64 object, tgid;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BPF_OBJECTS_MAX);
+	__type(key, struct final_key);
+	__type(value, __u64);
+} final_counts SEC(".maps");
+
+/* How often the reader has taken the records */
+__u64 finals_taken;
+
+/*
+ * Any number of threads can enter a vCPU and exit. Limit the records of one vCPU, so that those
+ * of other VMs fit; the reader finds the values of a VM that still exists.
+ */
+static __always_inline bool has_many_finals(const void *object)
+{
+	const struct final_key key = { (__u64)object, bpf_get_current_pid_tgid() >> 32 };
+	const __u64 first = finals_taken * (BPF_FINALS_PER_VCPU + 1);
+	__u64 *count = bpf_map_lookup_elem(&final_counts, &key);
+
+	if (!count || *count < first) {
+		bpf_map_update_elem(&final_counts, &key, &first, BPF_ANY);
+		return false;
+	}
+	return *count - first >= BPF_FINALS_PER_VCPU || !++*count;
+}
+
 /* The last threads whose values kvm_exit has kept, by the low bits of their TIDs */
 static __u64 last_kept[1024];
 
@@ -821,7 +853,9 @@ static __always_inline int keep_values(struct bpf_raw_tracepoint_args *ctx, bool
 		return 0;
 	}
 	object = find_vcpu(task, pid, &fd);
-	to = object ? bpf_map_lookup_elem(&scratch, &key) : NULL;
+	if (!object || has_many_finals(object))
+		return 0;
+	to = bpf_map_lookup_elem(&scratch, &key);
 	if (!to || size > sizeof(to->values))
 		return 0;
 	record = &to->record;

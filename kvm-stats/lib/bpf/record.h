@@ -11,6 +11,7 @@
 /* Last values that fit between two samples, bytes; and open files of a process to search */
 #define BPF_FINALS_SIZE	(2 << 20)
 #define BPF_MAX_FILES	1024
+#define BPF_FINALS_PER_VCPU	64
 
 /* VMs and vCPUs of which only one file is written, however many there are */
 #define BPF_OBJECTS_MAX	16384
