@@ -5,8 +5,9 @@
  * pv_perf_hostile [-t SECONDS] [-n HYPERCALLS] [-s SEED]
  *
  * vCPUs make random hypercalls with random arguments while their VMM resets them,
- * moves and removes memory, clears statistics, and exits. A hypercall may only return documented results, memory outside of the slots
- * may not change, and KVM may not log anything.
+ * moves and removes memory, clears statistics, and exits. A hypercall may only return
+ * documented results, memory outside of the slots may not change, and KVM may not log
+ * anything.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -48,37 +48,31 @@ static void guest_reopen(struct pv_guest *guest)
 	}
 }
 
-/* Ticks of the TSC from one NMI to the next */
-static void guest_measure_period(struct pv_guest *guest)
-{
-	uint64_t nmis = READ_ONCE(guest->nmis), start;
-
-	while (READ_ONCE(guest->nmis) == nmis)
-		cpu_relax();
-	start = rdtsc();
-	while (READ_ONCE(guest->nmis) == nmis + 1)
-		cpu_relax();
-	guest->op = rdtsc() - start;
-}
-
 /*
- * Close a clock when its first period is about to end: in some rounds, the period ends
- * while the host handles CLOSE.  Count the slots with an overflow that no NMI reported.
+ * Close a clock just when its first period ends: wait less if there was an NMI, otherwise
+ * more.  In some rounds, the period ends while the host handles CLOSE.  Count the slots
+ * with an overflow that no NMI reported.
  */
 static void guest_close_at_end(struct pv_guest *guest)
 {
-	const uint64_t period = guest->op;
-	uint64_t i, start;
+	uint64_t wait = 1000, i, start;
+	bool close = false;
 
 	for (i = 0; i < guest->until && !guest->ret; i++) {
 		WRITE_ONCE(pv_slots[0][0].overflows, 0);
 		WRITE_ONCE(guest->seen, 0);
-		start = rdtsc();
 		guest->ret = kvm_hypercall(KVM_HC_PV_PERF, KVM_PV_PERF_OPEN,
 					   guest->a1, 0, 0);
-		while (rdtsc() - start < period - period / 8 + i * period / 4 / guest->until)
+		start = rdtsc();
+		while (rdtsc() - start < wait)
 			cpu_relax();
 		kvm_hypercall(KVM_HC_PV_PERF, KVM_PV_PERF_CLOSE, 0, 0, 0);
+		if (READ_ONCE(guest->seen)) {
+			close = true;
+			wait -= wait / 512;
+		} else {
+			wait += close ? wait / 512 : wait / 16;
+		}
 		guest->a2 += READ_ONCE(pv_slots[0][0].overflows) != READ_ONCE(guest->seen);
 	}
 }
@@ -233,10 +227,6 @@ static void test_close(struct kvm_vm *vm)
 	const uint64_t rounds = 400;
 
 	pv_forget_nmis(vm);
-	pv_open_clock(vm, 0, PERIOD);
-	pv_run(vm, 0, guest_measure_period);
-	pv_reset(vm);
-
 	pv_clock_attr(vm, 0, PERF_COUNT_SW_CPU_CLOCK, PERIOD);
 	guest->a1 = gpa_of(vm, pv_attrs[0]);
 	guest->a2 = 0;
