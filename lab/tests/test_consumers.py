@@ -169,25 +169,27 @@ class Sampled(unittest.TestCase):
 
 
 class Full(unittest.TestCase):
-    """More events than slots."""
+    """As many different events as there are ids."""
 
-    def check(self, rotates, *events):
-        """Return True if the check accepts these (value, time, share)."""
+    def check(self, values):
+        """Return True if the check accepts these values of the events of FULL."""
         return not pv_perf.check_full("".join(
-            f"{value},,kvm_pv/exits/,{time},{share:.2f},,\n" for value, time, share in events),
-            rotates)
+            f"{value},,kvm_pv/{name}/,1000000000,100.00,,\n"
+            for name, value in zip(pv_perf.FULL, values)))
 
-    def test_not_counted(self):
-        counted, none = ("5100", 10**9, 100), ("<not counted>", 0, 0)
-        self.assertTrue(self.check(False, *[counted] * 16, *[none] * 4))
-        self.assertFalse(self.check(False, *[counted] * 17, *[none] * 3))
-        self.assertFalse(self.check(True, *[counted] * 16, *[none] * 4))
+    def test_events(self):
+        """The events use all ids, and four share one."""
+        self.assertEqual(len(set(pv_perf.FULL)), 16)
+        self.assertEqual(pv_perf.FULL.count("exits"), 5)
 
-    def test_rotated(self):
-        self.assertTrue(self.check(True, *[("6100", 10**9, 80)] * 20))
-        self.assertFalse(self.check(True, *[("6100", 10**9, 82)] * 20))
-        self.assertFalse(self.check(True, *[("6100", 10**9, 75)] * 19, ("5100", 10**9, 100)))
-        self.assertFalse(self.check(False, *[("6100", 10**9, 80)] * 20))
+    def test_counted(self):
+        """All events must be counted, those that share an id alike."""
+        counts = [5100 if name == "exits" else 0 for name in pv_perf.FULL]
+        self.assertTrue(self.check(counts))
+        self.assertFalse(self.check(counts[:-1]))
+        self.assertFalse(self.check([4900, *counts[1:]]))
+        self.assertFalse(self.check([9900, *counts[1:]]))
+        self.assertFalse(self.check([*counts[:-1], "<not counted>"]))
 
 
 class Migrated(unittest.TestCase):

@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The PMU kvm_pv of a KVM guest: events that the host counts for the vCPU on
- * which they run, opened by hypercall.
+ * which they run.  Documentation/virt/kvm/pv-perf.rst describes the ABI.
  *
- * The ABI is described in Documentation/virt/kvm/pv-perf.rst. An event has an id
- * of the host while it runs on a CPU. The host loses it when the guest is
- * restored or migrated: then the hypercall says -KVM_ENOENT, and what was counted
- * until then is in the slot.
+ * Opening an event allocates memory on the host, so it is not done when perf
+ * switches tasks.  When the first perf event with a configuration is created, all
+ * CPUs open the host's event with the same id; perf events with the same
+ * configuration share it.  An event that counts is always enabled; when a task is
+ * switched, one hypercall reads all events of the CPU.  A clock with a period is
+ * enabled while a perf event that samples with it is on the CPU.
+ *
+ * The host loses its events when the guest is restored or migrated: hypercalls
+ * return -KVM_ENOENT, and the slots have the counts until then.
  */
 
 #define pr_fmt(fmt) "kvm_pv: " fmt
 
 #include <linux/cc_platform.h>
+#include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/hrtimer.h>
 #include <linux/kvm.h>
 #include <linux/kvm_para.h>
 #include <linux/log2.h>
+#include <linux/mutex.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/workqueue.h>
 #include <asm/nmi.h>
 #include <asm/pvclock.h>
 #include <asm/kvmclock.h>
@@ -37,33 +46,51 @@
 #define CONFIG_STAT(_n)		(KVM_PV_PERF_TYPE_STAT << CONFIG_TYPE_SHIFT | (_n))
 
 /**
+ * struct kvm_pv_perf_id - an event of the host, which has the same id on all CPUs
+ * @config: type and event, as in attr.config
+ * @period: period of a clock that samples, 0 for an event that counts
+ * @users: number of perf events with this configuration
+ */
+struct kvm_pv_perf_id {
+	u32 config;
+	u64 period;
+	unsigned int users;
+};
+
+/**
  * struct kvm_pv_perf_cpu - the events on a CPU
- * @slot: where the host writes, by id
- * @attr: for opening an event
- * @event: by id, NULL while the host's count is another one than the event's
+ * @slot: memory that the host writes, by id
+ * @attr: argument of OPEN
+ * @base: counts of the hosts that have lost the event, by id
  * @seen: overflows that the NMI handler has seen, by id
- * @surplus: for how many checks an NMI may arrive whose overflow was handled earlier
- * @used: ids that events have
- * @lost: those of them that could not be opened again
- * @retry: the host had no memory for an event, which has no id therefore
+ * @enabled: number of started perf events that sample, by id
+ * @event: started perf events, by index
+ * @used: indices of perf events on this CPU
+ * @open: ids that this host has
  * @check: opens lost events again, see kvm_pv_perf_check()
  * @due: when @check reads the counts even if kvmclock shows no migration
  * @clock_version: version of kvmclock's page at the last check
+ * @surplus: for how many checks an NMI may arrive whose overflow was handled earlier
+ * @fresh: the slots were read since perf disabled the PMU
+ * @stale: a hypercall has shown that the host lost an event
  * @checking: @check is armed on this CPU
  * @closed: no event is opened until the CPU, or the machine, starts again
  */
 struct kvm_pv_perf_cpu {
 	struct kvm_pv_perf_slot slot[KVM_PV_PERF_MAX_EVENTS] __aligned(32);
 	struct kvm_pv_perf_attr attr;
-	struct perf_event *event[KVM_PV_PERF_MAX_EVENTS];
+	u64 base[KVM_PV_PERF_MAX_EVENTS];
 	u64 seen[KVM_PV_PERF_MAX_EVENTS];
+	unsigned int enabled[KVM_PV_PERF_MAX_EVENTS];
+	struct perf_event *event[BITS_PER_LONG];
 	unsigned long used;
-	unsigned long lost;
+	unsigned long open;
 	struct hrtimer check;
 	ktime_t due;
 	u32 clock_version;
 	atomic_t surplus;
-	bool retry;
+	bool fresh;
+	bool stale;
 	bool checking;
 	bool closed;
 };
@@ -76,103 +103,197 @@ static struct kvm_pv_perf_info info;
 /* As the host described them when the guest booted; another host may have others. */
 static struct kvm_stats_desc *stats;
 
+/*
+ * The events of the host, and a bit for each that CPUs open.  Nested in cpus_read_lock()
+ * where ids are opened or closed; CPUs that come online also open them.
+ */
+static DEFINE_MUTEX(ids_mutex);
+static struct kvm_pv_perf_id ids[KVM_PV_PERF_MAX_EVENTS];
+static unsigned long wanted;
+
 static long kvm_pv_perf_call(unsigned int op, unsigned long a1)
 {
 	return kvm_hypercall2(KVM_HC_PV_PERF, op, a1);
 }
 
-/* Whether what a call returned says that this host does not have the event */
+/* Return whether the result of a hypercall shows that this host lacks the event. */
 static bool kvm_pv_perf_lost(long r)
 {
 	return r && r != -KVM_EFAULT;
 }
 
-/* Add the host's count; an NMI may do the same concurrently. */
-static void kvm_pv_perf_update(struct perf_event *event,
-			       const struct kvm_pv_perf_slot *slot)
+/* Call the host for an open event.  The check opens it again if it is lost. */
+static void kvm_pv_perf_event_call(struct kvm_pv_perf_cpu *cpu, unsigned int op,
+				   unsigned long a1)
 {
+	if (kvm_pv_perf_lost(kvm_pv_perf_call(op, a1)))
+		WRITE_ONCE(cpu->stale, true);
+}
+
+/* Add the host's count; an NMI may do the same concurrently. */
+static void kvm_pv_perf_update(struct kvm_pv_perf_cpu *cpu, struct perf_event *event,
+			       bool add)
+{
+	const unsigned int id = event->hw.config;
+	const struct kvm_pv_perf_slot *slot = &cpu->slot[id];
 	u64 now, prev;
 	u32 seq;
 
 	do {
 		seq = READ_ONCE(slot->seq);
 		barrier();
-		now = slot->count;
+		now = cpu->base[id] + slot->count;
 		barrier();
 	} while (READ_ONCE(slot->seq) != seq);
 
 	prev = local64_xchg(&event->hw.prev_count, now);
-	local64_add(now - prev, &event->count);
+	if (add)
+		local64_add(now - prev, &event->count);
 }
 
-static long kvm_pv_perf_open(struct kvm_pv_perf_cpu *cpu, struct perf_event *event)
+/* Open an event of the host on this CPU unless it is open; interrupts are off. */
+static void kvm_pv_perf_open(struct kvm_pv_perf_cpu *cpu, unsigned int id)
 {
-	u32 type = event->hw.config >> CONFIG_TYPE_SHIFT;
-	u32 n = event->hw.config & (BIT(CONFIG_TYPE_SHIFT) - 1);
-	int id = event->hw.idx;
-	long r;
+	const u32 type = ids[id].config >> CONFIG_TYPE_SHIFT;
+	const u32 n = ids[id].config & (BIT(CONFIG_TYPE_SHIFT) - 1);
+	struct kvm_pv_perf_slot *slot = &cpu->slot[id];
 
 	/* The host would write to memory that may belong to another kernel. */
-	if (cpu->closed)
-		return -KVM_EPERM;
+	if (cpu->closed || test_bit(id, &cpu->open))
+		return;
 
 	cpu->attr = (struct kvm_pv_perf_attr) {
 		.size = sizeof(cpu->attr),
 		.id = id,
 		.type = type,
-		.flags = KVM_PV_PERF_ENABLED,
-		.slot = __pa(&cpu->slot[id]),
+		.period = ids[id].period,
+		.slot = __pa(slot),
 	};
-	if (type == KVM_PV_PERF_TYPE_STAT) {
+	if (!ids[id].period || cpu->enabled[id])
+		cpu->attr.flags = KVM_PV_PERF_ENABLED;
+	if (type == KVM_PV_PERF_TYPE_STAT)
 		memcpy(cpu->attr.name, stats[n].name, sizeof(cpu->attr.name));
-	} else {
+	else
 		cpu->attr.config = n;
-		if (is_sampling_event(event)) {
-			event->hw.last_period = max(event->hw.sample_period,
-						    info.min_period);
-			cpu->attr.period = event->hw.last_period;
-		}
-	}
-	/* Or the first overflow could look like the last one of another event. */
-	WRITE_ONCE(cpu->slot[id].overflows, 0);
+
+	/* NMIs leave out events that are not open. */
+	cpu->base[id] += slot->count;
+	slot->count = 0;
+	WRITE_ONCE(slot->overflows, 0);
 	WRITE_ONCE(cpu->seen[id], 0);
-	r = kvm_pv_perf_call(KVM_PV_PERF_OPEN, __pa(&cpu->attr));
-	if (!r) {
-		local64_set(&event->hw.prev_count, 0);
-		event->hw.state = 0;
-		barrier();
-		WRITE_ONCE(cpu->event[id], event);
-	}
-	return r;
+	if (!kvm_pv_perf_call(KVM_PV_PERF_OPEN, __pa(&cpu->attr)))
+		set_bit(id, &cpu->open);
 }
 
-static void kvm_pv_perf_close(struct kvm_pv_perf_cpu *cpu, struct perf_event *event)
+static void kvm_pv_perf_open_id(void *id)
 {
-	int id = event->hw.idx;
+	kvm_pv_perf_open(this_cpu_read(kvm_pv_perf_cpu), (unsigned long)id);
+}
 
-	/* Lost or not, the slot has the last count. */
-	kvm_pv_perf_call(KVM_PV_PERF_CLOSE, id);
-	WRITE_ONCE(cpu->event[id], NULL);
-	barrier();
-	kvm_pv_perf_update(event, &cpu->slot[id]);
-	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+static void kvm_pv_perf_close_id(void *arg)
+{
+	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
+	unsigned long id = (unsigned long)arg;
+
+	if (test_and_clear_bit(id, &cpu->open))
+		kvm_pv_perf_call(KVM_PV_PERF_CLOSE, id);
+}
+
+/* Close the events of the host that no perf event uses. */
+static void kvm_pv_perf_close_unused(void)
+{
+	unsigned long id;
+
+	for_each_set_bit(id, &wanted, KVM_PV_PERF_MAX_EVENTS) {
+		if (ids[id].users)
+			continue;
+		clear_bit(id, &wanted);
+		on_each_cpu(kvm_pv_perf_close_id, (void *)id, 1);
+	}
+}
+
+/* perf destroys events where cpus_read_lock() is not allowed. */
+static void kvm_pv_perf_close_work(struct work_struct *work)
+{
+	cpus_read_lock();
+	mutex_lock(&ids_mutex);
+	kvm_pv_perf_close_unused();
+	mutex_unlock(&ids_mutex);
+	cpus_read_unlock();
+}
+
+static DECLARE_WORK(close_work, kvm_pv_perf_close_work);
+
+/* Open the event on all CPUs; return its id, or -ENOSPC. */
+static int kvm_pv_perf_open_on_all_cpus(u32 config, u64 period)
+{
+	struct kvm_pv_perf_cpu *cpu;
+	unsigned long id;
+	unsigned int i;
+
+	for_each_set_bit(id, &wanted, info.max_events) {
+		if (ids[id].config == config && ids[id].period == period)
+			return id;
+	}
+	id = find_first_zero_bit(&wanted, info.max_events);
+	if (id >= info.max_events) {
+		kvm_pv_perf_close_unused();
+		id = find_first_zero_bit(&wanted, info.max_events);
+	}
+	if (id >= info.max_events)
+		return -ENOSPC;
+
+	ids[id] = (struct kvm_pv_perf_id) { .config = config, .period = period };
+	for_each_possible_cpu(i) {
+		cpu = per_cpu(kvm_pv_perf_cpu, i);
+		cpu->base[id] = 0;
+		cpu->slot[id].count = 0;
+	}
+	set_bit(id, &wanted);
+	on_each_cpu(kvm_pv_perf_open_id, (void *)id, 1);
+	return id;
+}
+
+/* Return the id of the host's event with this configuration, or -ENOSPC. */
+static int kvm_pv_perf_get_id(struct perf_event *event, u32 config, u64 period)
+{
+	int id;
+
+	/* The parent has an id, and cpus_read_lock() is not allowed. */
+	if (event->parent) {
+		id = event->parent->hw.config;
+		mutex_lock(&ids_mutex);
+		ids[id].users++;
+		mutex_unlock(&ids_mutex);
+		return id;
+	}
+
+	cpus_read_lock();
+	mutex_lock(&ids_mutex);
+	id = kvm_pv_perf_open_on_all_cpus(config, period);
+	if (id >= 0)
+		ids[id].users++;
+	mutex_unlock(&ids_mutex);
+	cpus_read_unlock();
+	return id;
+}
+
+static void kvm_pv_perf_destroy(struct perf_event *event)
+{
+	mutex_lock(&ids_mutex);
+	if (!--ids[event->hw.config].users)
+		schedule_work(&close_work);
+	mutex_unlock(&ids_mutex);
 }
 
 static void kvm_pv_perf_read(struct perf_event *event)
 {
 	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
-	int id = event->hw.idx;
 
 	if (event->hw.state & PERF_HES_STOPPED)
 		return;
-	/* A sample may read other events; it leaves opening to the timer. */
-	if (kvm_pv_perf_lost(kvm_pv_perf_call(KVM_PV_PERF_READ, id)) && !in_nmi()) {
-		kvm_pv_perf_close(cpu, event);
-		if (kvm_pv_perf_open(cpu, event))
-			__set_bit(id, &cpu->lost);
-	} else {
-		kvm_pv_perf_update(event, &cpu->slot[id]);
-	}
+	kvm_pv_perf_event_call(cpu, KVM_PV_PERF_READ, event->hw.config);
+	kvm_pv_perf_update(cpu, event, true);
 }
 
 /*
@@ -191,25 +312,25 @@ static bool kvm_pv_perf_clock_changed(struct kvm_pv_perf_cpu *cpu)
 
 static void kvm_pv_perf_check_events(struct kvm_pv_perf_cpu *cpu)
 {
-	unsigned long open = 0;
+	const unsigned long all = READ_ONCE(wanted), open = cpu->open;
 	unsigned int id;
 
-	for_each_set_bit(id, &cpu->used, KVM_PV_PERF_MAX_EVENTS) {
-		if (cpu->event[id])
-			__set_bit(id, &open);
-	}
-	if (open && kvm_pv_perf_lost(kvm_pv_perf_call(KVM_PV_PERF_READ_ALL, open))) {
-		for_each_set_bit(id, &open, KVM_PV_PERF_MAX_EVENTS)
-			kvm_pv_perf_read(cpu->event[id]);
+	WRITE_ONCE(cpu->stale, false);
+	if (all == open &&
+	    (!open || !kvm_pv_perf_lost(kvm_pv_perf_call(KVM_PV_PERF_READ_ALL, open))))
+		return;
+	for_each_set_bit(id, &all, KVM_PV_PERF_MAX_EVENTS) {
+		if (test_bit(id, &cpu->open) &&
+		    kvm_pv_perf_lost(kvm_pv_perf_call(KVM_PV_PERF_READ, id)))
+			clear_bit(id, &cpu->open);
+		kvm_pv_perf_open(cpu, id);
 	}
 	/*
-	 * Remove an event that does not count from its CPU, or perf would report
-	 * that it counted all the time.
+	 * Remove an event that does not count from its CPU, or perf would report that it
+	 * counted all the time.
 	 */
-	if (cpu->lost || cpu->retry) {
-		cpu->retry = false;
+	if (cpu->open != open)
 		perf_pmu_resched(&kvm_pv_pmu);
-	}
 }
 
 static void kvm_pv_perf_set_expiry(struct kvm_pv_perf_cpu *cpu, ktime_t now)
@@ -236,11 +357,12 @@ static enum hrtimer_restart kvm_pv_perf_check(struct hrtimer *timer)
 	if (cpu != this_cpu_read(kvm_pv_perf_cpu))
 		return HRTIMER_NORESTART;
 	atomic_dec_if_positive(&cpu->surplus);
-	if (kvm_pv_perf_clock_changed(cpu) || now >= cpu->due) {
+	if (kvm_pv_perf_clock_changed(cpu) || now >= cpu->due || READ_ONCE(cpu->stale)) {
 		kvm_pv_perf_check_events(cpu);
 		cpu->due = ktime_add_ns(now, CHECK_NS);
 	}
-	cpu->checking = cpu->used || cpu->retry || atomic_read(&cpu->surplus);
+	cpu->checking = cpu->used || READ_ONCE(wanted) & ~cpu->open ||
+			atomic_read(&cpu->surplus);
 	if (!cpu->checking)
 		return HRTIMER_NORESTART;
 	kvm_pv_perf_set_expiry(cpu, now);
@@ -259,41 +381,74 @@ static void kvm_pv_perf_start_check(struct kvm_pv_perf_cpu *cpu)
 	hrtimer_start_expires(&cpu->check, HRTIMER_MODE_ABS_PINNED_HARD);
 }
 
+/* Called before perf adds and removes events: the first one reads all slots. */
+static void kvm_pv_perf_pmu_disable(struct pmu *pmu)
+{
+	this_cpu_read(kvm_pv_perf_cpu)->fresh = false;
+}
+
+static void kvm_pv_perf_pmu_enable(struct pmu *pmu)
+{
+}
+
+static void kvm_pv_perf_read_slots(struct kvm_pv_perf_cpu *cpu)
+{
+	if (cpu->fresh)
+		return;
+	cpu->fresh = true;
+	if (cpu->open)
+		kvm_pv_perf_event_call(cpu, KVM_PV_PERF_READ_ALL, cpu->open);
+}
+
 static void kvm_pv_perf_start(struct perf_event *event, int flags)
 {
 	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
+	const unsigned int id = event->hw.config;
 
-	if (event->hw.state & PERF_HES_STOPPED && kvm_pv_perf_open(cpu, event))
-		__set_bit(event->hw.idx, &cpu->lost);
+	if (!(event->hw.state & PERF_HES_STOPPED))
+		return;
+	event->hw.state = 0;
+	if (!is_sampling_event(event))
+		kvm_pv_perf_read_slots(cpu);
+	else
+		kvm_pv_perf_event_call(cpu, cpu->enabled[id]++ ? KVM_PV_PERF_READ :
+				       KVM_PV_PERF_ENABLE, id);
+	kvm_pv_perf_update(cpu, event, false);
+	barrier();
+	WRITE_ONCE(cpu->event[event->hw.idx], event);
 }
 
 static void kvm_pv_perf_stop(struct perf_event *event, int flags)
 {
-	if (!(event->hw.state & PERF_HES_STOPPED))
-		kvm_pv_perf_close(this_cpu_read(kvm_pv_perf_cpu), event);
+	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
+	const unsigned int id = event->hw.config;
+
+	if (event->hw.state & PERF_HES_STOPPED)
+		return;
+	WRITE_ONCE(cpu->event[event->hw.idx], NULL);
+	barrier();
+	if (!is_sampling_event(event))
+		kvm_pv_perf_read_slots(cpu);
+	else
+		kvm_pv_perf_event_call(cpu, --cpu->enabled[id] ? KVM_PV_PERF_READ :
+				       KVM_PV_PERF_DISABLE, id);
+	kvm_pv_perf_update(cpu, event, true);
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
 }
 
 static int kvm_pv_perf_add(struct perf_event *event, int flags)
 {
 	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
-	unsigned int id = find_first_zero_bit(&cpu->used, info.max_events);
-	long r;
+	unsigned int index = find_first_zero_bit(&cpu->used, BITS_PER_LONG);
 
-	if (id >= info.max_events)
-		return -EAGAIN;
-	event->hw.idx = id;
-	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
-	if (flags & PERF_EF_START) {
-		r = kvm_pv_perf_open(cpu, event);
-		if (r == -KVM_EBUSY) {
-			cpu->retry = true;
-			kvm_pv_perf_start_check(cpu);
-		}
-		if (r)
-			return -EAGAIN;
-	}
-	__set_bit(id, &cpu->used);
 	kvm_pv_perf_start_check(cpu);
+	if (index == BITS_PER_LONG || !test_bit(event->hw.config, &cpu->open))
+		return -EAGAIN;
+	event->hw.idx = index;
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	__set_bit(index, &cpu->used);
+	if (flags & PERF_EF_START)
+		kvm_pv_perf_start(event, flags);
 	perf_event_update_userpage(event);
 	return 0;
 }
@@ -304,14 +459,20 @@ static void kvm_pv_perf_del(struct perf_event *event, int flags)
 
 	kvm_pv_perf_stop(event, PERF_EF_UPDATE);
 	__clear_bit(event->hw.idx, &cpu->used);
-	__clear_bit(event->hw.idx, &cpu->lost);
 	perf_event_update_userpage(event);
+}
+
+/* Other perf events may share the host's event, which has this period. */
+static int kvm_pv_perf_check_period(struct perf_event *event, u64 value)
+{
+	return value == event->attr.sample_period ? 0 : -EOPNOTSUPP;
 }
 
 static int kvm_pv_perf_event_init(struct perf_event *event)
 {
 	struct hw_perf_event *hwc = &event->hw;
-	u64 config = event->attr.config;
+	u64 config = event->attr.config, period = 0;
+	int id;
 
 	if (event->attr.type != event->pmu->type)
 		return -ENOENT;
@@ -333,7 +494,6 @@ static int kvm_pv_perf_event_init(struct perf_event *event)
 	default:
 		return -EINVAL;
 	}
-	hwc->config = config;
 
 	/* The clocks have a fixed rate: a frequency is a period. */
 	if (is_sampling_event(event) && event->attr.freq) {
@@ -342,6 +502,15 @@ static int kvm_pv_perf_event_init(struct perf_event *event)
 		event->attr.freq = 0;
 		hwc->sample_period = event->attr.sample_period;
 	}
+	if (is_sampling_event(event))
+		period = max(event->attr.sample_period, info.min_period);
+
+	id = kvm_pv_perf_get_id(event, config, period);
+	if (id < 0)
+		return id;
+	hwc->config = id;
+	hwc->last_period = period;
+	event->destroy = kvm_pv_perf_destroy;
 	return 0;
 }
 
@@ -355,26 +524,31 @@ static int kvm_pv_perf_event_init(struct perf_event *event)
 static int kvm_pv_perf_nmi(unsigned int type, struct pt_regs *regs)
 {
 	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
-	unsigned int id;
+	struct perf_sample_data data;
+	struct perf_event *event;
+	unsigned int id, index;
 	int handled = 0;
 
 	for (id = 0; id < KVM_PV_PERF_MAX_EVENTS; id++) {
-		struct perf_event *event = READ_ONCE(cpu->event[id]);
 		u64 overflows = READ_ONCE(cpu->slot[id].overflows);
 		u64 seen = cpu->seen[id];
-		struct perf_sample_data data;
 
 		cpu->seen[id] = overflows;
 		/* Fewer: the event is just being opened again. */
 		if (overflows <= seen)
 			continue;
 		handled += overflows - seen;
-		if (!event)
+		if (!test_bit(id, &cpu->open))
 			continue;
-		kvm_pv_perf_update(event, &cpu->slot[id]);
-		perf_sample_data_init(&data, 0, event->hw.last_period);
-		if (perf_event_overflow(event, &data, regs))
-			kvm_pv_perf_stop(event, 0);
+		for (index = 0; index < BITS_PER_LONG; index++) {
+			event = READ_ONCE(cpu->event[index]);
+			if (!event || event->hw.config != id)
+				continue;
+			kvm_pv_perf_update(cpu, event, true);
+			perf_sample_data_init(&data, 0, event->hw.last_period);
+			if (perf_event_overflow(event, &data, regs))
+				kvm_pv_perf_stop(event, 0);
+		}
 	}
 	if (handled > 1)
 		atomic_set(&cpu->surplus, 2);
@@ -398,6 +572,7 @@ void kvm_pv_perf_guest_reset(void)
 	WRITE_ONCE(cpu->closed, true);
 	barrier();
 	kvm_pv_perf_call(KVM_PV_PERF_RESET, 0);
+	cpu->open = 0;
 }
 
 /**
@@ -408,13 +583,17 @@ void kvm_pv_perf_guest_reset(void)
 void kvm_pv_perf_guest_online(void)
 {
 	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
+	unsigned int id;
 
 	if (!cpu)
 		return;
 	kvm_pv_perf_call(KVM_PV_PERF_RESET, 0);
+	cpu->open = 0;
 	/* The timer went to another CPU with all others. */
 	cpu->checking = false;
 	cpu->closed = false;
+	for_each_set_bit(id, &wanted, KVM_PV_PERF_MAX_EVENTS)
+		kvm_pv_perf_open(cpu, id);
 }
 
 PMU_FORMAT_ATTR(event, "config:0-31");
@@ -443,12 +622,15 @@ static struct pmu kvm_pv_pmu = {
 	.task_ctx_nr = perf_sw_context,
 	.capabilities = PERF_PMU_CAP_NO_EXCLUDE,
 	.attr_groups = attr_groups,
+	.pmu_enable = kvm_pv_perf_pmu_enable,
+	.pmu_disable = kvm_pv_perf_pmu_disable,
 	.event_init = kvm_pv_perf_event_init,
 	.add = kvm_pv_perf_add,
 	.del = kvm_pv_perf_del,
 	.start = kvm_pv_perf_start,
 	.stop = kvm_pv_perf_stop,
 	.read = kvm_pv_perf_read,
+	.check_period = kvm_pv_perf_check_period,
 };
 
 /* An attribute of the group "events": NAME, NAME.unit or NAME.scale */
