@@ -30,7 +30,7 @@ def list_selftests(record):
     return sorted(path.relative_to(folder).with_suffix("")
                   for path in map(PurePath, patch_file.list_new_files())
                   if path.suffix == ".c"
-                  and path.parent in (folder, folder / record.kselftest)
+                  and path.parent in (folder, folder / record.kselftest, folder / record.srcarch)
                   ) if record.kselftest else []
 
 

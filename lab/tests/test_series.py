@@ -325,6 +325,19 @@ class Series(Repository):
                 "log", "-1", "--format=%B", f"second~{number}").strip()
                 + "\n\nSigned-off-by: Ä. B, C <a@b>")
 
+    def test_export_for_comments(self):
+        """All mails of a series whose cover letter begins with [RFC] are RFC PATCH."""
+        letter = self.patches / "second/cover-letter"
+        letter.write_text(f"[RFC] {letter.read_text()}")
+        status, said = self.run_script("series", str(self.repo / "out"), LINUX_SRC="")
+        self.assertEqual(status, 0, said)
+        for name, subject in (("second/0000-cover-letter", "[RFC PATCH 0/2] The second series"),
+                              ("second/0002-KVM-stats-Change-the-new-file",
+                               "[RFC PATCH 2/2] KVM: stats: Change the new file"),
+                              ("first/0000-cover-letter", "[PATCH 0/1] The first series")):
+            self.assertIn(f"Subject: {subject}\n",
+                          (self.repo / f"out/{name}.patch").read_text())
+
     def test_export_beside_work(self):
         """Export reports work that is not imported, and does not include it."""
         self.run_script("tree")

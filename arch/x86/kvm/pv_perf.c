@@ -52,13 +52,13 @@ struct kvm_pv_perf_event {
 };
 
 /**
- * struct kvm_pv_perf - the events of a vCPU
+ * struct kvm_guest_perf - the events of a vCPU
  * @irq_work: tells the vCPU of overflows
  * @overflowed: ids whose slots are older than their last overflow
  * @open: ids that are open
  * @events: by id
  */
-struct kvm_pv_perf {
+struct kvm_guest_perf {
 	struct irq_work irq_work;
 	unsigned long overflowed;
 	unsigned long open;
@@ -71,24 +71,24 @@ static_assert(sizeof(struct kvm_pv_perf_slot) == 32);
 static_assert(sizeof_field(struct kvm_stats_desc, name) == KVM_PV_PERF_NAME_SIZE);
 static_assert(KVM_PV_PERF_TYPE_SOFTWARE == PERF_TYPE_SOFTWARE);
 
-/* perf calls overflow handlers where nothing can be woken: count, no more. */
+/* perf may call overflow handlers in NMI context: only count, and queue the work. */
 static void kvm_pv_perf_overflow(struct perf_event *perf_event,
 				 struct perf_sample_data *data,
 				 struct pt_regs *regs)
 {
 	struct kvm_pv_perf_event *event = perf_event->overflow_handler_context;
-	struct kvm_pv_perf *pv_perf = event->vcpu->arch.pv_perf;
+	struct kvm_guest_perf *perf = event->vcpu->arch.guest_perf;
 
 	atomic64_inc(&event->overflows);
-	set_bit(event - pv_perf->events, &pv_perf->overflowed);
-	irq_work_queue(&pv_perf->irq_work);
+	set_bit(event - perf->events, &perf->overflowed);
+	irq_work_queue(&perf->irq_work);
 }
 
 static void kvm_pv_perf_irq_work(struct irq_work *irq_work)
 {
-	struct kvm_pv_perf *pv_perf =
-		container_of(irq_work, struct kvm_pv_perf, irq_work);
-	struct kvm_vcpu *vcpu = pv_perf->events[0].vcpu;
+	struct kvm_guest_perf *perf =
+		container_of(irq_work, struct kvm_guest_perf, irq_work);
+	struct kvm_vcpu *vcpu = perf->events[0].vcpu;
 
 	/* The slots cannot be written here, and there is no NMI without. */
 	kvm_make_request(KVM_REQ_PV_PERF, vcpu);
@@ -134,7 +134,7 @@ static void kvm_pv_perf_stop(struct kvm_pv_perf_event *event, u32 state)
 
 static long kvm_pv_perf_write_slot(struct kvm_pv_perf_event *event)
 {
-	const size_t behind_seq = offsetofend(struct kvm_pv_perf_slot, seq);
+	const size_t after_seq = offsetofend(struct kvm_pv_perf_slot, seq);
 	struct kvm *kvm = event->vcpu->kvm;
 	struct kvm_pv_perf_slot slot = {
 		.seq = event->seq + 1,
@@ -145,46 +145,46 @@ static long kvm_pv_perf_write_slot(struct kvm_pv_perf_event *event)
 	};
 
 	event->seq += 2;
-	if (kvm_write_guest(kvm, event->slot, &slot, behind_seq))
+	if (kvm_write_guest(kvm, event->slot, &slot, after_seq))
 		return -KVM_EFAULT;
 	smp_wmb(); /* seq is odd before the rest changes ... */
-	if (kvm_write_guest(kvm, event->slot + behind_seq,
-			    (void *)&slot + behind_seq,
-			    sizeof(slot) - behind_seq))
+	if (kvm_write_guest(kvm, event->slot + after_seq,
+			    (void *)&slot + after_seq,
+			    sizeof(slot) - after_seq))
 		return -KVM_EFAULT;
 	smp_wmb(); /* ... and even after that. */
-	if (kvm_write_guest(kvm, event->slot, &event->seq, behind_seq))
+	if (kvm_write_guest(kvm, event->slot, &event->seq, after_seq))
 		return -KVM_EFAULT;
 	return 0;
 }
 
 /* The number of open events is a statistic, for the owner of the host. */
-static void kvm_pv_perf_set_open(struct kvm_pv_perf *pv_perf, unsigned int id,
+static void kvm_pv_perf_set_open(struct kvm_guest_perf *perf, unsigned int id,
 				 bool open)
 {
-	__assign_bit(id, &pv_perf->open, open);
-	pv_perf->events[id].vcpu->stat.pv_perf_events = hweight_long(pv_perf->open);
+	__assign_bit(id, &perf->open, open);
+	perf->events[id].vcpu->stat.pv_perf_events = hweight_long(perf->open);
 }
 
-static void kvm_pv_perf_release(struct kvm_pv_perf *pv_perf, unsigned int id)
+static void kvm_pv_perf_release(struct kvm_guest_perf *perf, unsigned int id)
 {
-	struct kvm_pv_perf_event *event = &pv_perf->events[id];
+	struct kvm_pv_perf_event *event = &perf->events[id];
 
-	kvm_pv_perf_set_open(pv_perf, id, false);
+	kvm_pv_perf_set_open(perf, id, false);
 	event->state = KVM_PV_PERF_STATE_OFF;
 	if (event->event) {
 		perf_event_release_kernel(event->event);
 		event->event = NULL;
 		/* Don't report an overflow after the id is opened again. */
-		irq_work_sync(&pv_perf->irq_work);
-		clear_bit(id, &pv_perf->overflowed);
+		irq_work_sync(&perf->irq_work);
+		clear_bit(id, &perf->overflowed);
 	}
 	/* Don't let a request without an event end a halt. */
-	if (!pv_perf->open)
+	if (!perf->open)
 		kvm_clear_request(KVM_REQ_PV_PERF, event->vcpu);
 }
 
-/* The statistic of this name, NULL if there is none */
+/* Return the descriptor of the statistic with this name, or NULL. */
 static const struct kvm_stats_desc *kvm_pv_perf_stat(const char *name)
 {
 	const struct kvm_stats_desc *desc;
@@ -210,7 +210,7 @@ static long kvm_pv_perf_create_stat(struct kvm_pv_perf_event *event,
 	desc = kvm_pv_perf_stat(attr->name);
 	if (!desc)
 		return -KVM_ENOENT;
-	/* Only of what grows is the difference of two values a count. */
+	/* A count is the difference of two values, so the value must only grow. */
 	if (desc->size != 1 ||
 	    (desc->flags & KVM_STATS_TYPE_MASK) != KVM_STATS_TYPE_CUMULATIVE)
 		return -KVM_EOPNOTSUPP;
@@ -253,28 +253,28 @@ static long kvm_pv_perf_create_software(struct kvm_pv_perf_event *event,
 	return 0;
 }
 
-static struct kvm_pv_perf *kvm_pv_perf_get(struct kvm_vcpu *vcpu)
+static struct kvm_guest_perf *kvm_pv_perf_alloc(struct kvm_vcpu *vcpu)
 {
-	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
+	struct kvm_guest_perf *perf = vcpu->arch.guest_perf;
 	unsigned int id;
 
-	if (pv_perf)
-		return pv_perf;
-	pv_perf = kzalloc(sizeof(*pv_perf), GFP_KERNEL_ACCOUNT);
-	if (!pv_perf)
+	if (perf)
+		return perf;
+	perf = kzalloc(sizeof(*perf), GFP_KERNEL_ACCOUNT);
+	if (!perf)
 		return NULL;
-	init_irq_work(&pv_perf->irq_work, kvm_pv_perf_irq_work);
+	init_irq_work(&perf->irq_work, kvm_pv_perf_irq_work);
 	for (id = 0; id < KVM_PV_PERF_MAX_EVENTS; id++)
-		pv_perf->events[id].vcpu = vcpu;
-	vcpu->arch.pv_perf = pv_perf;
-	return pv_perf;
+		perf->events[id].vcpu = vcpu;
+	vcpu->arch.guest_perf = perf;
+	return perf;
 }
 
 static long kvm_pv_perf_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 {
 	struct kvm_pv_perf_attr attr;
 	struct kvm_pv_perf_event *event;
-	struct kvm_pv_perf *pv_perf;
+	struct kvm_guest_perf *perf;
 	unsigned int id;
 	long r;
 
@@ -287,13 +287,13 @@ static long kvm_pv_perf_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 		return -KVM_E2BIG;
 	id = array_index_nospec(attr.id, KVM_PV_PERF_MAX_EVENTS);
 
-	pv_perf = kvm_pv_perf_get(vcpu);
-	if (!pv_perf)
+	perf = kvm_pv_perf_alloc(vcpu);
+	if (!perf)
 		return -KVM_EBUSY;
-	if (test_bit(id, &pv_perf->open))
+	if (test_bit(id, &perf->open))
 		return -KVM_EEXIST;
 
-	event = &pv_perf->events[id];
+	event = &perf->events[id];
 	event->slot = attr.slot;
 	atomic64_set(&event->overflows, 0);
 	event->reported = 0;
@@ -311,36 +311,36 @@ static long kvm_pv_perf_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 	if (r)
 		return r;
 
-	kvm_pv_perf_set_open(pv_perf, id, true);
+	kvm_pv_perf_set_open(perf, id, true);
 	event->state = attr.flags & KVM_PV_PERF_ENABLED ? KVM_PV_PERF_STATE_ON :
 							  KVM_PV_PERF_STATE_OFF;
 	r = kvm_pv_perf_write_slot(event);
 	if (r)
-		kvm_pv_perf_release(pv_perf, id);
+		kvm_pv_perf_release(perf, id);
 	return r;
 }
 
 /* Read all ids of a mask at once, for a guest that polls its events */
 static long kvm_pv_perf_read_all(struct kvm_vcpu *vcpu, u64 mask)
 {
-	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
-	unsigned long ids = mask, open = pv_perf ? pv_perf->open & ids : 0;
+	struct kvm_guest_perf *perf = vcpu->arch.guest_perf;
+	unsigned long ids = mask, open = perf ? perf->open & ids : 0;
 	unsigned int id;
 	long r = ids == open ? 0 : -KVM_ENOENT;
 
 	if (mask >> KVM_PV_PERF_MAX_EVENTS)
 		return -KVM_E2BIG;
 	for_each_set_bit(id, &open, KVM_PV_PERF_MAX_EVENTS) {
-		if (kvm_pv_perf_write_slot(&pv_perf->events[id]) && !r)
+		if (kvm_pv_perf_write_slot(&perf->events[id]) && !r)
 			r = -KVM_EFAULT;
 	}
 	return r;
 }
 
-/* CLOSE, ENABLE, DISABLE, READ: they have an id, and write its slot. */
+/* CLOSE, ENABLE, DISABLE and READ have an id and write its slot. */
 static long kvm_pv_perf_event_op(struct kvm_vcpu *vcpu, u64 op, u64 arg)
 {
-	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
+	struct kvm_guest_perf *perf = vcpu->arch.guest_perf;
 	struct kvm_pv_perf_event *event;
 	unsigned int id;
 	long r;
@@ -349,17 +349,22 @@ static long kvm_pv_perf_event_op(struct kvm_vcpu *vcpu, u64 op, u64 arg)
 		return -KVM_E2BIG;
 	/* Cast: array_index_nospec() doesn't support u64 on 32-bit hosts. */
 	id = array_index_nospec((unsigned int)arg, KVM_PV_PERF_MAX_EVENTS);
-	if (!pv_perf || !test_bit(id, &pv_perf->open))
+	if (!perf || !test_bit(id, &perf->open))
 		return -KVM_ENOENT;
 
-	event = &pv_perf->events[id];
-	if (op == KVM_PV_PERF_ENABLE)
+	event = &perf->events[id];
+	switch (op) {
+	case KVM_PV_PERF_ENABLE:
 		kvm_pv_perf_start(event);
-	else if (op != KVM_PV_PERF_READ)
+		break;
+	case KVM_PV_PERF_DISABLE:
+	case KVM_PV_PERF_CLOSE:
 		kvm_pv_perf_stop(event, KVM_PV_PERF_STATE_OFF);
+		break;
+	}
 	r = kvm_pv_perf_write_slot(event);
 	if (op == KVM_PV_PERF_CLOSE)
-		kvm_pv_perf_release(pv_perf, id);
+		kvm_pv_perf_release(perf, id);
 	return r;
 }
 
@@ -392,7 +397,7 @@ static long kvm_pv_perf_stat_desc(struct kvm_vcpu *vcpu, u64 index, gpa_t gpa)
 
 void kvm_pv_perf_init_vm(struct kvm *kvm)
 {
-	kvm->arch.pv_perf = READ_ONCE(pv_perf);
+	kvm->arch.pv_perf_allowed = READ_ONCE(pv_perf);
 }
 
 u32 kvm_pv_perf_feature(void)
@@ -410,19 +415,10 @@ static bool kvm_pv_perf_allowed(struct kvm_vcpu *vcpu)
 	const u32 clocks = 1 << KVM_FEATURE_CLOCKSOURCE | 1 << KVM_FEATURE_CLOCKSOURCE2;
 	const u32 features = vcpu->arch.pv_cpuid.features;
 
-	return vcpu->kvm->arch.pv_perf && features & (1 << KVM_FEATURE_PV_PERF) &&
+	return vcpu->kvm->arch.pv_perf_allowed && features & (1 << KVM_FEATURE_PV_PERF) &&
 	       features & clocks;
 }
 
-/**
- * kvm_pv_perf_hypercall - do what KVM_HC_PV_PERF asks for
- * @vcpu: the vCPU that made the call, in the thread that runs it
- * @op: KVM_PV_PERF_QUERY and so on
- * @a1: first argument
- * @a2: second argument
- *
- * Return: 0 or -KVM_E*
- */
 long kvm_pv_perf_hypercall(struct kvm_vcpu *vcpu, u64 op, u64 a1, u64 a2)
 {
 	if (!kvm_pv_perf_allowed(vcpu))
@@ -450,24 +446,21 @@ long kvm_pv_perf_hypercall(struct kvm_vcpu *vcpu, u64 op, u64 a1, u64 a2)
 	}
 }
 
-/**
- * kvm_pv_perf_handle_overflow - tell the guest which events overflowed
- * @vcpu: the vCPU, about to enter the guest
- *
- * A guest that does not see the overflow could not tell the NMI from an unknown
- * one: there is an NMI once a slot is written, and an event without a slot is
- * stopped.
+/*
+ * Report overflows to the guest before it is entered.  A guest that does not see the
+ * overflow could not tell the NMI from an unknown one: inject an NMI only if a slot is
+ * written, and stop an event without a slot.
  */
 void kvm_pv_perf_handle_overflow(struct kvm_vcpu *vcpu)
 {
-	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
-	unsigned long overflowed = xchg(&pv_perf->overflowed, 0);
+	struct kvm_guest_perf *perf = vcpu->arch.guest_perf;
+	unsigned long overflowed = xchg(&perf->overflowed, 0);
 	bool written = false;
 	unsigned int id;
 
-	overflowed &= pv_perf->open;
+	overflowed &= perf->open;
 	for_each_set_bit(id, &overflowed, KVM_PV_PERF_MAX_EVENTS) {
-		struct kvm_pv_perf_event *event = &pv_perf->events[id];
+		struct kvm_pv_perf_event *event = &perf->events[id];
 
 		event->reported = atomic64_read(&event->overflows);
 		if (kvm_pv_perf_write_slot(event))
@@ -479,42 +472,37 @@ void kvm_pv_perf_handle_overflow(struct kvm_vcpu *vcpu)
 		kvm_inject_nmi(vcpu);
 }
 
-/**
- * kvm_pv_perf_write_slots - write what all events have counted so far
- * @vcpu: a loaded vCPU that is not in the guest
- *
- * Called when userspace interrupts the vCPU, which it does before it saves guest memory.
+/*
+ * Write all counts when userspace interrupts the vCPU, which it does before it saves
+ * guest memory.
  */
 void kvm_pv_perf_write_slots(struct kvm_vcpu *vcpu)
 {
-	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
+	struct kvm_guest_perf *perf = vcpu->arch.guest_perf;
 	unsigned int id;
 	int idx;
 
-	if (!pv_perf)
+	if (!perf)
 		return;
 	idx = srcu_read_lock(&vcpu->kvm->srcu);
-	for_each_set_bit(id, &pv_perf->open, KVM_PV_PERF_MAX_EVENTS)
-		kvm_pv_perf_write_slot(&pv_perf->events[id]);
+	for_each_set_bit(id, &perf->open, KVM_PV_PERF_MAX_EVENTS)
+		kvm_pv_perf_write_slot(&perf->events[id]);
 	srcu_read_unlock(&vcpu->kvm->srcu, idx);
 }
 
-/**
- * kvm_pv_perf_reset - close all events
- * @vcpu: the vCPU
- *
- * Don't write slots: after a reset, their memory may have another use,
- * after a restore it contains the saved counts.
+/*
+ * Close all events.  Don't write slots: after a reset, their memory may have another
+ * use, after a restore it contains the saved counts.
  */
 void kvm_pv_perf_reset(struct kvm_vcpu *vcpu)
 {
-	struct kvm_pv_perf *pv_perf = vcpu->arch.pv_perf;
+	struct kvm_guest_perf *perf = vcpu->arch.guest_perf;
 	unsigned int id;
 
-	if (!pv_perf)
+	if (!perf)
 		return;
-	for_each_set_bit(id, &pv_perf->open, KVM_PV_PERF_MAX_EVENTS)
-		kvm_pv_perf_release(pv_perf, id);
+	for_each_set_bit(id, &perf->open, KVM_PV_PERF_MAX_EVENTS)
+		kvm_pv_perf_release(perf, id);
 }
 
 /* Close all events of a guest that continues to run: write the last counts. */
@@ -537,13 +525,9 @@ int kvm_arch_vcpu_run_pid_change(struct kvm_vcpu *vcpu)
 	return 0;
 }
 
-/**
- * kvm_pv_perf_destroy - close all events and free their memory
- * @vcpu: the vCPU, which has no other users
- */
 void kvm_pv_perf_destroy(struct kvm_vcpu *vcpu)
 {
 	kvm_pv_perf_reset(vcpu);
-	kfree(vcpu->arch.pv_perf);
-	vcpu->arch.pv_perf = NULL;
+	kfree(vcpu->arch.guest_perf);
+	vcpu->arch.guest_perf = NULL;
 }

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Test the hypercall KVM_HC_PV_PERF: permission, statistics, clocks, invalid
+ * arguments, and the end of events when userspace restores the vCPU.
+ */
+#include <asm/kvm_para.h>
+#include <fcntl.h>
+#include <linux/kvm_para.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kvm_test_harness.h"
+#include "kvm_util.h"
+#include "processor.h"
+#include "test_util.h"
+
+#define X86_FEATURE_KVM_PV_PERF	KVM_X86_CPU_FEATURE(0x40000001, 0, EAX, 18)
+#define PARAMETER		"/sys/module/kvm/parameters/pv_perf"
+#define MIN_PERIOD		KVM_PV_PERF_MIN_PERIOD
+/* An address without memory */
+#define NOWHERE			0x800000000ull
+
+static uint64_t op, arg1, arg2;
+static int64_t ret;
+static struct kvm_pv_perf_info info;
+static struct kvm_pv_perf_attr attr;
+static struct kvm_pv_perf_slot slot __aligned(32);
+
+static void guest_code(void)
+{
+	for (;;) {
+		ret = kvm_hypercall(KVM_HC_PV_PERF, op, arg1, arg2, 0);
+		GUEST_SYNC(0);
+	}
+}
+
+static int64_t call(struct kvm_vcpu *vcpu, uint64_t new_op, uint64_t new_arg1)
+{
+	struct ucall uc;
+
+	op = new_op;
+	arg1 = new_arg1;
+	sync_global_to_guest(vcpu->vm, op);
+	sync_global_to_guest(vcpu->vm, arg1);
+	vcpu_run(vcpu);
+	TEST_ASSERT_KVM_EXIT_REASON(vcpu, KVM_EXIT_IO);
+	TEST_ASSERT_EQ(get_ucall(vcpu, &uc), UCALL_SYNC);
+	sync_global_from_guest(vcpu->vm, ret);
+	sync_global_from_guest(vcpu->vm, slot);
+	return ret;
+}
+
+static uint64_t gpa_of(struct kvm_vcpu *vcpu, void *address)
+{
+	return addr_gva2gpa(vcpu->vm, (unsigned long)address);
+}
+
+static int64_t query(struct kvm_vcpu *vcpu)
+{
+	return call(vcpu, KVM_PV_PERF_QUERY, gpa_of(vcpu, &info));
+}
+
+static int64_t open_event(struct kvm_vcpu *vcpu)
+{
+	sync_global_to_guest(vcpu->vm, attr);
+	return call(vcpu, KVM_PV_PERF_OPEN, gpa_of(vcpu, &attr));
+}
+
+static void prepare_stat(struct kvm_vcpu *vcpu, const char *name)
+{
+	attr = (struct kvm_pv_perf_attr) {
+		.size = sizeof(attr),
+		.id = 3,
+		.type = KVM_PV_PERF_TYPE_STAT,
+		.flags = KVM_PV_PERF_ENABLED,
+		.slot = gpa_of(vcpu, &slot),
+	};
+	snprintf(attr.name, sizeof(attr.name), "%s", name);
+}
+
+static void prepare_clock(struct kvm_vcpu *vcpu, uint64_t period)
+{
+	prepare_stat(vcpu, "");
+	attr.type = KVM_PV_PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_TASK_CLOCK;
+	attr.period = period;
+}
+
+KVM_ONE_VCPU_TEST_SUITE(pv_perf_events);
+
+KVM_ONE_VCPU_TEST(pv_perf_events, needs_the_cpuid_bit, guest_code)
+{
+	vcpu_clear_cpuid_feature(vcpu, X86_FEATURE_KVM_PV_PERF);
+	TEST_ASSERT_EQ(query(vcpu), -KVM_ENOSYS);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_RESET, 0), -KVM_ENOSYS);
+}
+
+KVM_ONE_VCPU_TEST(pv_perf_events, needs_kvmclock, guest_code)
+{
+	vcpu_clear_cpuid_feature(vcpu, X86_FEATURE_KVM_CLOCKSOURCE);
+	vcpu_clear_cpuid_feature(vcpu, X86_FEATURE_KVM_CLOCKSOURCE2);
+	TEST_ASSERT_EQ(query(vcpu), -KVM_ENOSYS);
+}
+
+KVM_ONE_VCPU_TEST(pv_perf_events, query_describes_the_events, guest_code)
+{
+	struct kvm_stats_header header;
+	int fd = vcpu_get_stats_fd(vcpu);
+
+	read_stats_header(fd, &header);
+	close(fd);
+	TEST_ASSERT_EQ(query(vcpu), 0);
+	sync_global_from_guest(vcpu->vm, info);
+	TEST_ASSERT_EQ(info.version, KVM_PV_PERF_VERSION);
+	TEST_ASSERT_EQ(info.max_events, KVM_PV_PERF_MAX_EVENTS);
+	TEST_ASSERT_EQ(info.stats, header.num_desc);
+	TEST_ASSERT_EQ(info.min_period, MIN_PERIOD);
+}
+
+KVM_ONE_VCPU_TEST(pv_perf_events, counts_a_statistic, guest_code)
+{
+	uint64_t count;
+
+	prepare_stat(vcpu, "hypercalls");
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	TEST_ASSERT_EQ(slot.state, KVM_PV_PERF_STATE_ON);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
+	count = slot.count;
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ_ALL, 1 << 3), 0);
+	TEST_ASSERT_EQ(slot.count, count + 1);
+	TEST_ASSERT_EQ(slot.seq & 1, 0);
+
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_DISABLE, 3), 0);
+	TEST_ASSERT_EQ(slot.state, KVM_PV_PERF_STATE_OFF);
+	count = slot.count;
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
+	TEST_ASSERT_EQ(slot.count, count);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_ENABLE, 3), 0);
+	TEST_ASSERT_EQ(slot.state, KVM_PV_PERF_STATE_ON);
+
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_CLOSE, 3), 0);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), -KVM_ENOENT);
+}
+
+KVM_ONE_VCPU_TEST(pv_perf_events, counts_a_clock, guest_code)
+{
+	uint64_t count;
+
+	prepare_clock(vcpu, 0);
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
+	/* The clock may stand until the next tick of the host. */
+	for (count = slot.count; slot.count == count; )
+		TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
+	TEST_ASSERT_EQ(slot.overflows, 0);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_RESET, 0), 0);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), -KVM_ENOENT);
+}
+
+KVM_ONE_VCPU_TEST(pv_perf_events, rejects_invalid_arguments, guest_code)
+{
+	prepare_stat(vcpu, "exits");
+	attr.size--;
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EINVAL);
+	prepare_stat(vcpu, "exits");
+	attr.pad = 1;
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EINVAL);
+	prepare_stat(vcpu, "exits");
+	attr.flags |= 2;
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EINVAL);
+	prepare_stat(vcpu, "exits");
+	attr.slot += 16;
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EINVAL);
+	prepare_stat(vcpu, "exits");
+	attr.slot = NOWHERE;
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EFAULT);
+	prepare_stat(vcpu, "exits");
+	attr.id = KVM_PV_PERF_MAX_EVENTS;
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_E2BIG);
+	prepare_stat(vcpu, "no such statistic");
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_ENOENT);
+	prepare_clock(vcpu, MIN_PERIOD - 1);
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EOPNOTSUPP);
+	prepare_clock(vcpu, 0);
+	attr.config = PERF_COUNT_SW_CONTEXT_SWITCHES;
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EOPNOTSUPP);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), -KVM_ENOENT);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, KVM_PV_PERF_MAX_EVENTS), -KVM_E2BIG);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ_ALL + 1, 0), -KVM_EINVAL);
+
+	prepare_stat(vcpu, "exits");
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EEXIST);
+}
+
+KVM_ONE_VCPU_TEST(pv_perf_events, end_when_kvmclock_is_restored, guest_code)
+{
+	struct kvm_pv_perf_slot before;
+	struct kvm_mp_state mp_state;
+
+	prepare_stat(vcpu, "hypercalls");
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	before = slot;
+	vcpu_mp_state_get(vcpu, &mp_state);
+	sync_global_from_guest(vcpu->vm, slot);
+	TEST_ASSERT(!memcmp(&slot, &before, sizeof(slot)), "KVM_GET_MP_STATE writes the slot");
+	vcpu_mp_state_set(vcpu, &mp_state);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
+
+	before = slot;
+	vcpu_set_msr(vcpu, MSR_KVM_SYSTEM_TIME_NEW, 0);
+	sync_global_from_guest(vcpu->vm, slot);
+	TEST_ASSERT(!memcmp(&slot, &before, sizeof(slot)), "KVM_SET_MSRS writes the slot");
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), -KVM_ENOENT);
+}
+
+int main(int argc, char *argv[])
+{
+	int fd = open(PARAMETER, O_RDWR), r;
+	char before;
+
+	__TEST_REQUIRE(fd >= 0 && pread(fd, &before, 1, 0) == 1,
+		       "no module parameter pv_perf of kvm");
+	TEST_ASSERT_EQ(pwrite(fd, "Y", 1, 0), 1);
+	r = test_harness_run(argc, argv);
+	TEST_ASSERT_EQ(pwrite(fd, &before, 1, 0), 1);
+	return r;
+}
