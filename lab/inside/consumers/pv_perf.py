@@ -32,8 +32,10 @@ LIMIT = 120
 TICKS = 100
 CMDLINE = f"{consumer.CMDLINE} panic=-1 oops=panic unknown_nmi_panic"
 # QEMU does not know the feature's name. Without the limit to features that can be migrated, it
-# copies the CPUID bits without a name from KVM. An invariant TSC would prevent migration.
-CPU = "host,migratable=off,-invtsc"
+# copies the CPUID bits without a name from KVM. An invariant TSC would prevent migration. The
+# sizes of the emulated CPU's XSAVE areas do not fit: a guest's kernel panics. Without XSAVE, it
+# must not use AVX either.
+CPU = "host,migratable=off,-invtsc,-xsave,-avx,-avx2,-vaes,-vpclmulqdq"
 # Don't use -no-reboot: QEMU must survive a reset of the guest.
 # The guest's kernel finds one CPU per socket.
 QEMU = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", CPU,
