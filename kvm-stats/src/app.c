@@ -2,12 +2,15 @@
 #include <ctype.h>
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -383,4 +386,34 @@ void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval)
 		if (stop_asked)
 			app_stop(k);
 	}
+}
+
+/* Return true if another user than root and this one can create or replace files here. */
+static bool others_can_write(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[PATH_MAX];
+	struct stat st, link;
+
+	snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+	if (stat(dir, &st) || lstat(path, &link))
+		return true;
+	if (st.st_uid && st.st_uid != geteuid())
+		return true;
+	if (!(st.st_mode & (S_IWGRP | S_IWOTH)))
+		return false;
+	/* The sticky bit keeps links of root and of this user. */
+	return !(st.st_mode & S_ISVTX) || (link.st_uid && link.st_uid != geteuid());
+}
+
+int app_create(const char *path, int flags, mode_t mode)
+{
+	int fd = open(path, flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
+
+	if (fd >= 0 || errno != ELOOP)
+		return fd;
+	if (!others_can_write(path))
+		return open(path, flags | O_CREAT | O_CLOEXEC, mode);
+	errno = ELOOP;
+	return -1;
 }

@@ -107,6 +107,12 @@ void app_stop(struct kvmstats *k);
 #define SECOND	1000000000ULL	/* nanoseconds */
 uint64_t app_now(void);	/* CLOCK_MONOTONIC, nanoseconds */
 
+/*
+ * Open or create a file to write. A symbolic link is not followed where another user can have
+ * placed it, whatever fs.protected_symlinks is: -1 with ELOOP.
+ */
+int app_create(const char *path, int flags, mode_t mode);
+
 /* What the clock on the wall showed at a time of CLOCK_MONOTONIC, since 1970 */
 uint64_t app_wall(uint64_t monotonic);
 

@@ -108,7 +108,7 @@ static void ask_reopen(int signal)
 /* Redirect standard output to the end of a file. Return true if the file is empty. */
 static bool open_file(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	int fd = app_create(path, O_WRONLY | O_APPEND, 0644);
 	struct stat st;
 
 	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)

@@ -116,7 +116,7 @@ static void open_file(struct recorder *r)
 {
 	struct stat st;
 
-	r->fd = open(r->path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	r->fd = app_create(r->path, O_RDWR, 0640);
 	if (r->fd < 0 || fstat(r->fd, &st))
 		err(STATUS_NOTHING, "cannot open %s", r->path);
 	if (!S_ISREG(st.st_mode))
