@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The command "serve": its threads and its event loop */
 #include <err.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "app.h"
@@ -124,13 +127,25 @@ static void init_server(struct server *s)
 	s->sample_done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->login_done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->model = model_new(&s->settings.model);
-	s->logins = logins_start(s->login_done);
 	if (s->settings.model.exits)
 		open_exits(s);
 	if (kvmstats_open(&s->k, &(struct kvmstats_options){ .wait = true }) ||
-	    s->sample_done < 0 || s->login_done < 0 || !s->model || !s->logins ||
+	    s->sample_done < 0 || s->login_done < 0 || !s->model ||
 	    deflateInit2(&s->z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		errx(STATUS_NOTHING, "out of memory");
+}
+
+/*
+ * Keep the capabilities to read the kernel's memory from the threads that read what clients send:
+ * only the thread that samples needs them, and a thread has its own.
+ */
+static void drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (syscall(SYS_capset, &header, none))
+		err(STATUS_NOTHING, "cannot give up capabilities");
 }
 
 int command_serve(const struct settings *settings)
@@ -143,11 +158,17 @@ int command_serve(const struct settings *settings)
 	serve_check_settings(settings);
 	s.settings = settings->serve;
 	s.interval = settings->interval;
+	/* No program inherits capabilities. */
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	stop_catch(STATUS_OK, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	init_server(&s);
 	start_listening(&s);
 	if (pthread_create(&thread, NULL, sample_until_stopped, &s))
+		errx(STATUS_NOTHING, "cannot start a thread");
+	drop_capabilities();
+	s.logins = logins_start(s.login_done);
+	if (!s.logins)
 		errx(STATUS_NOTHING, "cannot start a thread");
 
 	serve_until_signal(&s);
