@@ -29,6 +29,14 @@ uint64_t __wrap_app_now(void)
 	return 1;
 }
 
+/* The same slots in each run: two addresses may share one. */
+ssize_t __wrap_getrandom(void *buf, size_t size, unsigned int flags);
+ssize_t __wrap_getrandom(void *buf, size_t size, unsigned int flags)
+{
+	memset(buf, 0x5a, size);
+	return size;
+}
+
 char *__wrap_crypt_r(const char *phrase, const char *setting, struct crypt_data *data);
 char *__wrap_crypt_r(const char *phrase, const char *setting, struct crypt_data *data)
 {
