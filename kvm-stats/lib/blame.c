@@ -235,6 +235,7 @@ static int read_charges(struct blame *b)
 	for (i = 0; i < b->count; i++) {
 		b->rows[i].pair = b->keys[i];
 		b->rows[i].ns = b->values[i].ns;
+		b->rows[i].pid = b->values[i].pid;
 		b->rows[i].removed = false;
 	}
 	qsort(b->rows, b->count, sizeof(*b->rows), compare_rows);

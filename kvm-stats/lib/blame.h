@@ -20,6 +20,7 @@ struct blame_row {
 	struct blame_pair pair;
 	uint64_t ns;		/* since blame_open() */
 	uint64_t growth;	/* since the sample before */
+	uint32_t pid;		/* a process of the owner, or 0 */
 	bool removed;		/* the pair counts from 0 after this sample */
 };
 

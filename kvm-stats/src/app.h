@@ -22,12 +22,19 @@ enum exits_by {
 	EXITS_BY_ADDRESS,
 };
 
+/* How blame adds up the threads of the host */
+enum blame_by {
+	BLAME_BY_UNIT,		/* or command, if that is in no unit */
+	BLAME_BY_VM,		/* all other processes are one owner */
+	BLAME_BY_THREAD,	/* command, and unit */
+};
+
 struct settings {
 	enum out_format format;
 	bool zeros;
 	bool vcpus;
 	bool histogram;
-	enum exits_by exits_by;
+	const char *by;		/* argument of --by, or NULL */
 	bool help;
 	const char *output;	/* argument of --output, or NULL */
 	uint64_t interval;	/* nanoseconds */

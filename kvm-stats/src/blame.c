@@ -2,6 +2,7 @@
 /* Who had the CPU while the vCPUs of a VM waited for one */
 #include <err.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -19,6 +20,7 @@ static const struct out_column columns[] = {
 	{ "WAITED", "wait_s", true },
 	{ "OWNER", "kind", false },
 	{ "NAME", "name", false },
+	{ "PID", "pid", true },
 	{ "TIME", "s", true },
 	{ "SHARE", "share", true },
 	{ NULL, NULL, false }
@@ -37,14 +39,20 @@ static void put_seconds(struct out *out, enum out_format format, uint64_t ns)
 
 static void put_owner(struct out *out, enum out_format format, const char *now,
 		      const struct blame_victim *victim, const char *kind, const char *name,
-		      uint64_t ns)
+		      uint32_t pid, uint64_t ns)
 {
 	char text[48];
 
 	out_text(out, now);
-	out_text(out, victim->vm.label);
+	if (*victim->vm.label)
+		out_text(out, victim->vm.label);
+	else if (format == OUT_TABLE)
+		out_text(out, "(all VMs)");
+	else
+		out_none(out);
 	put_seconds(out, format, victim->ns);
 	if (!kind) {
+		out_none(out);
 		out_none(out);
 		out_none(out);
 		out_none(out);
@@ -53,6 +61,12 @@ static void put_owner(struct out *out, enum out_format format, const char *now,
 	}
 	out_text(out, kind);
 	out_text(out, name);
+	if (pid) {
+		snprintf(text, sizeof(text), "%u", pid);
+		out_number(out, text);
+	} else {
+		out_none(out);
+	}
 	put_seconds(out, format, ns);
 	if (format == OUT_TABLE) {
 		text_permille((text_share(ns, victim->ns) + 500) / 1000, text);
@@ -73,16 +87,17 @@ static void put_victim(struct out *out, enum out_format format, const char *now,
 	size_t i;
 
 	if (!victim->count)
-		put_owner(out, format, now, victim, NULL, NULL, 0);
+		put_owner(out, format, now, victim, NULL, NULL, 0, 0);
 	for (i = 0; i < shown; i++)
 		put_owner(out, format, now, victim, victim->shares[i].kind,
-			  victim->shares[i].name, victim->shares[i].ns);
+			  victim->shares[i].name, victim->shares[i].pid,
+			  victim->shares[i].ns);
 	if (shown == victim->count)
 		return;
 	for (; i < victim->count; i++)
 		rest += victim->shares[i].ns;
 	snprintf(text, sizeof(text), "%zu others", victim->count - shown);
-	put_owner(out, format, now, victim, "-", text, rest);
+	put_owner(out, format, now, victim, "-", text, 0, rest);
 }
 
 static void write_json(const struct blame_victim *victim)
@@ -90,7 +105,11 @@ static void write_json(const struct blame_victim *victim)
 	struct buf b = { 0 };
 	size_t i;
 
-	buf_json_member(&b, "{\"vm\":", victim->vm.label);
+	/* null: all VMs */
+	if (*victim->vm.label)
+		buf_json_member(&b, "{\"vm\":", victim->vm.label);
+	else
+		buf_str(&b, "{\"vm\":null");
 	buf_str(&b, ",\"wait_s\":");
 	buf_fixed(&b, victim->ns / 1000, 6);
 	buf_str(&b, ",\"owners\":[");
@@ -99,6 +118,8 @@ static void write_json(const struct blame_victim *victim)
 
 		buf_json_member(&b, i ? ",{\"kind\":" : "{\"kind\":", share->kind);
 		buf_json_member(&b, ",\"name\":", share->name);
+		buf_str(&b, ",\"pid\":");
+		buf_fixed(&b, share->pid, 0);
 		buf_str(&b, ",\"s\":");
 		buf_fixed(&b, share->ns / 1000, 6);
 		buf_str(&b, ",\"share\":");
@@ -113,6 +134,7 @@ static void write_json(const struct blame_victim *victim)
 
 struct command {
 	struct blame_sum sum;
+	enum blame_by by;
 	enum out_format format;
 };
 
@@ -121,13 +143,19 @@ static void write_sample(void *arg, bool first, uint64_t elapsed)
 	const struct command *command = arg;
 	const struct blame_sum *sum = &command->sum;
 	const enum out_format format = command->format;
+	struct blame_victim total = { 0 };
 	struct out *out;
 	char now[TIME_SIZE];
 	size_t i;
 
+	if (sum->count > 1)
+		blame_sum_total(sum, &total);
 	if (format == OUT_JSON_LINES) {
 		for (i = 0; i < sum->count; i++)
 			write_json(&sum->victims[i]);
+		if (sum->count > 1)
+			write_json(&total);
+		free(total.shares);
 		return;
 	}
 	if (format == OUT_TABLE)
@@ -136,6 +164,9 @@ static void write_sample(void *arg, bool first, uint64_t elapsed)
 	out = out_open(format == OUT_CSV && !first ? OUT_CSV_MORE : format, columns);
 	for (i = 0; i < sum->count; i++)
 		put_victim(out, format, now, &sum->victims[i]);
+	if (sum->count > 1)
+		put_victim(out, format, now, &total);
+	free(total.shares);
 	out_close(out);
 }
 
@@ -143,7 +174,10 @@ static int open_command(void *arg, const struct kvmstats_vm *first, struct kvmst
 {
 	struct command *command = arg;
 
-	return blame_sum_open(&command->sum, true, first, p);
+	const int error = blame_sum_open(&command->sum, true, first, p);
+
+	command->sum.by = command->by;
+	return error;
 }
 
 static int read_command(void *arg)
@@ -187,12 +221,26 @@ static void close_command(void *arg)
 	blame_sum_close(&command->sum);
 }
 
+static enum blame_by parse_by(const char *text)
+{
+	if (!text || !strcmp(text, "unit"))
+		return BLAME_BY_UNIT;
+	if (!strcmp(text, "vm"))
+		return BLAME_BY_VM;
+	if (strcmp(text, "thread"))
+		errx(STATUS_USAGE, "--by '%s': must be unit, vm or thread", text);
+	return BLAME_BY_THREAD;
+}
+
 int command_blame(const struct settings *settings)
 {
 	static const struct sampled blame = {
 		open_command, read_command, add_command, write_sample, close_command,
 	};
-	struct command command = { .format = settings->format };
+	struct command command = {
+		.format = settings->format,
+		.by = parse_by(settings->by),
+	};
 
 	return sampled_run(settings, &blame, &command.sum.follow, &command);
 }

@@ -62,6 +62,14 @@ static void name_process(const struct blame_sum *sum, const struct blame_owner *
 	share->kind = "process";
 	blame_cgroup(sum->blame, owner->id, &cgroup);
 	unit = unit_of(&cgroup);
+	if (sum->by == BLAME_BY_VM) {
+		snprintf(share->name, sizeof(share->name), "all processes");
+		return;
+	}
+	if (sum->by == BLAME_BY_UNIT && is_unit(unit)) {
+		snprintf(share->name, sizeof(share->name), "%s", unit);
+		return;
+	}
 	/* The names of a cgroup that has too many are one owner. */
 	snprintf(share->name, sizeof(share->name), "%.*s%s%s%s", COMM_LEN,
 		 *owner->comm ? owner->comm : "other commands", *unit ? " (" : "", unit, *unit ? ")" : "");
@@ -86,7 +94,8 @@ static void name_vm(const struct blame_sum *sum, const struct blame_vm *waiting,
 	if (tgid == waiting->tgid &&
 	    (!kvm || kvm == waiting->kvm || (label && own && !strcmp(label, own)))) {
 		share->kind = "self";
-		snprintf(share->name, sizeof(share->name), "%.*s", COMM_LEN, thread);
+		snprintf(share->name, sizeof(share->name), "%.*s", COMM_LEN,
+			 sum->by == BLAME_BY_VM ? "all threads" : thread);
 		return;
 	}
 	share->kind = "vm";
@@ -124,7 +133,8 @@ static void name_owner(const struct blame_sum *sum, const struct blame_pair *pai
 			break;
 		}
 		share->kind = "kernel";
-		snprintf(share->name, sizeof(share->name), "%.*s", COMM_LEN, owner->comm);
+		snprintf(share->name, sizeof(share->name), "%.*s", COMM_LEN,
+			 sum->by == BLAME_BY_VM ? "all threads" : owner->comm);
 		break;
 	case BLAME_QUOTA:
 		share->kind = "quota";
@@ -203,6 +213,8 @@ static void add_share(struct blame_victim *victim, const struct blame_share *sha
 	}
 	found->ns += ns;
 	found->growth += ns;
+	if (share->pid)
+		found->pid = share->pid;
 }
 
 static uint64_t waits_of(const struct kvmstats_times *times)
@@ -247,6 +259,7 @@ static void add_unseen(struct blame_sum *sum, const struct kvmstats_vm *first)
 	uint64_t ns;
 
 	name_owner(sum, &pair, &share);
+	share.pid = 0;
 	for (vm = first; vm; vm = vm->next) {
 		victim = follow_find(&sum->follow, vm);
 		ns = victim ? find_unseen(sum, victim, vm) : 0;
@@ -294,6 +307,7 @@ void blame_sum_add(struct blame_sum *sum, const struct kvmstats_vm *first, char 
 		if (!victim)
 			continue;
 		name_owner(sum, &rows[i].pair, &share);
+		share.pid = rows[i].pid;
 		add_share(victim, &share, rows[i].growth);
 	}
 	add_unseen(sum, first);
@@ -309,6 +323,27 @@ void blame_sum_add(struct blame_sum *sum, const struct kvmstats_vm *first, char 
 struct blame_victim *blame_sum_find(const struct blame_sum *sum, const struct kvmstats_vm *vm)
 {
 	return follow_find(&sum->follow, vm);
+}
+
+void blame_sum_total(const struct blame_sum *sum, struct blame_victim *total)
+{
+	struct blame_share share;
+	size_t i, j;
+
+	memset(total, 0, sizeof(*total));
+	for (i = 0; i < sum->count; i++) {
+		const struct blame_victim *victim = &sum->victims[i];
+
+		for (j = 0; j < victim->count; j++) {
+			share = victim->shares[j];
+			if (!strcmp(share.kind, "self")) {
+				share.kind = "vm";
+				snprintf(share.name, sizeof(share.name), "%s", victim->vm.label);
+			}
+			add_share(total, &share, victim->shares[j].ns);
+		}
+	}
+	follow_sort(total->shares, total->count, sizeof(*total->shares), compare_shares);
 }
 
 void blame_sum_forget(struct blame_sum *sum)

@@ -12,6 +12,7 @@
 struct blame_share {
 	const char *kind;	/* "vm", "self", "process"... */
 	char name[OWNER_NAME_SIZE];
+	uint32_t pid;		/* a process of it, or 0 */
 	uint64_t ns;
 	/* for src/serve/waits.c: */
 	uint64_t growth;	/* since it was exported */
@@ -31,6 +32,7 @@ struct blame_victim {
 
 struct blame_sum {
 	struct blame *blame;
+	enum blame_by by;
 	struct follow follow;
 	bool begun;		/* the next sample of the VMs is since the last one */
 	/* The sums that follow has */
@@ -53,6 +55,9 @@ void blame_sum_add(struct blame_sum *sum, const struct kvmstats_vm *first, char 
 
 /* Return the sum of a VM, or NULL. */
 struct blame_victim *blame_sum_find(const struct blame_sum *sum, const struct kvmstats_vm *vm);
+
+/* Add up the owners of all VMs; a VM that keeps itself waiting is an owner like any other one. */
+void blame_sum_total(const struct blame_sum *sum, struct blame_victim *total);
 
 /* Remove the sums of VMs that have exited. */
 void blame_sum_forget(struct blame_sum *sum);

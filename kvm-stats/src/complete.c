@@ -152,7 +152,7 @@ int complete(int argc, char **argv)
 	else if (what == COMPLETE_VCPU)
 		print_words(typed, "vcpu");
 	else if (what == COMPLETE_BY)
-		print_words(typed, "vcpu address");
+		print_words(typed, "vcpu address unit vm thread");
 	app_flush();
 	return STATUS_OK;
 }

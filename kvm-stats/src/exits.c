@@ -389,12 +389,23 @@ static void close_command(void *arg)
 	exits_sum_close(&w->sum);
 }
 
+static enum exits_by parse_by(const char *text)
+{
+	if (!text)
+		return EXITS_BY_REASON;
+	if (!strcmp(text, "vcpu"))
+		return EXITS_BY_VCPU;
+	if (strcmp(text, "address"))
+		errx(STATUS_USAGE, "--by '%s': must be vcpu or address", text);
+	return EXITS_BY_ADDRESS;
+}
+
 int command_exits(const struct settings *settings)
 {
 	static const struct sampled exits = {
 		open_command, read_command, add_command, write_sample, close_command,
 	};
-	struct writer w = { .format = settings->format, .by = settings->exits_by,
+	struct writer w = { .format = settings->format, .by = parse_by(settings->by),
 			    .histogram = settings->histogram };
 
 	choose_columns(&w);

@@ -145,12 +145,7 @@ static void set_vcpus(struct settings *settings, const char *name, const char *v
 
 static void set_by(struct settings *settings, const char *name, const char *value)
 {
-	if (!strcmp(value, "vcpu"))
-		settings->exits_by = EXITS_BY_VCPU;
-	else if (!strcmp(value, "address"))
-		settings->exits_by = EXITS_BY_ADDRESS;
-	else
-		errx(STATUS_USAGE, "--%s '%s': must be vcpu or address", name, value);
+	settings->by = value;
 }
 
 static void set_histogram(struct settings *settings, const char *name, const char *value)
@@ -185,8 +180,8 @@ const struct option_row options[] = {
 	  set_sort, COMPLETE_COLUMN, "Sort by COLUMN.", "RUN" },
 	{ 'r', "reverse", NULL, ON(TOP),
 	  set_reverse, COMPLETE_NOTHING, "Reverse the order.", NULL },
-	{ 0, "by", "vcpu|address", ON(EXITS),
-	  set_by, COMPLETE_BY, "Separate the exits by vCPU, or I/O exits by address.", NULL },
+	{ 0, "by", "WHAT", ON(EXITS) | ON(BLAME),
+	  set_by, COMPLETE_BY, "Separate exits by vcpu or address, owners by unit, vm or thread.", NULL },
 	{ 0, "histogram", NULL, ON(EXITS),
 	  set_histogram, COMPLETE_NOTHING, "Show how long the exits took, by powers of 2.", NULL },
 	{ 'z', "zeros", NULL, ON(SHOW),

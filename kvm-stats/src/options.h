@@ -18,7 +18,7 @@ enum complete {
 	COMPLETE_SELECTOR,
 	COMPLETE_STATISTIC,
 	COMPLETE_VCPU,		/* the word "vcpu" */
-	COMPLETE_BY,		/* "vcpu" or "address" */
+	COMPLETE_BY,		/* what exits or owners are separated by */
 };
 
 enum command_index {

@@ -420,49 +420,49 @@ static __always_inline bool same_owner(const struct blame_owner *a,
 	return x[0] == y[0] && x[1] == y[1] && x[2] == y[2] && x[3] == y[3];
 }
 
-static __always_inline bool add(const struct blame_pair *pair, __u64 ns)
+static __always_inline bool add(const struct blame_pair *pair, __u64 ns, __u32 pid)
 {
 	struct blame_charge *charge = bpf_map_lookup_elem(&charges, pair);
 
 	if (!charge)
 		return false;
 	__sync_fetch_and_add(&charge->ns, ns);
-	__sync_fetch_and_add(&charge->segments, 1);
+	charge->pid = pid;
 	return true;
 }
 
-static __noinline void charge_new(struct blame_pair *pair, __u64 ns)
+static __noinline void charge_new(struct blame_pair *pair, __u64 ns, __u32 pid)
 {
-	struct blame_charge charge = { .ns = ns, .segments = 1 };
+	struct blame_charge charge = { .ns = ns, .pid = pid };
 
 	if (pairs >= BLAME_NAMED && pair->owner.kind == BLAME_PROCESS) {
 		__builtin_memset(pair->owner.comm, 0, sizeof(pair->owner.comm));
-		if (add(pair, ns))
+		if (add(pair, ns, pid))
 			return;
 	}
 	if (!bpf_map_update_elem(&charges, pair, &charge, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&pairs, 1);
 		return;
 	}
-	if (add(pair, ns))
+	if (add(pair, ns, pid))
 		return;
 	/* The map is full: each VM has an entry for this, all VMs have another one. */
 	__sync_fetch_and_add(&counts.no_pair, 1);
 	__builtin_memset(&pair->owner, 0, sizeof(pair->owner));
 	pair->owner.kind = BLAME_UNKNOWN;
-	if (add(pair, ns))
+	if (add(pair, ns, pid))
 		return;
 	__builtin_memset(&pair->vm, 0, sizeof(pair->vm));
-	add(pair, ns);
+	add(pair, ns, pid);
 }
 
 static __always_inline void charge(const struct blame_vm *vm, const struct blame_owner *owner,
-				   __u64 ns)
+				   __u64 ns, __u32 pid)
 {
 	struct blame_pair pair = { .vm = *vm, .owner = *owner };
 
-	if (!add(&pair, ns))
-		charge_new(&pair, ns);
+	if (!add(&pair, ns, pid))
+		charge_new(&pair, ns, pid);
 }
 
 static __always_inline void charge_kind(const struct blame_vm *vm, __u32 kind, __u64 id,
@@ -470,7 +470,7 @@ static __always_inline void charge_kind(const struct blame_vm *vm, __u32 kind, _
 {
 	struct blame_owner owner = { .kind = kind, .id = id };
 
-	charge(vm, &owner, ns);
+	charge(vm, &owner, ns, 0);
 }
 
 static __always_inline __u32 hash_owner(const struct blame_owner *owner)
@@ -547,7 +547,7 @@ __noinline int find_slot(__u32 on, const struct blame_owner *owner, __u64 now)
 
 /* Add time to an owner. */
 static __always_inline void count_owner(struct blame_cpu *cpu, const struct blame_owner *owner,
-					__u64 ns, __u64 now)
+					__u32 pid, __u64 ns, __u64 now)
 {
 	__u32 hash = hash_owner(owner), slot = cpu->index[hash & (BLAME_INDEX - 1)] - 1;
 
@@ -558,6 +558,7 @@ static __always_inline void count_owner(struct blame_cpu *cpu, const struct blam
 	}
 	cpu->total[slot] += ns;
 	cpu->slot[slot].last = now;
+	cpu->slot[slot].pid = pid;
 }
 
 /* When the thread that has the CPU got it, or up to when its time is counted */
@@ -579,11 +580,11 @@ static __always_inline void count_thread(struct blame_cpu *cpu, struct task_stru
 	const struct blame_owner unknown = { .kind = BLAME_UNKNOWN };
 
 	if (start > at + MISSED_NS)
-		count_owner(cpu, &unknown, start - at, now);
+		count_owner(cpu, &unknown, 0, start - at, now);
 	else
 		start = at;
 	if (now > start)
-		count_owner(cpu, owner, now - start, now);
+		count_owner(cpu, owner, task->tgid, now - start, now);
 	cpu->at = now;
 }
 
@@ -636,6 +637,8 @@ struct wait {
 	__u32 steal;		/* in 1/1024 of the wait */
 	struct blame_owner last;	/* had the CPU at the end; kind 0 if it is counted */
 	__u64 last_ns;
+	__u32 last_pid;
+	__u32 reserved;
 };
 
 /* Read the clocks of the CPU that the vCPU waits for. */
@@ -671,6 +674,7 @@ static __always_inline void add_running(struct wait *wait, struct task_struct *r
 		return;
 	make_owner(&wait->last, running, find_vcpu(running), false);
 	wait->last_ns = wait->until - start;
+	wait->last_pid = running->tgid;
 }
 
 static __always_inline __u64 at_most(__u64 ns, __u64 limit)
@@ -680,7 +684,7 @@ static __always_inline __u64 at_most(__u64 ns, __u64 limit)
 
 /* Charge a part of the wait, without the time that was stolen. */
 static __always_inline void charge_part(struct wait *wait, const struct blame_owner *owner,
-					__u64 ns)
+					__u64 ns, __u32 pid)
 {
 	__u64 stolen;
 
@@ -691,7 +695,7 @@ static __always_inline void charge_part(struct wait *wait, const struct blame_ow
 	wait->left -= ns;
 	stolen = ns * wait->steal >> 10;
 	wait->stolen += stolen;
-	charge(&wait->vm, owner, ns - stolen);
+	charge(&wait->vm, owner, ns - stolen, pid);
 }
 
 /* A walk through the slots of the CPU that a vCPU waited for */
@@ -725,7 +729,7 @@ static long charge_slot(__u32 i, struct walk *walk)
 		walk->skip -= skipped;
 		ns -= skipped;
 	}
-	charge_part(walk->wait, &cpu->slot[i].owner, ns);
+	charge_part(walk->wait, &cpu->slot[i].owner, ns, cpu->slot[i].pid);
 	return 0;
 }
 
@@ -786,10 +790,10 @@ __noinline int charge_wait(struct wait *wait, const struct blame_vcpu *vcpu)
 		ns = wait->last_ns;
 		if (walk.skip && same_owner(&wait->last, &vcpu->first))
 			ns -= at_most(walk.skip, ns);
-		charge_part(wait, &wait->last, ns);
+		charge_part(wait, &wait->last, ns, wait->last_pid);
 	}
-	charge_part(wait, &overflow, walk.lost);
-	charge_part(wait, &unknown, wait->left);
+	charge_part(wait, &overflow, walk.lost, 0);
+	charge_part(wait, &unknown, wait->left, 0);
 	if (wait->stolen)
 		charge_kind(&wait->vm, BLAME_STEAL, 0, wait->stolen);
 	return 0;

@@ -45,6 +45,8 @@ struct blame_slot {
 	struct blame_owner owner;
 	__u64 base;		/* total when the owner got this slot */
 	__u64 last;		/* when the owner last lost the CPU */
+	__u32 pid;		/* a process of the owner: the last one that ran */
+	__u32 reserved;
 };
 
 /* A vCPU that waits while its quota is used up */
@@ -118,7 +120,8 @@ struct blame_pair {
 
 struct blame_charge {
 	__u64 ns;
-	__u64 segments;
+	__u32 pid;		/* a process of the owner, or 0 */
+	__u32 reserved;
 };
 
 struct blame_cgroup {
