@@ -113,6 +113,8 @@ static __u64 rt_growth(struct quota_thread *t, const struct bpf_thread *now)
 				    t->thread.run);
 	__u64 grew;
 
+	if (share >= 1)
+		return 0;
 	t->rt_credit = at_most(t->rt_credit + elapsed * (1 - share), elapsed + now->rt_period);
 	if (!((now->flags | t->thread.flags) & BPF_RT_THROTTLED) && ran < elapsed * share * 0.9)
 		return 0;
