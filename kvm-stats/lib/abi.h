@@ -21,8 +21,13 @@
 #define ABI_GET_STATS_FD	_IO(ABI_KVMIO, 0xce)
 #define ABI_CAP_GET_STATS_FD	203
 
-/* KVM_STATS_GETFD: the argument is one of ABI_SCOPE_*; 5.10 has other numbers. */
-#define ABI_STATS_GETFD		_IO(ABI_KVMIO, 0xd6)
+/* KVM_STATS_GETFD; on 5.10, which has other numbers, the argument is the scope itself. */
+struct abi_getfd {
+	uint32_t scope;		/* ABI_SCOPE_* */
+	uint32_t flags;		/* 0 */
+	uint64_t reserved[2];	/* 0 */
+};
+#define ABI_STATS_GETFD		_IOW(ABI_KVMIO, 0xd6, struct abi_getfd)
 #define ABI_STATS_GETFD_5_10	_IO(ABI_KVMIO, 0xf0)
 #define ABI_SCOPE_OWN		0
 #define ABI_SCOPE_VCPUS		1	/* VM fd only: one row per vCPU */
@@ -43,16 +48,24 @@ struct abi_stats_next {
 #define ABI_CAP_STATS_GETFD	1
 #define ABI_CAP_STATS_VCPUS	2
 #define ABI_CAP_STATS_NEXT	4
-#define ABI_CAP_STATS_HEADER	8	/* files start with struct abi_header */
 
-/* The header of a file from ABI_GET_STATS_FD, and with ABI_CAP_STATS_HEADER of all */
+/* The header of all files except for those of ABI_STATS_GETFD_5_10 and ABI_STATS_NEXT_5_10 */
 struct abi_header {
-	uint32_t flags;		/* 0 */
+	uint32_t flags;		/* ABI_HEADER_* */
 	uint32_t name_size;	/* bytes, of each descriptor's name */
 	uint32_t count;		/* of descriptors */
 	uint32_t id_offset;
 	uint32_t desc_offset;	/* bytes, from the start of the file */
 	uint32_t data_offset;
+};
+
+/* The header is the start of a struct abi_rows_header: the file has a row per vCPU. */
+#define ABI_HEADER_ROW_SIZE	1
+
+struct abi_rows_header {
+	struct abi_header header;
+	uint32_t row_size;	/* bytes */
+	uint32_t reserved;	/* 0 */
 };
 
 /* The header of a file from ABI_STATS_GETFD_5_10 and ABI_STATS_NEXT_5_10 */

@@ -30,10 +30,12 @@ static const char *read_block(int fd, void *buf, size_t size, off_t offset)
 const char *file_read_layout(int fd, struct file_layout *layout)
 {
 	struct abi_getfd_header getfd;
+	struct abi_rows_header rows;
 	struct abi_header header;
 	const char *wrong;
 	size_t size;
 
+	layout->row_size = 0;
 	wrong = read_block(fd, &header, sizeof(header), 0);
 	if (wrong)
 		return wrong;
@@ -44,6 +46,16 @@ const char *file_read_layout(int fd, struct file_layout *layout)
 		layout->count = header.count;
 		layout->desc_offset = header.desc_offset;
 		layout->data_offset = header.data_offset;
+		if (header.flags & ABI_HEADER_ROW_SIZE) {
+			size = sizeof(rows);
+			wrong = read_block(fd, &rows, size, 0);
+			if (wrong)
+				return wrong;
+			layout->row_size = rows.row_size;
+			if (!rows.row_size || rows.row_size % sizeof(uint64_t) ||
+			    rows.row_size > BLOCK_MAX)
+				return "the header has an impossible row size";
+		}
 	} else {
 		size = sizeof(getfd);
 		wrong = read_block(fd, &getfd, size, 0);

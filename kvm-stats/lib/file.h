@@ -20,6 +20,7 @@ struct file_layout {
 	uint32_t count;
 	uint32_t desc_offset;
 	uint32_t data_offset;
+	uint32_t row_size;	/* bytes between the values of two vCPUs, 0 if not announced */
 };
 
 /* NULL, or what is wrong; strings are static, or strerror()'s */

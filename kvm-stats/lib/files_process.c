@@ -9,6 +9,7 @@
 
 #include "abi.h"
 #include "files.h"
+#include "privileges.h"
 
 /* Files of KVM of a process that are read: those of a VM with 4096 vCPUs */
 #define KVM_FDS_MAX	8194
@@ -109,7 +110,7 @@ static int take_kvm(struct kvmstats *k, struct files_state *s, struct process *p
 
 	if (fd < 0)
 		return fd;
-	stats = ioctl(fd, s->getfd, ABI_SCOPE_OWN);
+	stats = privileges_getfd(s->getfd, fd, ABI_SCOPE_OWN);
 	if (stats < 0) {
 		int error = errno;
 
@@ -124,7 +125,7 @@ static int take_kvm(struct kvmstats *k, struct files_state *s, struct process *p
 		return 1;
 	}
 	if (kind == FILE_VM)
-		rows = ioctl(fd, s->getfd, ABI_SCOPE_VCPUS);
+		rows = privileges_getfd(s->getfd, fd, ABI_SCOPE_VCPUS);
 	close(fd);
 	*wrong = reader_add(k, &s->reader, stats, kind, &t->file, &t->gone, &t->tells);
 	if (!*wrong && rows >= 0)

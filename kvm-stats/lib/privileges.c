@@ -136,15 +136,24 @@ static int extension(int number)
 
 struct stats_ioctls privileges_stats_ioctls(void)
 {
-	const int needed = ABI_CAP_STATS_GETFD | ABI_CAP_STATS_HEADER;
 	struct stats_ioctls ioctls = { ABI_STATS_GETFD, ABI_STATS_NEXT, extension(ABI_CAP_STATS) };
 
-	if (ioctls.flags < 0 || (ioctls.flags & needed) == needed)
-		return ioctls;
-	ioctls.getfd = ABI_STATS_GETFD_5_10;
-	ioctls.next = ABI_STATS_NEXT_5_10;
-	ioctls.flags = extension(ABI_CAP_STATS_5_10);
+	if (!ioctls.flags) {
+		ioctls.getfd = ABI_STATS_GETFD_5_10;
+		ioctls.next = ABI_STATS_NEXT_5_10;
+		ioctls.flags = extension(ABI_CAP_STATS_5_10);
+	}
+	if (ioctls.flags > 0 && !(ioctls.flags & ABI_CAP_STATS_GETFD))
+		ioctls.flags = 0;
 	return ioctls;
+}
+
+int privileges_getfd(unsigned long getfd, int fd, uint32_t scope)
+{
+	struct abi_getfd args = { .scope = scope };
+
+	return getfd == ABI_STATS_GETFD ? ioctl(fd, getfd, &args) :
+	       ioctl(fd, getfd, (unsigned long)scope);
 }
 
 /* As the kernel says, also where there is no /dev/kvm to be opened, as in containers */

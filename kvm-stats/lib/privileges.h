@@ -41,6 +41,9 @@ struct stats_ioctls {
 
 struct stats_ioctls privileges_stats_ioctls(void);
 
+/* Open a statistics file with the ioctl getfd of privileges_stats_ioctls(), or return -1. */
+int privileges_getfd(unsigned long getfd, int fd, uint32_t scope);
+
 /*
  * Add what keeps files of other processes from being borrowed: capabilities,
  * Yama, the kernel's statistics files, RLIMIT_NOFILE. Returns 0, or a negative

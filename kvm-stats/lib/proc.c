@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,6 +205,38 @@ uint64_t proc_fdinfo(int fd, const char *name)
 			return strtoull(line + len + 1, NULL, 10);
 	}
 	return 0;
+}
+
+int proc_rows(int proc, int fd, struct proc_row **rows)
+{
+	struct proc_row row, *more;
+	char path[48], line[128];
+	int info, n = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "self/fdinfo/%d", fd);
+	info = openat(proc, path, O_RDONLY | O_CLOEXEC);
+	if (info < 0)
+		return -errno;
+	file = fdopen(info, "r");
+	if (!file) {
+		close(info);
+		return -ENOMEM;
+	}
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "kvm-stats-vcpu: %" SCNu32 " %d", &row.id, &row.tid) != 2)
+			continue;
+		/* The array grows when its size is a power of two. */
+		more = n & (n - 1) ? *rows : realloc(*rows, (n ? 2 * n : 1) * sizeof(row));
+		if (!more) {
+			n = -ENOMEM;
+			break;
+		}
+		*rows = more;
+		more[n++] = row;
+	}
+	fclose(file);
+	return n;
 }
 
 bool proc_comm(int proc, pid_t pid, char *comm, size_t size)

@@ -67,6 +67,18 @@ int proc_take_fd(int pidfd, const struct kvm_fd *want);
 /* Return the number in line NAME: of our descriptor's fdinfo, 0 if absent. */
 uint64_t proc_fdinfo(int fd, const char *name);
 
+/* A row of a statistics file, as fdinfo shows it */
+struct proc_row {
+	uint32_t id;
+	pid_t tid;	/* in proc's PID namespace, or 0 */
+};
+
+/*
+ * Read the rows of our descriptor's fdinfo into *rows, which is reallocated. Return their
+ * number, or a negative errno.
+ */
+int proc_rows(int proc, int fd, struct proc_row **rows);
+
 /* Return true if it is neither a thread of the kernel nor a process that has exited. */
 bool proc_is_user(int proc, pid_t pid);
 

@@ -34,7 +34,10 @@ static bool make_room(struct reader *r, size_t size)
 	return true;
 }
 
-/* A row is a vCPU's values, then two more: which vCPU it is, and its thread. */
+/* Nanoseconds after which fdinfo is read again: a vCPU can move to another thread. */
+#define ROWS_REREAD	10000000000ULL
+
+/* On 5.10, a row is a vCPU's values, then two more: which vCPU it is, and its thread. */
 static const char *split_row(struct reader *r, struct kvmstats_table **table)
 {
 	const struct kvmstats_desc *id = kvmstats_find(*table, "vcpu_id");
@@ -58,6 +61,7 @@ static const char *first_of_kind(struct kvmstats *k, struct reader *r, int fd,
 	enum kvmstats_scope scope = kind == FILE_VM ? KVMSTATS_VM : KVMSTATS_VCPU;
 	const struct kvmstats_table *have = kvmstats_table(k, scope);
 	struct kvmstats_table *table;
+	struct stat_group group[GROUPS];
 	const char *wrong;
 	size_t size;
 
@@ -65,8 +69,15 @@ static const char *first_of_kind(struct kvmstats *k, struct reader *r, int fd,
 	if (wrong)
 		return wrong;
 	size = table->data_size;
-	if (kind == FILE_VCPUS)
+	if (kind == FILE_VCPUS && layout->row_size) {
+		if (layout->row_size < size)
+			wrong = "a row is shorter than its values";
+		size = layout->row_size;
+		stat_groups_find(table, group);
+		r->exits = group[KVMSTATS_EXITS];
+	} else if (kind == FILE_VCPUS) {
 		wrong = split_row(r, &table);
+	}
 	if (!wrong && have && have->data_size != table->data_size)
 		wrong = "files of one kernel differ";
 	if (!wrong && !make_room(r, size))
@@ -96,6 +107,7 @@ const char *reader_add(struct kvmstats *k, struct reader *r, int fd,
 	if (!wrong && !r->kind[kind].known)
 		wrong = first_of_kind(k, r, fd, kind, layout);
 	else if (!wrong && (layout->count != r->kind[kind].layout.count ||
+			    layout->row_size != r->kind[kind].layout.row_size ||
 			    layout->name_size != r->kind[kind].layout.name_size))
 		wrong = "files of one kernel differ";
 	if (wrong) {
@@ -108,6 +120,8 @@ const char *reader_add(struct kvmstats *k, struct reader *r, int fd,
 	if (tells)
 		*tells = !ret;
 	file->fd = fd;
+	file->row = NULL;
+	file->rows = 0;
 	return NULL;
 }
 
@@ -120,8 +134,10 @@ int reader_watch(struct reader *r, int fd, struct gone *gone)
 
 void reader_drop(struct stats_file *file)
 {
-	if (file->fd >= 0)
-		close(file->fd);
+	if (file->fd < 0)
+		return;
+	close(file->fd);
+	free(file->row);
 	file->fd = -1;
 }
 
@@ -193,7 +209,38 @@ bool reader_vcpu(struct kvmstats *k, struct reader *r, const struct stats_file *
 	return vcpu_unread(k, vm, wrong);
 }
 
-bool reader_vcpus(struct kvmstats *k, struct reader *r, const struct stats_file *file,
+/* Return true if the ids and threads of n rows have to be read, again. */
+static bool rows_due(const struct kvmstats *k, struct stats_file *file, int n)
+{
+	bool missing = false;
+	int i;
+
+	for (i = 0; i < n && i < file->rows; i++)
+		missing |= !file->row[i].tid;
+	/* The thread shows when a vCPU first runs, some never do: look ever more seldom. */
+	if (!missing)
+		file->reads = 0;
+	else if (++file->reads < 8 || !(file->reads & (file->reads - 1)))
+		return true;
+	return file->rows < n || core_now(k) - file->rows_read >= ROWS_REREAD;
+}
+
+/* Get the ids and threads of n rows from fdinfo; NULL, or what is wrong. */
+static const char *read_rows(struct kvmstats *k, struct stats_file *file, int n)
+{
+	int rows;
+
+	if (!rows_due(k, file, n))
+		return NULL;
+	rows = proc_rows(core_proc(k), file->fd, &file->row);
+	file->rows = rows < 0 ? 0 : rows;
+	file->rows_read = core_now(k);
+	if (rows < 0)
+		return strerror(-rows);
+	return rows < n ? "fdinfo has not all vCPUs" : NULL;
+}
+
+bool reader_vcpus(struct kvmstats *k, struct reader *r, struct stats_file *file,
 		  struct core_vm *vm)
 {
 	size_t row = r->kind[FILE_VCPUS].size, at;
@@ -214,14 +261,19 @@ bool reader_vcpus(struct kvmstats *k, struct reader *r, const struct stats_file 
 	}
 	if (n % row)
 		wrong = "the file ends in the middle of a row";
+	else if (file->layout.row_size)
+		wrong = read_rows(k, file, n / row);
 	for (at = 0; !wrong && at < (size_t)n; at += row) {
 		const uint64_t *values = r->values + at / sizeof(uint64_t);
-		pid_t tid = values[r->tid_word];
-		struct core_vcpu *vcpu = report_vcpu(k, vm, values[r->id_word], tid, values);
+		const struct proc_row *from = file->layout.row_size ? &file->row[at / row] : NULL;
+		uint32_t id = from ? from->id : values[r->id_word];
+		pid_t tid = from ? from->tid : (pid_t)values[r->tid_word];
+		struct core_vcpu *vcpu = report_vcpu(k, vm, id, tid, values);
 
 		if (!vcpu)
 			wrong = strerror(ENOMEM);
-		else if (!tid)	/* no thread has been in KVM_RUN with it */
+		/* fdinfo does not show threads that have exited or are not visible either. */
+		else if (!tid && !(from && stat_group_sum(&r->exits, values)))
 			core_vcpu_idle(vcpu, core_now(k));
 	}
 	return vcpu_unread(k, vm, wrong);

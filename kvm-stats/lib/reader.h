@@ -4,7 +4,9 @@
 #define KVMSTATS_READER_H
 
 #include "file.h"
+#include "proc.h"
 #include "source.h"
+#include "stat_group.h"
 
 enum file_kind {
 	FILE_VM,
@@ -16,6 +18,11 @@ enum file_kind {
 struct stats_file {
 	int fd;			/* -1 if closed */
 	struct file_layout layout;
+	/* Of FILE_VCPUS, if fdinfo has the ids and threads: as read at a time */
+	struct proc_row *row;
+	int rows;
+	uint64_t rows_read;	/* core_now() */
+	unsigned int reads;	/* since no thread was missing */
 };
 
 struct reader {
@@ -25,7 +32,8 @@ struct reader {
 		struct file_layout layout;
 		size_t size;		/* bytes of all values, or of one row */
 	} kind[FILE_KINDS];
-	size_t id_word, tid_word;	/* in a row */
+	size_t id_word, tid_word;	/* in a row, unless fdinfo has them */
+	struct stat_group exits;	/* 0 for a vCPU that has never run */
 	uint64_t *values;		/* as many as were ever needed */
 	size_t room;			/* bytes */
 	int epoll;			/* reports files whose VM was destroyed */
@@ -58,7 +66,7 @@ struct core_vm *reader_vm(struct kvmstats *k, struct reader *r,
 			  const struct stats_file *file, uint64_t key, pid_t pid);
 bool reader_vcpu(struct kvmstats *k, struct reader *r, const struct stats_file *file,
 		 struct core_vm *vm, uint32_t id, pid_t tid);
-bool reader_vcpus(struct kvmstats *k, struct reader *r, const struct stats_file *file,
+bool reader_vcpus(struct kvmstats *k, struct reader *r, struct stats_file *file,
 		  struct core_vm *vm);
 
 #endif /* KVMSTATS_READER_H */

@@ -20,7 +20,10 @@
 enum abi {
 	STATS_GETFD,
 	GET_STATS_FD,
+	ALL_VCPUS,
 };
+
+static const char * const abi_names[] = { "STATS_GETFD", "GET_STATS_FD", "ALL_VCPUS" };
 
 /* What a file is made of: all in uint32_t, for a case to change any of it. */
 struct image {
@@ -29,6 +32,7 @@ struct image {
 	uint32_t desc_offset;
 	uint32_t data_offset;
 	uint32_t file_size;
+	uint32_t row_size;
 	struct {
 		uint32_t flags;
 		uint32_t exponent;
@@ -41,7 +45,7 @@ struct image {
 
 /* There is a gap after each block, and one in the data. */
 static const struct image good = {
-	48, NR_DESC, 200, 1000, FILE_SIZE, {
+	48, NR_DESC, 200, 1000, FILE_SIZE, 64, {
 		{ 0x000, 0, 1, 0, 0, "exits" },
 		{ 0x020, -9, 1, 8, 0, "halt_wait_ns" },
 		{ 0x1b9, 3, 1, 24, 0, "unknown" },
@@ -108,6 +112,18 @@ static const struct change data_changes[] = {
 	  AT(data_offset), 0xffffff00 },
 };
 
+static const struct change row_changes[] = {
+	{ "rows longer than the values", NULL, AT(row_size), 72 },
+	{ "rows of no size", "the header has an impossible row size", AT(row_size), 0 },
+	{ "rows of huge size", "the header has an impossible row size",
+	  AT(row_size), 0xfffffff8 },
+	{ "rows that are not a multiple of 8", "the header has an impossible row size",
+	  AT(row_size), 60 },
+	{ "a header without the row size", "the file ends too early", AT(file_size), 28 },
+	{ "descriptors in the longer header", "the header has impossible offsets",
+	  AT(desc_offset), 28 },
+};
+
 /* Only what lies within the file is written. */
 static void put(char *file, size_t offset, const void *from, size_t size)
 {
@@ -124,7 +140,11 @@ static FILE *make_file(const struct image *image, enum abi abi)
 		.desc_offset = image->desc_offset,
 		.data_offset = image->data_offset,
 	};
+	struct abi_rows_header rows = {
+		.row_size = image->row_size,
+	};
 	struct abi_header other = {
+		.flags = abi == ALL_VCPUS ? ABI_HEADER_ROW_SIZE : 0,
 		.name_size = image->name_size,
 		.count = image->count,
 		.id_offset = sizeof(other),
@@ -159,8 +179,11 @@ static FILE *make_file(const struct image *image, enum abi abi)
 	}
 	if (abi == STATS_GETFD)
 		put(file, 0, &own, sizeof(own));
-	else
+	else if (abi == GET_STATS_FD)
 		put(file, 0, &other, sizeof(other));
+	rows.header = other;
+	if (abi == ALL_VCPUS)
+		put(file, 0, &rows, sizeof(rows));
 
 	if (!f || fwrite(file, 1, image->file_size, f) != image->file_size ||
 	    fflush(f)) {
@@ -231,7 +254,8 @@ static void test(const struct change *change, enum abi abi, bool data)
 	if (!wrong)
 		wrong = file_read_table(fileno(f), &layout, &table);
 	if (!wrong) {
-		ok = same_table(table, &image);
+		ok = same_table(table, &image) &&
+		     layout.row_size == (abi == ALL_VCPUS ? image.row_size : 0);
 		if (data && ok)
 			ok = table->data_size == sizeof(values);
 		if (data && ok)
@@ -248,9 +272,7 @@ static void test(const struct change *change, enum abi abi, bool data)
 	ok = ok && lseek(fileno(f), 0, SEEK_CUR) == 7;
 	fclose(f);
 
-	tap_result(ok, "%s: %s: %s",
-		   abi == STATS_GETFD ? "STATS_GETFD" : "GET_STATS_FD",
-		   change->what, wrong ? wrong : "read");
+	tap_result(ok, "%s: %s: %s", abi_names[abi], change->what, wrong ? wrong : "read");
 }
 
 int main(void)
@@ -258,11 +280,13 @@ int main(void)
 	enum abi abi;
 	unsigned int i;
 
-	for (abi = STATS_GETFD; abi <= GET_STATS_FD; abi++) {
+	for (abi = STATS_GETFD; abi <= ALL_VCPUS; abi++) {
 		for (i = 0; i < ARRAY_LEN(table_changes); i++)
 			test(&table_changes[i], abi, false);
 		for (i = 0; i < ARRAY_LEN(data_changes); i++)
 			test(&data_changes[i], abi, true);
 	}
+	for (i = 0; i < ARRAY_LEN(row_changes); i++)
+		test(&row_changes[i], ALL_VCPUS, false);
 	return tap_end();
 }

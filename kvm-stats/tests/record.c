@@ -71,7 +71,7 @@ static void add(int pidfd, const struct kvm_fd *from, pid_t tid)
 	s->tid = tid;
 	fd = proc_take_fd(pidfd, from);
 	s->fd = fd < 0 ? -1 : from->kind == KVM_FD_VM || from->kind == KVM_FD_VCPU ?
-		ioctl(fd, privileges_stats_ioctls().getfd, ABI_SCOPE_OWN) : fd;
+		privileges_getfd(privileges_stats_ioctls().getfd, fd, ABI_SCOPE_OWN) : fd;
 	if (s->fd < 0)
 		return;
 	s->vm = proc_fdinfo(s->fd, "kvm-stats-vm");

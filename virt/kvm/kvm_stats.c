@@ -231,11 +231,7 @@ static ssize_t kvm_stats_read_metadata(struct file *file, char __user *buf,
 	return left && pos == start ? -EFAULT : pos - start;
 }
 
-/*
- * Skip the check for hardened usercopy, which costs more than the copy: the callers
- * have checked that @from and @n are within the counters. Return the number of bytes
- * that were not copied.
- */
+/* Return the number of bytes that were not copied. */
 static __always_inline unsigned int
 kvm_stats_copy(char __user *buf, const void *from, unsigned int n)
 {
@@ -243,7 +239,7 @@ kvm_stats_copy(char __user *buf, const void *from, unsigned int n)
 	 * The counters change concurrently, as no lock stops a vCPU from counting.
 	 * Each value is live; consistency across values is not guaranteed.
 	 */
-	return data_race(_copy_to_user(buf, from, n));
+	return data_race(copy_to_user(buf, from, n));
 }
 
 /*

@@ -225,11 +225,17 @@ static void read_all_once(void)
 }
 
 static int opened_fd;
-static unsigned long opened_request;
+static bool open_getfd;		/* by KVM_STATS_GETFD instead of KVM_GET_STATS_FD */
+
+static int open_file(void)
+{
+	return no_less(open_getfd ? kvm_stats_getfd(opened_fd, 0) :
+		       ioctl(opened_fd, KVM_GET_STATS_FD, 0), 0, "open statistics");
+}
 
 static void open_once(void)
 {
-	close(no_less(ioctl(opened_fd, opened_request, 0), 0, "open statistics"));
+	close(open_file());
 }
 
 static char debugfs_path[MAX_DEBUGFS][320];
@@ -313,10 +319,10 @@ static void measure_read(const char *name, int fd, size_t len, off_t offset)
 	measure(name, read_once);
 }
 
-static void measure_open(const char *name, int fd, unsigned long request)
+static void measure_open(const char *name, int fd, bool getfd)
 {
 	opened_fd = fd;
-	opened_request = request;
+	open_getfd = getfd;
 	measure(name, open_once);
 }
 
@@ -356,7 +362,7 @@ static void measure_files(void)
 			measure_read(name, stats.fd, stats.data_offset + size, 0);
 			kvm_stats_close(&stats);
 			snprintf(name, sizeof(name), "open_%s_%s", kind, by);
-			measure_open(name, fd, abi ? KVM_GET_STATS_FD : KVM_STATS_GETFD);
+			measure_open(name, fd, !abi);
 		}
 }
 
@@ -584,7 +590,7 @@ static void print_file_object(void)
 	fclose(file);
 }
 
-static void measure_memory(const char *name, unsigned long request)
+static void measure_memory(const char *name, bool getfd)
 {
 	static int fds[OPEN_FILES];
 	long before;
@@ -592,11 +598,12 @@ static void measure_memory(const char *name, unsigned long request)
 
 	/* Closed files are freed after an RCU grace period. */
 	sleep(1);
+	opened_fd = one.vcpus[0];
+	open_getfd = getfd;
 	slab_bytes();
 	before = slab_bytes();
 	for (i = 0; i < OPEN_FILES; i++)
-		fds[i] = no_less(ioctl(one.vcpus[0], request, 0), 0,
-				 "open statistics");
+		fds[i] = open_file();
 	printf("%s %.1f\n", name, (double)(slab_bytes() - before) / OPEN_FILES);
 	for (i = 0; i < OPEN_FILES; i++)
 		close(fds[i]);
@@ -612,8 +619,8 @@ static void print_memory(void)
 		err(1, "RLIMIT_NOFILE");
 	no_less(dup2(STDOUT_FILENO, limit.rlim_cur - 1), 0, "dup2");
 	if (have_getfd)
-		measure_memory("memory_getfd", KVM_STATS_GETFD);
-	measure_memory("memory_stats_fd", KVM_GET_STATS_FD);
+		measure_memory("memory_getfd", true);
+	measure_memory("memory_stats_fd", false);
 }
 
 int main(void)

@@ -67,17 +67,17 @@ static int result(long r)
 
 static int getfd_of_vm(void)
 {
-	return result(ioctl(vm_fd, KVM_STATS_GETFD, 0));
+	return result(kvm_stats_getfd(vm_fd, 0));
 }
 
 static int getfd_of_vcpu(void)
 {
-	return result(ioctl(vcpu_fd, KVM_STATS_GETFD, 0));
+	return result(kvm_stats_getfd(vcpu_fd, 0));
 }
 
 static int getfd_of_vcpus(void)
 {
-	return result(ioctl(vm_fd, KVM_STATS_GETFD, KVM_STATS_SCOPE_VCPUS));
+	return result(kvm_stats_getfd(vm_fd, KVM_STATS_SCOPE_VCPUS));
 }
 
 static int stats_fd_of_vm(void)

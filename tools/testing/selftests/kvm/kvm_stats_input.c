@@ -78,7 +78,75 @@ static bool ignores(int fd, unsigned long arg)
 	return same;
 }
 
-static void test_scopes(void)
+static bool opens_scope(int fd, uint32_t scope)
+{
+	int stats_fd = kvm_stats_getfd(fd, scope);
+
+	close(stats_fd);
+	return stats_fd >= 0;
+}
+
+#ifdef KVM_STATS_HEADER_ROW_SIZE	/* The argument is a structure. */
+
+static bool getfd_fails(int fd, struct kvm_stats_getfd args, int error)
+{
+	return fails(fd, KVM_STATS_GETFD, (unsigned long)&args, error);
+}
+
+static bool scope_fails(int fd, uint32_t scope)
+{
+	return getfd_fails(fd, (struct kvm_stats_getfd) { .scope = scope }, EINVAL);
+}
+
+static void test_getfd_argument(void)
+{
+	const long page = sysconf(_SC_PAGESIZE);
+	const size_t size = sizeof(struct kvm_stats_getfd);
+	struct kvm_stats_getfd args;
+	bool good = true;
+	size_t in;
+	char *map;
+	int bit;
+
+	for (bit = 0; bit < 32; bit++) {
+		args = (struct kvm_stats_getfd) { .flags = 1U << bit };
+		good &= getfd_fails(vm_fd, args, EINVAL) && getfd_fails(vcpu_fd, args, EINVAL);
+	}
+	ok(good, "KVM_STATS_GETFD: each flag: EINVAL");
+	for (bit = 0, good = true; bit < 128; bit++) {
+		args = (struct kvm_stats_getfd) { 0 };
+		args.reserved[bit / 64] = 1ULL << bit % 64;
+		good &= getfd_fails(vm_fd, args, EINVAL);
+	}
+	ok(good, "KVM_STATS_GETFD: each reserved bit that is set: EINVAL");
+	map = must_succeed(mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	must_succeed(mprotect(map + page, page, PROT_NONE));
+	for (in = 0, good = true; in < size; in++)
+		good &= fails(vm_fd, KVM_STATS_GETFD, (unsigned long)map + page - in, EFAULT) &&
+			fails(vcpu_fd, KVM_STATS_GETFD, (unsigned long)map + page - in, EFAULT);
+	ok(good, "KVM_STATS_GETFD: 0 to %zu bytes of the structure in memory: EFAULT", size - 1);
+	must_succeed(mprotect(map + page, page, PROT_READ));
+	ok(opens(vm_fd, KVM_STATS_GETFD, (unsigned long)map + page - size / 2),
+	   "KVM_STATS_GETFD: succeeds if half of the structure cannot be written");
+	must_succeed(mprotect(map, page, PROT_READ));
+	ok(opens(vcpu_fd, KVM_STATS_GETFD, (unsigned long)map + page - size / 2),
+	   "KVM_STATS_GETFD: succeeds if the structure cannot be written");
+	munmap(map, 2 * page);
+	ok(fails(vm_fd, KVM_STATS_GETFD, 0, EFAULT) &&
+	   fails(vm_fd, KVM_STATS_GETFD, 1, EFAULT) &&
+	   fails(vm_fd, KVM_STATS_GETFD, -1UL, EFAULT),
+	   "KVM_STATS_GETFD: pointers to where no program has memory: EFAULT");
+}
+
+#else	/* The argument is a scope. */
+
+static bool scope_fails(int fd, uint32_t scope)
+{
+	return fails(fd, KVM_STATS_GETFD, scope, EINVAL);
+}
+
+static void test_getfd_argument(void)
 {
 	unsigned long on_stack = 0, high = 0, arg;
 	bool good = true;
@@ -86,17 +154,7 @@ static void test_scopes(void)
 	/* On 64 bits no argument may be taken for what its lower half is. */
 	if (sizeof(long) == 8)
 		high = 1UL << (sizeof(long) * 4);
-	ok(opens(vm_fd, KVM_STATS_GETFD, 0) && opens(vcpu_fd, KVM_STATS_GETFD, 0),
-	   "scope 0 opens the statistics of VM and vCPU");
-	ok(opens(vm_fd, KVM_STATS_GETFD, KVM_STATS_SCOPE_VCPUS),
-	   "scope KVM_STATS_SCOPE_VCPUS opens those of all vCPUs on a VM");
-	ok(fails(vcpu_fd, KVM_STATS_GETFD, KVM_STATS_SCOPE_VCPUS, EINVAL),
-	   "and is EINVAL on a vCPU");
-	for (arg = 2; arg <= 16; arg++)
-		good &= fails(vm_fd, KVM_STATS_GETFD, arg, EINVAL) &&
-			fails(vcpu_fd, KVM_STATS_GETFD, arg, EINVAL);
-	ok(good, "scopes 2 to 16: EINVAL");
-	for (arg = 0, good = true; high && arg <= 16; arg++)
+	for (arg = 0; high && arg <= 16; arg++)
 		good &= fails(vm_fd, KVM_STATS_GETFD, high | arg, EINVAL) &&
 			fails(vcpu_fd, KVM_STATS_GETFD, high | arg, EINVAL) &&
 			fails(vm_fd, KVM_STATS_GETFD, high << 31 | arg, EINVAL);
@@ -106,6 +164,26 @@ static void test_scopes(void)
 	   fails(vm_fd, KVM_STATS_GETFD, -1UL, EINVAL) &&
 	   fails(vm_fd, KVM_STATS_GETFD, 1UL << (sizeof(long) * 8 - 1), EINVAL),
 	   "pointers and the greatest numbers as a scope: EINVAL");
+}
+
+#endif
+
+static void test_scopes(void)
+{
+	bool good = true;
+	uint32_t scope;
+	int arg;
+
+	ok(opens_scope(vm_fd, 0) && opens_scope(vcpu_fd, 0),
+	   "scope 0 opens the statistics of VM and vCPU");
+	ok(opens_scope(vm_fd, KVM_STATS_SCOPE_VCPUS),
+	   "scope KVM_STATS_SCOPE_VCPUS opens those of all vCPUs on a VM");
+	ok(scope_fails(vcpu_fd, KVM_STATS_SCOPE_VCPUS),
+	   "scope KVM_STATS_SCOPE_VCPUS is EINVAL on a vCPU");
+	for (scope = 2; scope; scope = scope < 16 ? scope + 1 : scope << 1)
+		good &= scope_fails(vm_fd, scope) && scope_fails(vcpu_fd, scope);
+	ok(good && scope_fails(vm_fd, -1), "unknown scopes: EINVAL");
+	test_getfd_argument();
 	for (arg = 0, good = true; arg <= 16; arg++)
 		good &= ignores(vm_fd, arg) && ignores(vcpu_fd, arg);
 	ok(good && ignores(vm_fd, -1UL),
@@ -203,7 +281,7 @@ static void test_next_memory(void)
 static void test_fds(void)
 {
 	struct kvm_stats_next next = { 0 };
-	int stats_fd = ioctl(vm_fd, KVM_STATS_GETFD, 0);
+	int stats_fd = kvm_stats_getfd(vm_fd, 0);
 	int event_fd = eventfd(0, 0), null_fd = open("/dev/null", O_RDWR);
 	const unsigned long requests[] = {
 		KVM_STATS_GETFD, KVM_GET_STATS_FD, KVM_STATS_NEXT,
@@ -251,7 +329,7 @@ static void test_no_fds(void)
 	none = old;
 	none.rlim_cur = next_fd();
 	must_succeed(setrlimit(RLIMIT_NOFILE, &none));
-	good = ioctl(vm_fd, KVM_STATS_GETFD, KVM_STATS_SCOPE_VCPUS) == -1 &&
+	good = kvm_stats_getfd(vm_fd, KVM_STATS_SCOPE_VCPUS) == -1 &&
 	       errno == EMFILE &&
 	       ioctl(kvm_fd, KVM_STATS_NEXT, &next) == -1 && errno == EMFILE &&
 	       !memcmp(&next, &asked, sizeof(next));

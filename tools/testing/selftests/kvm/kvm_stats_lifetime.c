@@ -262,7 +262,7 @@ static void test_poll_races(void)
 		int epoll_fd = must_succeed(epoll_create1(0));
 
 		race.vm_fd = create_bare_vm();
-		race.stats_fd = must_succeed(ioctl(race.vm_fd, KVM_STATS_GETFD, 0));
+		race.stats_fd = must_succeed(kvm_stats_getfd(race.vm_fd, 0));
 		race.ready = false;
 		TEST_ASSERT(!pthread_create(&thread, NULL, destroy_vm, &race),
 			    "pthread_create");
@@ -299,7 +299,7 @@ static void test_many_waiters(void)
 	struct waiter waiter = { };
 	int i;
 
-	waiter.stats_fd = must_succeed(ioctl(vm_fd, KVM_STATS_GETFD, 0));
+	waiter.stats_fd = must_succeed(kvm_stats_getfd(vm_fd, 0));
 	for (i = 0; i < ARRAY_SIZE(epoll_fd); i++) {
 		epoll_fd[i] = must_succeed(epoll_create1(0));
 		must_succeed(epoll_ctl(epoll_fd[i], EPOLL_CTL_ADD, waiter.stats_fd, &event));
@@ -596,7 +596,7 @@ static void test_killed(void)
 	for_each_file(file, &all) {
 		bool vcpu = file == &all.vcpu_getfd || file == &all.vcpu_stats_fd;
 
-		right &= pread(file->stats.fd, id, sizeof(id), file->abi->id_offset) ==
+		right &= pread(file->stats.fd, id, sizeof(id), file->stats.id_offset) ==
 			 sizeof(id) &&
 			 !strcmp(id, vcpu ? want_vcpu : want_vm);
 	}
@@ -617,7 +617,7 @@ static int create_vm_with_stats(int *stats_fd)
 {
 	int vm_fd = create_bare_vm();
 
-	*stats_fd = must_succeed(ioctl(vm_fd, KVM_STATS_GETFD, 0));
+	*stats_fd = must_succeed(kvm_stats_getfd(vm_fd, 0));
 	return vm_fd;
 }
 

@@ -50,7 +50,7 @@ static int kvm_fd;
 /* Return the id of the VM of an fd */
 static uint64_t number_of(int vm_fd)
 {
-	int stats_fd = must_succeed(ioctl(vm_fd, KVM_STATS_GETFD, 0));
+	int stats_fd = must_succeed(kvm_stats_getfd(vm_fd, 0));
 	uint64_t number;
 
 	number = stats_vm_number(stats_fd);
@@ -316,37 +316,46 @@ static pid_t next_process(uint64_t number, pid_t *in_id)
 /* The thread in the row of a VM's only vCPU */
 static pid_t vcpu_thread(int vm_fd)
 {
+	struct kvm_stats_row row = { 0 };
 	struct kvm_stats stats;
-	pid_t tid;
 
 	kvm_stats_open_getfd(&stats, vm_fd, KVM_STATS_SCOPE_VCPUS);
-	tid = kvm_stats_value(&stats, "vcpu_tid");
+	TEST_ASSERT(kvm_stats_read_rows(&stats, &row, 1) == 1, "The VM has no row");
 	kvm_stats_close(&stats);
-	return tid;
+	return row.tid;
 }
+
+struct run {
+	int vm_fd, vcpu_fd;
+	pid_t tid, seen;	/* the thread's, and the row's after KVM_RUN */
+};
 
 /* Call KVM_RUN in a separate thread; its result does not matter. */
-static void *run_here(void *vcpu_fd)
+static void *run_here(void *arg)
 {
-	ioctl(*(int *)vcpu_fd, KVM_RUN, NULL);
-	return (void *)(long)number_in_proc("/proc/thread-self");
+	struct run *run = arg;
+
+	ioctl(run->vcpu_fd, KVM_RUN, NULL);
+	run->tid = number_in_proc("/proc/thread-self");
+	run->seen = vcpu_thread(run->vm_fd);
+	return NULL;
 }
 
-static pid_t run_in_thread(int vm_fd)
+static struct run run_in_thread(int vm_fd)
 {
 	const int size = ioctl(kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
-	int vcpu_fd = create_bare_vcpu(vm_fd, 0);
-	struct kvm_run *run;
+	struct run run = { .vm_fd = vm_fd, .vcpu_fd = create_bare_vcpu(vm_fd, 0) };
+	struct kvm_run *state;
 	pthread_t thread;
-	void *tid;
 
-	run = must_succeed(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu_fd, 0));
-	run->immediate_exit = 1;
-	TEST_ASSERT(!pthread_create(&thread, NULL, run_here, &vcpu_fd), "pthread_create");
-	pthread_join(thread, &tid);
-	munmap(run, size);
-	close(vcpu_fd);
-	return (pid_t)(long)tid;
+	state = must_succeed(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+				  run.vcpu_fd, 0));
+	state->immediate_exit = 1;
+	TEST_ASSERT(!pthread_create(&thread, NULL, run_here, &run), "pthread_create");
+	pthread_join(thread, NULL);
+	munmap(state, size);
+	close(run.vcpu_fd);
+	return run;
 }
 
 struct outside {
@@ -358,7 +367,8 @@ struct outside {
 static bool child_pid_namespace(void *arg)
 {
 	const struct outside *outside = arg;
-	pid_t pid, tid, in_id;
+	struct run run;
+	pid_t pid, in_id;
 	bool good;
 	int status, vm_fd;
 
@@ -374,8 +384,8 @@ static bool child_pid_namespace(void *arg)
 	vm_fd = create_bare_vm();
 	pid = number_in_proc("/proc/self");
 	good &= pid != 1 && next_process(number_of(vm_fd), &in_id) == pid && in_id == pid;
-	tid = run_in_thread(vm_fd);
-	good &= tid > 0 && tid != pid && vcpu_thread(vm_fd) == tid;
+	run = run_in_thread(vm_fd);
+	good &= run.tid > 0 && run.tid != pid && run.seen == run.tid;
 	_exit(!good);
 }
 
@@ -445,8 +455,9 @@ static void test_number_again(void)
 	again = next_process(number, &in_id);
 	ok(!again && in_id == pid,
 	   "after its PID is reused, pid is %d, and the id does not change", again);
-	ok(thread > 0 && vcpu_thread(vm_fd) == thread,
-	   "the thread of its vCPU is %d as before", thread);
+	ok(stats_rows_in_fdinfo ? !vcpu_thread(vm_fd) :
+				  thread > 0 && vcpu_thread(vm_fd) == thread,
+	   "after its PID is reused, the thread of its vCPU is %d", vcpu_thread(vm_fd));
 	kill(stranger, SIGKILL);
 	waitpid(stranger, NULL, 0);
 	close(vm_fd);

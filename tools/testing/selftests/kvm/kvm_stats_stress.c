@@ -65,7 +65,7 @@ static char failure[256];
 struct kind {
 	const struct stats_abi *abi;
 	bool of_vcpu;
-	unsigned long scope;
+	uint32_t scope;
 	struct kvm_stats stats;
 	char *prefix;
 	size_t id_size;
@@ -167,16 +167,15 @@ static unsigned int vcpu_id(int row)
 
 static int open_kind(const struct kind *kind, int vm_fd, int vcpu_fd)
 {
-	return ioctl(kind->of_vcpu ? vcpu_fd : vm_fd, kind->abi->request,
-		     kind->scope);
+	return stats_open(kind->of_vcpu ? vcpu_fd : vm_fd, kind->abi, kind->scope);
 }
 
 /* The metadata of one file: that of its kind, with its id */
 static void make_prefix(const struct kind *kind, char *prefix, const char *id)
 {
 	memcpy(prefix, kind->prefix, kind->stats.data_offset);
-	memset(prefix + kind->abi->id_offset, 0, kind->id_size);
-	strcpy(prefix + kind->abi->id_offset, id);
+	memset(prefix + kind->stats.id_offset, 0, kind->id_size);
+	strcpy(prefix + kind->stats.id_offset, id);
 }
 
 /* Put a file where all threads find it, in place of another one. */
@@ -343,18 +342,13 @@ static void do_mmap(struct worker *worker, struct file_slot *file)
 		fail(worker, "mmap: %s", map == MAP_FAILED ? strerror(errno) : "maps");
 }
 
-/* Kernels without support, like Linux 5.10, return EINVAL. */
 static void do_splice(struct worker *worker, struct file_slot *file)
 {
 	loff_t offset = random_offset(worker, file);
-	size_t start = offset;
 	ssize_t r = splice(file->fd, &offset, worker->pipe[1], NULL, 512, 0);
 
-	if (r > 0)
-		right(worker, file, worker->buf, start, r,
-		      read(worker->pipe[0], worker->buf, r));
-	else if (r < 0 && errno != EINVAL)
-		fail(worker, "splice: %s", strerror(errno));
+	if (r != -1 || errno != EINVAL)
+		fail(worker, "splice: %zd, %s", r, strerror(errno));
 }
 
 static void do_io_uring(struct worker *worker, struct file_slot *file)
@@ -472,8 +466,8 @@ static void check_unknown(struct worker *worker, const struct kind *kind, int fd
 	ssize_t r = pread(fd, bytes, size, 0);
 
 	if (r == (ssize_t)size)
-		memcpy(bytes + kind->abi->id_offset,
-		       kind->prefix + kind->abi->id_offset, kind->id_size);
+		memcpy(bytes + kind->stats.id_offset,
+		       kind->prefix + kind->stats.id_offset, kind->id_size);
 	if (r != (ssize_t)size || memcmp(bytes, kind->prefix, size))
 		fail(worker, "a file of another kind, or %zd of %zu bytes", r, size);
 }

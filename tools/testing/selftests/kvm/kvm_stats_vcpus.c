@@ -2,9 +2,10 @@
 /*
  * Test the file of all vCPUs of a VM: KVM_STATS_GETFD with KVM_STATS_SCOPE_VCPUS
  *
- * It has the descriptors of a vCPU's own file and two more, and a row of values
- * for each vCPU, in the order in which they were created. What all statistics
- * files have in common is in kvm_bin_form_stats.
+ * It has the descriptors of a vCPU's own file, and a row of values for each vCPU, in
+ * the order in which they were created. On Linux 5.10, a row ends with the id and the
+ * thread of its vCPU; on later kernels, these are in fdinfo. What all statistics files
+ * have in common is in kvm_bin_form_stats.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -34,8 +36,6 @@
 struct rows {
 	struct kvm_stats stats;
 	size_t size;		/* bytes in a row */
-	size_t id_offset;	/* in a row */
-	size_t tid_offset;
 };
 
 static size_t offset_of(const struct kvm_stats *stats, const char *name)
@@ -49,9 +49,7 @@ static size_t offset_of(const struct kvm_stats *stats, const char *name)
 static void rows_open(struct rows *rows, int vm_fd)
 {
 	kvm_stats_open_getfd(&rows->stats, vm_fd, KVM_STATS_SCOPE_VCPUS);
-	rows->size = kvm_stats_data_size(&rows->stats);
-	rows->id_offset = offset_of(&rows->stats, "vcpu_id");
-	rows->tid_offset = offset_of(&rows->stats, "vcpu_tid");
+	rows->size = kvm_stats_row_size(&rows->stats);
 }
 
 static off_t row_start(const struct rows *rows, unsigned int row)
@@ -69,6 +67,25 @@ static uint64_t row_value(const struct rows *rows, unsigned int row,
 		  row_start(rows, row) + offset) != sizeof(value))
 		return UINT64_MAX;
 	return value;
+}
+
+/* The id and the thread of a row, all-ones if there is no such row */
+static struct kvm_stats_row row_vcpu(const struct rows *rows, unsigned int row)
+{
+	const struct kvm_stats_row none = { UINT64_MAX, UINT64_MAX };
+	struct kvm_stats_row found[row + 1];
+
+	return kvm_stats_read_rows(&rows->stats, found, row + 1) == row + 1 ? found[row] : none;
+}
+
+static uint64_t row_id(const struct rows *rows, unsigned int row)
+{
+	return row_vcpu(rows, row).id;
+}
+
+static uint64_t row_tid(const struct rows *rows, unsigned int row)
+{
+	return row_vcpu(rows, row).tid;
 }
 
 static unsigned int rows_now(const struct rows *rows)
@@ -133,7 +150,7 @@ static void test_refused(void)
 	ok(refused && !rows_now(&rows), "a vCPU for which there is no fd has no row");
 	vcpu_fd = create_bare_vcpu(vm_fd, 0);
 	ok(ioctl(vm_fd, KVM_CREATE_VCPU, 0ul) == -1 && errno == (is_hv ? EINVAL : EEXIST) &&
-	   rows_now(&rows) == 1 && row_value(&rows, 0, rows.id_offset) == 0,
+	   rows_now(&rows) == 1 && row_id(&rows, 0) == 0,
 	   "nor has a second one with the same id");
 	kvm_stats_close(&rows.stats);
 	close(vcpu_fd);
@@ -150,6 +167,7 @@ static bool instant(const struct kvm_stats_desc *desc, size_t offset)
 static void test_descriptors(void)
 {
 	int vm_fd = create_bare_vm(), vcpu_fd = create_bare_vcpu(vm_fd, 0);
+	const unsigned int more = stats_rows_in_fdinfo ? 0 : 2;
 	struct kvm_stats vcpu;
 	struct rows rows;
 	size_t size;
@@ -157,17 +175,19 @@ static void test_descriptors(void)
 	kvm_stats_open_getfd(&vcpu, vcpu_fd, 0);
 	rows_open(&rows, vm_fd);
 	size = kvm_stats_data_size(&vcpu);
-	ok(rows.stats.count == vcpu.count + 2 &&
+	ok(rows.stats.count == vcpu.count + more &&
 	   rows.stats.name_size == vcpu.name_size &&
 	   !memcmp(rows.stats.descs, vcpu.descs, vcpu.count * vcpu.desc_size),
 	   "%u descriptors match those of a single-vCPU file", vcpu.count);
-	ok(!strcmp(kvm_stats_desc(&rows.stats, vcpu.count)->name, "vcpu_id") &&
-	   instant(kvm_stats_find(&rows.stats, "vcpu_id"), size),
-	   "vcpu_id follows");
-	ok(!strcmp(kvm_stats_desc(&rows.stats, vcpu.count + 1)->name, "vcpu_tid") &&
-	   instant(kvm_stats_find(&rows.stats, "vcpu_tid"), size + 8),
-	   "vcpu_tid follows");
-	ok(rows_now(&rows) == 1 && rows.size == size + 16,
+	if (!stats_rows_in_fdinfo) {
+		ok(!strcmp(kvm_stats_desc(&rows.stats, vcpu.count)->name, "vcpu_id") &&
+		   instant(kvm_stats_find(&rows.stats, "vcpu_id"), size),
+		   "vcpu_id follows the statistics of a vCPU");
+		ok(!strcmp(kvm_stats_desc(&rows.stats, vcpu.count + 1)->name, "vcpu_tid") &&
+		   instant(kvm_stats_find(&rows.stats, "vcpu_tid"), size + 8),
+		   "vcpu_tid follows vcpu_id");
+	}
+	ok(rows_now(&rows) == 1 && rows.size == size + more * sizeof(uint64_t),
 	   "a vCPU has a row of %zu bytes", rows.size);
 	kvm_stats_close(&vcpu);
 	kvm_stats_close(&rows.stats);
@@ -219,14 +239,13 @@ static void test_growth(void)
 		good = read(rows.stats.fd, buf, 1) == 0;
 		vcpu_fd[i] = create_bare_vcpu(vm_fd, ids[i]);
 		good &= read(rows.stats.fd, buf, rows.size + 1) ==
-			(ssize_t)rows.size &&
-			((uint64_t *)buf)[rows.id_offset / 8] == ids[i];
+			(ssize_t)rows.size && row_id(&rows, i) == ids[i];
 		ok(good && rows_now(&rows) == i + 1,
 		   "reading continues with a row for the new vCPU %lu", ids[i]);
 
 		kvm_stats_open_getfd(&vcpu, vcpu_fd[i], 0);
 		for (row = 0, good = true; row <= i; row++)
-			good &= row_value(&rows, row, rows.id_offset) == ids[row];
+			good &= row_id(&rows, row) == ids[row];
 		ok(good && row_is_of(&rows, i, &vcpu),
 		   "%d rows in the order of creation, the last one as its own file",
 		   i + 1);
@@ -311,9 +330,30 @@ static pid_t run_at_once(int vcpu_fd)
 	return current_tid();
 }
 
+struct run {
+	const struct rows *rows;
+	int vcpu_fd;
+	pid_t tid;
+	uint64_t seen;		/* in the row after KVM_RUN */
+};
+
 static void *run_in_thread(void *arg)
 {
-	return (void *)(long)run_at_once(*(int *)arg);
+	struct run *run = arg;
+
+	run->tid = run_at_once(run->vcpu_fd);
+	run->seen = row_tid(run->rows, 0);
+	return NULL;
+}
+
+/* Whether the row has the TID within 10 s: threads exit after they can be joined. */
+static bool row_tid_becomes(const struct rows *rows, unsigned int row, uint64_t tid)
+{
+	const uint64_t start = now_ns();
+
+	while (row_tid(rows, row) != tid && now_ns() - start < 10000000000ULL)
+		usleep(1000);
+	return row_tid(rows, row) == tid;
 }
 
 static void call_in_thread(void *(*function)(void *), void *arg)
@@ -369,19 +409,14 @@ static void test_tid_of_first_run(void)
 	int vm_fd = create_bare_vm(), vcpu_fd;
 	struct vcpu_thread thread;
 	struct rows rows;
-	uint64_t start;
 
 	must_succeed(ioctl(vm_fd, KVM_CREATE_IRQCHIP, NULL));
 	close(create_bare_vcpu(vm_fd, 0));
 	vcpu_fd = create_bare_vcpu(vm_fd, 1);
 	rows_open(&rows, vm_fd);
 	vcpu_thread_start(&thread, vcpu_fd);
-	start = now_ns();
-	while (row_value(&rows, 1, rows.tid_offset) != thread.tid &&
-	       now_ns() - start < 10000000000ULL)
-		usleep(1000);
-	ok(row_value(&rows, 1, rows.tid_offset) == thread.tid && !READ_ONCE(thread.left),
-	   "vcpu_tid is the TID of the thread during its first KVM_RUN");
+	ok(row_tid_becomes(&rows, 1, thread.tid) && !READ_ONCE(thread.left),
+	   "a row has the TID of the thread during its first KVM_RUN");
 	vcpu_thread_stop(&thread);
 	kvm_stats_close(&rows.stats);
 	close(vcpu_fd);
@@ -397,57 +432,81 @@ static void test_tid(void)
 {
 	int vm_fd = create_bare_vm(), vcpu_fd = create_bare_vcpu(vm_fd, 0);
 	int other_fd = create_bare_vcpu(vm_fd, 1);
+	struct run run = { .vcpu_fd = vcpu_fd };
 	struct rows rows;
-	pthread_t thread;
-	void *tid;
 
 	rows_open(&rows, vm_fd);
-	ok(row_value(&rows, 0, rows.tid_offset) == 0,
-	   "vcpu_tid is 0 before the vCPU ran");
+	run.rows = &rows;
+	ok(row_tid(&rows, 0) == 0, "the TID of a row is 0 before the vCPU ran");
 	call_in_thread(set_no_signal_mask, &vcpu_fd);
-	ok(row_value(&rows, 0, rows.tid_offset) == 0,
-	   "vcpu_tid is 0 after an ioctl other than KVM_RUN");
+	ok(row_tid(&rows, 0) == 0, "the TID of a row is 0 after an ioctl other than KVM_RUN");
 	run_at_once(vcpu_fd);
 	call_in_thread(set_no_signal_mask, &vcpu_fd);
-	ok(row_value(&rows, 0, rows.tid_offset) == current_tid(),
-	   "then the thread that ran it, %d", current_tid());
-	TEST_ASSERT(!pthread_create(&thread, NULL, run_in_thread, &vcpu_fd),
-		    "pthread_create");
-	pthread_join(thread, &tid);
-	ok(row_value(&rows, 0, rows.tid_offset) == (long)tid,
-	   "then the other one that did, %ld", (long)tid);
+	ok(row_tid(&rows, 0) == current_tid(), "the row has the thread that ran the vCPU, %d",
+	   current_tid());
+	call_in_thread(run_in_thread, &run);
+	ok(run.seen == run.tid, "the row has another thread that ran the vCPU, %d", run.tid);
+	ok(row_tid_becomes(&rows, 0, stats_rows_in_fdinfo ? 0 : run.tid),
+	   "the TID of a row is %llu after the thread has exited",
+	   (unsigned long long)row_tid(&rows, 0));
 	run_at_once(vcpu_fd);
-	ok(row_value(&rows, 0, rows.tid_offset) == current_tid(),
-	   "then the first one again");
-	ok(row_value(&rows, 1, rows.tid_offset) == 0, "and nothing of another vCPU");
+	ok(row_tid(&rows, 0) == current_tid(), "the row has the first thread again");
+	ok(row_tid(&rows, 1) == 0, "the TID of another vCPU stays 0");
 	kvm_stats_close(&rows.stats);
 	close(other_fd);
 	close(vcpu_fd);
 	close(vm_fd);
 }
 
-/* The TID belongs to the initial PID namespace. */
+/* Mount this process's procfs in a new mount namespace. */
+static bool mount_proc(void)
+{
+	return !unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+	       !mount("proc", "/proc", "proc", 0, NULL);
+}
+
+/* TIDs of two rows, whose threads are inside and outside the namespace */
+struct tids {
+	uint64_t in_outer_proc, in_inner_proc, of_outer_thread;
+};
+
+static bool run_in_pid_namespace(struct tids *tids, const struct rows *outer)
+{
+	int vm_fd = create_bare_vm(), vcpu_fd = create_bare_vcpu(vm_fd, 0);
+	struct rows rows;
+
+	rows_open(&rows, vm_fd);
+	if (run_at_once(vcpu_fd) != 1)
+		return false;
+	tids->in_outer_proc = row_tid(&rows, 0);
+	if (!mount_proc())
+		return false;
+	tids->in_inner_proc = row_tid(&rows, 0);
+	tids->of_outer_thread = row_tid(outer, 0);
+	return true;
+}
+
 static bool child_in_pid_namespace(void *arg)
 {
-	pid_t pid;
+	int vm_fd = create_bare_vm(), vcpu_fd = create_bare_vcpu(vm_fd, 0);
+	struct tids tids;
+	struct rows rows;
+	pid_t pid, own;
 	int status, fds[2];
-	uint64_t tid;
+	bool fdinfo = stats_rows_in_fdinfo;
 
+	rows_open(&rows, vm_fd);
+	own = run_at_once(vcpu_fd);
 	if (unshare(CLONE_NEWPID) || pipe(fds))
 		return false;
 	pid = fork();
-	if (!pid) {
-		int vm_fd = create_bare_vm(), vcpu_fd = create_bare_vcpu(vm_fd, 0);
-		struct rows rows;
-
-		rows_open(&rows, vm_fd);
-		if (run_at_once(vcpu_fd) != 1)
-			_exit(1);
-		tid = row_value(&rows, 0, rows.tid_offset);
-		_exit(write(fds[1], &tid, sizeof(tid)) != sizeof(tid));
-	}
+	if (!pid)
+		_exit(!run_in_pid_namespace(&tids, &rows) ||
+		      write(fds[1], &tids, sizeof(tids)) != sizeof(tids));
 	return waitpid(pid, &status, 0) == pid && !status &&
-	       read(fds[0], &tid, sizeof(tid)) == sizeof(tid) && tid == pid;
+	       read(fds[0], &tids, sizeof(tids)) == sizeof(tids) &&
+	       tids.in_outer_proc == pid && tids.in_inner_proc == (fdinfo ? 1 : pid) &&
+	       tids.of_outer_thread == (fdinfo ? 0 : own);
 }
 
 static void test_pid_namespace(void)
@@ -455,8 +514,9 @@ static void test_pid_namespace(void)
 	if (access("/proc/self/ns/pid", F_OK) || geteuid())
 		ksft_test_result_skip("no PID namespace\n");
 	else
-		ok(child_says(child_in_pid_namespace, NULL),
-		   "vcpu_tid has the number of the initial PID namespace");
+		ok(child_says(child_in_pid_namespace, NULL), "TIDs belong to the %s",
+		   stats_rows_in_fdinfo ? "PID namespace of the procfs" :
+		   "initial PID namespace");
 }
 
 /* Any part of the table, in one read */
@@ -592,6 +652,7 @@ static void test_maximum(void)
 {
 	unsigned int max = kvm_check_cap(KVM_CAP_MAX_VCPUS), i;
 	int vm_fd = create_bare_vm(), status, vcpu_fd;
+	struct kvm_stats_row *vcpus;
 	struct rows rows;
 	bool good = true;
 	size_t size;
@@ -616,12 +677,12 @@ static void test_maximum(void)
 	TEST_ASSERT(buf, "No memory");
 	ok(pread(rows.stats.fd, buf, size + 1, 0) == (ssize_t)size,
 	   "one pread takes all %zu bytes", size);
-	for (i = 0; i < max; i++) {
-		uint64_t id;
-
-		memcpy(&id, buf + row_start(&rows, i) + rows.id_offset, sizeof(id));
-		good &= id == i;
-	}
+	vcpus = calloc(max + 1, sizeof(*vcpus));
+	TEST_ASSERT(vcpus, "No memory");
+	good = kvm_stats_read_rows(&rows.stats, vcpus, max + 1) == max;
+	for (i = 0; i < max; i++)
+		good &= vcpus[i].id == i;
+	free(vcpus);
 	ok(good, "each row has its vCPU's id");
 	test_signals(&rows, buf, size);
 

@@ -25,18 +25,22 @@ struct kvm_stats {
 	char id[KVM_STATS_ID_SIZE];
 	uint32_t name_size;
 	uint32_t count;
+	uint32_t id_offset;
 	uint32_t desc_offset;
 	uint32_t data_offset;
 	size_t desc_size;
 	char *descs;
 };
 
+/* Call KVM_STATS_GETFD with @scope, 0 or KVM_STATS_SCOPE_VCPUS; return its result. */
+int kvm_stats_getfd(int fd, uint32_t scope);
+
 /*
  * Open the statistics of @fd, a VM or vCPU fd, with KVM_STATS_GETFD and read
- * header and descriptors. @scope is the argument of the ioctl: 0 or
- * KVM_STATS_SCOPE_VCPUS. Fails the test if that is not possible.
+ * header and descriptors. @scope is 0 or KVM_STATS_SCOPE_VCPUS. Fails the test if
+ * that is not possible.
  */
-void kvm_stats_open_getfd(struct kvm_stats *stats, int fd, unsigned long scope);
+void kvm_stats_open_getfd(struct kvm_stats *stats, int fd, uint32_t scope);
 
 /* As kvm_stats_open(), with KVM_GET_STATS_FD */
 void kvm_stats_open_stats_fd(struct kvm_stats *stats, int fd);
@@ -69,6 +73,19 @@ const struct kvm_stats_desc *kvm_stats_find(const struct kvm_stats *stats,
  * one of KVM_STATS_SCOPE_VCPUS has as many for each vCPU.
  */
 size_t kvm_stats_data_size(const struct kvm_stats *stats);
+
+/* A row of KVM_STATS_SCOPE_VCPUS: the id of its vCPU and the TID of its thread */
+struct kvm_stats_row {
+	uint64_t id;
+	uint64_t tid;
+};
+
+/* Read up to @max rows of a file of KVM_STATS_SCOPE_VCPUS; return their number. */
+unsigned int kvm_stats_read_rows(const struct kvm_stats *stats,
+				 struct kvm_stats_row *rows, unsigned int max);
+
+/* Return the distance in bytes between two rows, as the file announces it. */
+size_t kvm_stats_row_size(const struct kvm_stats *stats);
 
 /* The value of the statistic @name now, of its first one if it has several */
 uint64_t kvm_stats_value(const struct kvm_stats *stats, const char *name);

@@ -103,17 +103,31 @@ extern const long stats_mem_module_refs;
 /* Whether an id contains the TID of the creating thread instead of its TGID */
 extern const bool stats_id_has_tid;
 
-/* Whether a file can be spliced into a pipe */
-extern const bool stats_can_splice;
+/*
+ * Whether fdinfo has the id and the thread of each row. Otherwise the row has them, as
+ * two more statistics, and keeps the TID of a thread that has exited.
+ */
+extern const bool stats_rows_in_fdinfo;
+
+/* Whether the file has ->read_iter() on this kernel */
+extern const bool stats_has_read_iter;
 
 extern const struct stats_abi abi_getfd;
 extern const struct stats_abi abi_stats_fd;
+
+/* Open the file of @fd, a VM or vCPU fd, through @abi; return the result of the ioctl. */
+int stats_open(int fd, const struct stats_abi *abi, uint32_t scope);
+
+#ifdef __x86_64__
+/* As kvm_stats_getfd(), as a 32-bit program calls it; returns -errno. */
+int stats_getfd_compat(int fd, uint32_t scope);
+#endif
 
 /* An open statistics file and its @size bytes as they were when it was opened */
 struct stats_file {
 	char label[32];
 	const struct stats_abi *abi;
-	unsigned long scope;
+	uint32_t scope;
 	struct kvm_stats stats;
 	size_t size;
 	char *reference;
@@ -121,10 +135,10 @@ struct stats_file {
 
 /*
  * Open the file of @fd, a VM or vCPU fd that the results call @of, through
- * @abi. @scope is the argument of the ioctl.
+ * @abi. @scope is 0 or KVM_STATS_SCOPE_VCPUS.
  */
 void stats_file_open(struct stats_file *file, const struct stats_abi *abi,
-		     int fd, unsigned long scope, const char *of);
+		     int fd, uint32_t scope, const char *of);
 
 /* As stats_file_open(), for @stats_fd, an open file of abi_getfd */
 void stats_file_take(struct stats_file *file, int stats_fd, const char *of);

@@ -28,11 +28,11 @@ void kvm_stats_read_descriptors(struct kvm_stats *stats)
 			stats->desc_offset);
 }
 
-void kvm_stats_open_getfd(struct kvm_stats *stats, int fd, unsigned long scope)
+void kvm_stats_open_getfd(struct kvm_stats *stats, int fd, uint32_t scope)
 {
-	int stats_fd = ioctl(fd, KVM_STATS_GETFD, scope);
+	int stats_fd = kvm_stats_getfd(fd, scope);
 
-	TEST_ASSERT(stats_fd >= 0, "No statistics of fd %d, scope %lu, errno: %i",
+	TEST_ASSERT(stats_fd >= 0, "No statistics of fd %d, scope %u, errno: %i",
 		    fd, scope, errno);
 	kvm_stats_take_getfd(stats, stats_fd);
 }
@@ -49,6 +49,7 @@ void kvm_stats_take_stats_fd(struct kvm_stats *stats, int stats_fd)
 	stats->fd = stats_fd;
 	stats->name_size = header.name_size;
 	stats->count = header.num_desc;
+	stats->id_offset = header.id_offset;
 	stats->desc_offset = header.desc_offset;
 	stats->data_offset = header.data_offset;
 	kvm_stats_read_descriptors(stats);

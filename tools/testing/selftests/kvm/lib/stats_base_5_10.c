@@ -5,6 +5,8 @@
  */
 #include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "guest_exits.h"
 #include "processor.h"
@@ -15,7 +17,8 @@ const bool stats_vm_is_large_block = true;
 
 const long stats_mem_module_refs;
 const bool stats_id_has_tid;
-const bool stats_can_splice;
+const bool stats_rows_in_fdinfo;
+const bool stats_has_read_iter = true;
 
 const struct stats_abi abi_getfd = {
 	.name = "getfd",
@@ -27,6 +30,38 @@ const struct stats_abi abi_getfd = {
 	.id_size = sizeof(((struct kvm_stats_getfd_header *)0)->id),
 };
 
+int kvm_stats_getfd(int fd, uint32_t scope)
+{
+	return ioctl(fd, KVM_STATS_GETFD, (unsigned long)scope);
+}
+
+#ifdef __x86_64__
+int stats_getfd_compat(int fd, uint32_t scope)
+{
+	return compat_ioctl(fd, KVM_STATS_GETFD, scope);
+}
+#endif
+
+size_t kvm_stats_row_size(const struct kvm_stats *stats)
+{
+	return kvm_stats_data_size(stats);
+}
+
+unsigned int kvm_stats_read_rows(const struct kvm_stats *stats,
+				 struct kvm_stats_row *rows, unsigned int max)
+{
+	const struct kvm_stats_desc *id = kvm_stats_find(stats, "vcpu_id");
+	off_t offset = stats->data_offset + id->offset;
+	unsigned int i;
+
+	/* vcpu_tid follows vcpu_id. */
+	for (i = 0; i < max; i++, offset += kvm_stats_row_size(stats)) {
+		if (pread(stats->fd, &rows[i], sizeof(rows[i]), offset) != sizeof(rows[i]))
+			break;
+	}
+	return i;
+}
+
 void kvm_stats_take_getfd(struct kvm_stats *stats, int stats_fd)
 {
 	struct kvm_stats_getfd_header header;
@@ -36,6 +71,7 @@ void kvm_stats_take_getfd(struct kvm_stats *stats, int stats_fd)
 	memcpy(stats->id, header.id, sizeof(stats->id));
 	stats->name_size = header.name_size;
 	stats->count = header.count;
+	stats->id_offset = offsetof(struct kvm_stats_getfd_header, id);
 	stats->desc_offset = header.desc_offset;
 	stats->data_offset = header.data_offset;
 	kvm_stats_read_descriptors(stats);

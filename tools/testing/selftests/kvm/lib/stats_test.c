@@ -96,8 +96,14 @@ static void stats_file_init(struct stats_file *file, const char *of)
 		    "Reading a statistics file failed, errno: %i", errno);
 }
 
+int stats_open(int fd, const struct stats_abi *abi, uint32_t scope)
+{
+	return abi == &abi_stats_fd ? ioctl(fd, KVM_GET_STATS_FD, 0) :
+	       kvm_stats_getfd(fd, scope);
+}
+
 void stats_file_open(struct stats_file *file, const struct stats_abi *abi,
-		     int fd, unsigned long scope, const char *of)
+		     int fd, uint32_t scope, const char *of)
 {
 	file->abi = abi;
 	file->scope = scope;
@@ -210,7 +216,7 @@ void require_stats_next(void)
 static uint64_t probe_vm(int kvm_fd, char *id, size_t size)
 {
 	int vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
-	int stats_fd = ioctl(vm_fd, KVM_STATS_GETFD, 0);
+	int stats_fd = kvm_stats_getfd(vm_fd, 0);
 	uint64_t number;
 
 	TEST_ASSERT(vm_fd >= 0 &&
