@@ -11,6 +11,8 @@
 
 #include "abi.h"
 #include "privileges.h"
+#include "probe_vm.h"
+#include "proc.h"
 
 /* The first line of a file that has this in it, "" if there is none. */
 static bool find_line(const char *path, const char *text, char *line, int size)
@@ -134,6 +136,23 @@ static int extension(int number)
 	return answer;
 }
 
+/*
+ * Only kernels with the series show the VM in fdinfo of mainline's statistics files. Nobody
+ * assigned the numbers of its capabilities and ioctls: other kernels may use them.
+ */
+static bool has_series(void)
+{
+	struct probe_vm own;
+	char why[64];
+	bool found;
+
+	if (probe_vm_open(&own, PROBE_VCPU_ID, why, sizeof(why)))
+		return false;
+	found = own.vm_stats >= 0 && proc_fdinfo(own.vm_stats, "kvm-stats-vm");
+	probe_vm_close(&own);
+	return found;
+}
+
 struct stats_ioctls privileges_stats_ioctls(void)
 {
 	struct stats_ioctls ioctls = { ABI_STATS_GETFD, ABI_STATS_NEXT, extension(ABI_CAP_STATS) };
@@ -143,7 +162,7 @@ struct stats_ioctls privileges_stats_ioctls(void)
 		ioctls.next = ABI_STATS_NEXT_5_10;
 		ioctls.flags = extension(ABI_CAP_STATS_5_10);
 	}
-	if (ioctls.flags > 0 && !(ioctls.flags & ABI_CAP_STATS_GETFD))
+	if (ioctls.flags > 0 && (!(ioctls.flags & ABI_CAP_STATS_GETFD) || !has_series()))
 		ioctls.flags = 0;
 	return ioctls;
 }

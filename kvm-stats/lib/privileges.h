@@ -32,7 +32,8 @@ void privileges_names(const struct kvmstats *k, struct kvmstats_probe *p);
 /*
  * The ioctls of the series on this kernel, and the flags of their capability: 0 if it
  * is not supported, -1 if /dev/kvm cannot be opened. Never issue the ioctls if it is
- * not supported: other kernels use the same numbers for other purposes.
+ * not supported: other kernels use the same numbers for other purposes. If the flags are
+ * positive, a VM was created to check that the kernel has the series.
  */
 struct stats_ioctls {
 	unsigned long getfd, next;
