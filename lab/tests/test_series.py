@@ -297,8 +297,7 @@ class Series(Repository):
         self.assertFalse((self.repo / "build").exists())
         self.assertEqual(sorted(str(path.relative_to(self.repo / "out")) for path
                                 in (self.repo / "out").rglob("*.patch")),
-                         ["first/0000-cover-letter.patch",
-                          "first/0001-KVM-stats-Change-a-line.patch",
+                         ["first/0001-KVM-stats-Change-a-line.patch",
                           "second/0000-cover-letter.patch",
                           "second/0001-KVM-stats-Change-another-line.patch",
                           "second/0002-KVM-stats-Change-the-new-file.patch"])
@@ -308,14 +307,17 @@ class Series(Repository):
         self.assertIn("\n\nÄ. B, C (2):\n  KVM: stats: Change another line\n  KVM: stats: "
                       "Change the new file\n\n virt/new.c |    2 +-\n virt/old.c |    2 +-\n",
                       letter)
+        # The text of a single patch's cover letter is below its message.
+        mail = (self.repo / "out/first/0001-KVM-stats-Change-a-line.patch").read_text()
+        self.assertIn("Subject: [PATCH] KVM: stats: Change a line\n", mail)
+        self.assertIn("\n---\nWhat it is for.\n\n virt/new.c", mail)
         # The statistics have one line per file, also if two patches change it.
         self.assertIn(" 2 files changed, 3 insertions(+), 1 deletion(-)\n create mode 100644 "
-                      "virt/new.c\n", (self.repo / "out/first/0000-cover-letter.patch"
-                                       ).read_text())
+                      "virt/new.c\n", mail)
         self.run_script("tree")
         self.git("checkout", "-q", "base")
         for name in ("first", "second"):
-            self.git("am", "-q", *sorted((self.repo / "out" / name).glob("*[a-z].patch"))[1:])
+            self.git("am", "-q", *sorted((self.repo / "out" / name).glob("000[1-9]-*.patch")))
             self.assertEqual(self.git("diff", "HEAD", name), "")
         for number in range(3):
             message, author = (self.git("log", "-1", f"--format={what}", f"HEAD~{number}")
@@ -334,7 +336,8 @@ class Series(Repository):
         for name, subject in (("second/0000-cover-letter", "[RFC PATCH 0/2] The second series"),
                               ("second/0002-KVM-stats-Change-the-new-file",
                                "[RFC PATCH 2/2] KVM: stats: Change the new file"),
-                              ("first/0000-cover-letter", "[PATCH 0/1] The first series")):
+                              ("first/0001-KVM-stats-Change-a-line",
+                               "[PATCH] KVM: stats: Change a line")):
             self.assertIn(f"Subject: {subject}\n",
                           (self.repo / f"out/{name}.patch").read_text())
 
@@ -901,7 +904,7 @@ class TwoBases(Repository):
         self.run_other("series")
         self.assertEqual(sorted(path.name for path in (
             self.repo / "build/9.1/series/third").iterdir()),
-            ["0000-cover-letter.patch", "0001-KVM-Change-a-row.patch"])
+            ["0001-KVM-Change-a-row.patch"])
 
     def test_a_file_that_both_have(self):
         """A new file stays while another base needs it; others are removed."""
