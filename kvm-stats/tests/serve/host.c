@@ -343,7 +343,13 @@ bool blame_lists(const struct blame *blame, uint32_t tid)
 
 uint64_t blame_take_exited(struct blame *blame, uint32_t tgid, uint64_t most)
 {
-	return 0;
+	uint64_t charged = 0;
+	size_t i;
+
+	for (i = 0; i < blame->count; i++)
+		if (blame->rows[i].pair.vm.tgid == tgid)
+			charged += blame->rows[i].ns;
+	return charged < most ? charged : most;
 }
 
 static struct blame_vm find_blame_vm(const struct blame *blame, uint64_t number)
