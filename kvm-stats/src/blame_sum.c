@@ -257,14 +257,18 @@ static void add_unseen(struct blame_sum *sum, const struct kvmstats_vm *first)
 	const struct kvmstats_vm *vm;
 	struct blame_share share;
 	uint64_t ns;
+	int ended;
 
 	name_owner(sum, &pair, &share);
 	share.pid = 0;
-	for (vm = first; vm; vm = vm->next) {
-		victim = follow_find(&sum->follow, vm);
-		ns = victim ? find_unseen(sum, victim, vm) : 0;
-		if (ns)
-			add_share(victim, &share, ns);
+	/* VMs that have exited come first: a successor may continue their sum. */
+	for (ended = 1; ended >= 0; ended--) {
+		for (vm = first; vm; vm = vm->next) {
+			victim = vm->ended == ended ? follow_find(&sum->follow, vm) : NULL;
+			ns = victim ? find_unseen(sum, victim, vm) : 0;
+			if (ns)
+				add_share(victim, &share, ns);
+		}
 	}
 }
 

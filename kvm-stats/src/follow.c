@@ -77,6 +77,10 @@ void *follow_find(const struct follow *f, const struct kvmstats_vm *vm)
 	for (i = 0; i < f->count; i++)
 		if (sum_at(f, i)->pid == vm->identity.pid && sum_at(f, i)->nth == nth_of(vm))
 			return sum_at(f, i);
+	for (i = 0; vm->ended && i < f->count; i++)
+		if (sum_at(f, i)->ended_pid == vm->identity.pid &&
+		    sum_at(f, i)->ended_nth == nth_of(vm))
+			return sum_at(f, i);
 	return NULL;
 }
 
@@ -112,11 +116,14 @@ static struct followed *add_sum(struct follow *f, const struct kvmstats_vm *vm)
 
 static void follow(struct followed *sum, const struct kvmstats_vm *vm)
 {
-	if (sum->pid && sum->pid != vm->identity.pid && !vm->ended)
+	if (sum->pid && sum->pid != vm->identity.pid && !vm->ended) {
 		say_continues(sum, vm);
-	/* Its name could not be read before. */
-	else if (sum->pid && strcmp(sum->name, vm->identity.name))
+		sum->ended_pid = sum->pid;
+		sum->ended_nth = sum->nth;
+	} else if (sum->pid && strcmp(sum->name, vm->identity.name)) {
+		/* Its name could not be read before. */
 		app_label(vm, sum->label);
+	}
 	snprintf(sum->name, sizeof(sum->name), "%s", vm->identity.name);
 	sum->pid = vm->identity.pid;
 	sum->nth = nth_of(vm);

@@ -18,6 +18,9 @@ struct followed {
 	char name[128];		/* identity.name */
 	pid_t pid;
 	unsigned int nth;	/* number in its process */
+	/* the VM before it: its end can be reported in the sample of its successor */
+	pid_t ended_pid;
+	unsigned int ended_nth;
 	bool live;
 };
 
