@@ -165,9 +165,10 @@ struct operation {
 };
 
 static const struct operation operations[] = {
-	{ "KVM_STATS_GETFD on a VM", getfd_of_vm, true },
-	{ "KVM_STATS_GETFD on a vCPU", getfd_of_vcpu, true },
-	{ "KVM_STATS_GETFD with KVM_STATS_SCOPE_VCPUS", getfd_of_vcpus, true },
+	/* The argument is a structure on most kernels, and copying it can fail. */
+	{ "KVM_STATS_GETFD on a VM", getfd_of_vm, true, EFAULT },
+	{ "KVM_STATS_GETFD on a vCPU", getfd_of_vcpu, true, EFAULT },
+	{ "KVM_STATS_GETFD with KVM_STATS_SCOPE_VCPUS", getfd_of_vcpus, true, EFAULT },
 	{ "KVM_GET_STATS_FD on a VM", stats_fd_of_vm, true },
 	{ "KVM_GET_STATS_FD on a vCPU", stats_fd_of_vcpu, true },
 	{ "KVM_STATS_NEXT", next_vm, true, EFAULT },
