@@ -137,8 +137,8 @@ static int extension(int number)
 }
 
 /*
- * Only kernels with the series show the VM in fdinfo of mainline's statistics files. Nobody
- * assigned the numbers of its capabilities and ioctls: other kernels may use them.
+ * Only kernels with the series show the VM in fdinfo of mainline's statistics files. The numbers
+ * of its capabilities and ioctls are not assigned: other kernels may use them.
  */
 static bool has_series(void)
 {

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kvmstats.h"
+#include "core.h"
 #include "tap.h"
 #include "vm.h"
 
@@ -130,15 +130,6 @@ static long memory(void)
 	return usage.ru_maxrss;
 }
 
-/* Nanoseconds */
-static unsigned long long cpu_time(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
-
 static void measure(const struct row *row)
 {
 	const struct kvmstats_options options = { .source = row->source };
@@ -158,11 +149,11 @@ static void measure(const struct row *row)
 		return;
 	}
 	for (i = 0; !error && i < row->warm_up + SAMPLES; i++) {
-		start = cpu_time();
+		start = core_clock(CLOCK_PROCESS_CPUTIME_ID);
 		before = allocations;
 		error = kvmstats_sample(k);
 		if (i >= row->warm_up) {
-			used = cpu_time() - start;
+			used = core_clock(CLOCK_PROCESS_CPUTIME_ID) - start;
 			sum += used;
 			if (fewest > used)
 				fewest = used;

@@ -14,11 +14,11 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "kvmstats.h"
+#include "core.h"
 #include "tap.h"
 #include "vm.h"
 
-#define COPIES	(files ? 15000 : 400000)	/* of a statistics file, or a vCPU */
+#define COPIES	(files ? 15000 : 400000)	/* of a statistics file or a vCPU */
 #define THREADS	20000
 #define STATS_FD	_IO(KVMIO, 0xce)
 
@@ -130,10 +130,7 @@ static long memory(void)
 /* Milliseconds of CPU time */
 static unsigned long long cpu_ms(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return t.tv_sec * 1000ULL + t.tv_nsec / 1000000;
+	return core_clock(CLOCK_PROCESS_CPUTIME_ID) / 1000000;
 }
 
 static const struct kvmstats_vm *find(const struct kvmstats *k, pid_t pid)

@@ -29,7 +29,7 @@ uint64_t __wrap_app_now(void)
 	return 1;
 }
 
-/* The same slots in each run: two addresses may share one. */
+/* Use the same slots in each run, because two addresses may share one. */
 ssize_t __wrap_getrandom(void *buf, size_t size, unsigned int flags);
 ssize_t __wrap_getrandom(void *buf, size_t size, unsigned int flags)
 {

@@ -25,6 +25,7 @@
 #include "core.h"
 #include "probe_vm.h"
 #include "tap.h"
+#include "vm.h"
 
 #define MS		1000000ULL
 #define VMS		5
@@ -280,16 +281,6 @@ struct totals {
 	uint64_t thread_run, thread_wait;
 	uint64_t time;
 };
-
-static uint64_t sum_of(const struct kvmstats_times *times, unsigned int modes)
-{
-	uint64_t sum = 0;
-	unsigned int i;
-
-	for (i = 0; i < KVMSTATS_MODES; i++)
-		sum += modes >> i & 1 ? times->mode[i] : 0;
-	return sum;
-}
 
 static void add_thread(struct totals *totals, pid_t pid, pid_t tid)
 {

@@ -140,16 +140,6 @@ static pid_t start_vmm(char *vcpus, bool busy, const char *tasks)
 	return pid;
 }
 
-static uint64_t sum_of(const struct kvmstats_times *times, unsigned int modes)
-{
-	uint64_t sum = 0;
-	unsigned int i;
-
-	for (i = 0; i < KVMSTATS_MODES; i++)
-		sum += modes >> i & 1 ? times->mode[i] : 0;
-	return sum;
-}
-
 static void print_times(const struct kvmstats_vcpu *vcpu, const struct kvmstats_times *t)
 {
 	unsigned int mode;

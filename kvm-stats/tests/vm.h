@@ -10,6 +10,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "kvmstats.h"
+
 /*
  * A VMM that has started, or -1. It ends with its parent. prepare, if there is one, is
  * called with arg in its process before; false: it is not to start.
@@ -40,6 +42,17 @@ static inline pid_t vm_start(char *const arguments[], bool (*prepare)(const void
 		pid = -1;
 	close(out[0]);
 	return pid;
+}
+
+/* Return the time in these modes, a bit for each. */
+static inline uint64_t sum_of(const struct kvmstats_times *times, unsigned int modes)
+{
+	uint64_t sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < KVMSTATS_MODES; i++)
+		sum += modes >> i & 1 ? times->mode[i] : 0;
+	return sum;
 }
 
 #endif /* VM_H */

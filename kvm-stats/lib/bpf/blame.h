@@ -14,7 +14,7 @@
 #define BLAME_LEVELS	4
 #define BLAME_VCPUS	4096
 #define BLAME_CHARGES	8192
-/* With more, processes have no names of their own, but those of their cgroups */
+/* With more, a process has the name of its cgroup. */
 #define BLAME_NAMED	(BLAME_CHARGES / 4 * 3)
 #define BLAME_CGROUPS	1024
 #define BLAME_EXITED	4096
