@@ -261,20 +261,45 @@ static int reap(struct exits *e)
 	return 0;
 }
 
+/* Return the thread's run_delay that the program has not taken yet, ns. */
+static uint64_t read_new_delay(const struct exits_vcpu *v)
+{
+	unsigned long long delay = 0;
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/schedstat", v->tgid, v->tid);
+	f = fopen(path, "re");
+	if (f) {
+		if (fscanf(f, "%*u %llu", &delay) != 1)
+			delay = 0;
+		fclose(f);
+	}
+	return delay > v->delay ? delay - v->delay : 0;
+}
+
 /*
  * An exit that lasts. Its time in the kernel is not known yet, unless the vCPU has halted:
- * the program splits it at the end.
+ * the program splits it at the end. A thread can wait for its CPU in userspace for long, so
+ * these waits are read now.
  */
 static int add_open(struct exits *e, const struct exits_vcpu *v, uint64_t at)
 {
 	struct exits_cell *cell = add_exit(e, v);
+	uint64_t user, ready;
 
 	if (!cell)
 		return -ENOMEM;
-	if (v->user_since)
-		cell->user += at - v->user_since;
-	else if (exit_is_halt(v->isa, v->reason))
+	if (v->user_since) {
+		user = at - v->user_since;
+		ready = read_new_delay(v);
+		if (ready > user)
+			ready = user;
+		cell->user += user - ready;
+		cell->ready += ready;
+	} else if (exit_is_halt(v->isa, v->reason)) {
 		cell->halt = at - v->exit - v->user - v->ready;
+	}
 	cell->max = cell->user;
 	return 0;
 }

@@ -286,15 +286,26 @@ static void fill_report(const struct vm *vm, struct report *report)
 	report->halted = read_stat(vm->stats, "halt_wait_ns");
 }
 
+/* Return false at the end of the commands. Spins if the pipe is non-blocking. */
+static bool read_command(int from)
+{
+	ssize_t got;
+	char c;
+
+	do
+		got = read(from, &c, 1);
+	while (got < 0 && errno == EAGAIN);
+	return got == 1;
+}
+
 /* A VMM that runs a round for each byte that it reads */
 static void serve_rounds(int from, int to)
 {
 	struct report report = { 0 };
 	struct vm vm;
-	char c;
 
 	open_vm(&vm, guest, sizeof(guest), false);
-	while (read(from, &c, 1) == 1) {
+	while (read_command(from)) {
 		run_round(&vm, &report);
 		fill_report(&vm, &report);
 		check(write(to, &report, sizeof(report)) == sizeof(report), "pipe");
@@ -540,8 +551,15 @@ static void sample_waited(pid_t pid, uint64_t *least, uint64_t *most)
 	*most = read_waited(pid);
 }
 
+/* A VMM that spins between rounds: it runs or waits for its CPU. */
+static void serve_spinning(int from, int to)
+{
+	check(!fcntl(from, F_SETFL, O_NONBLOCK), "pipe");
+	serve_rounds(from, to);
+}
+
 /* A VMM on a CPU that another process uses all the time */
-static void test_ready(void)
+static void test_ready(bool spins)
 {
 	cpu_set_t cpus, one;
 	struct vmm vmm;
@@ -554,7 +572,7 @@ static void test_ready(void)
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	sched_setaffinity(0, sizeof(one), &one);
-	vmm = start_vmm(serve_rounds);
+	vmm = start_vmm(spins ? serve_spinning : serve_rounds);
 	hog = fork();
 	if (!hog) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -564,6 +582,10 @@ static void test_ready(void)
 	}
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 	run(&vmm);
+	/* Its last exit is open: it has waited in userspace, and has not entered the guest again. */
+	most = read_waited(vmm.pid) + 50 * MS;
+	while (spins && read_waited(vmm.pid) < most)
+		usleep(1000);
 	sample_waited(vmm.pid, &first_least, &first_most);
 	before = sum(&vmm, NULL, -1);
 	for (i = 0; i < 3; i++)
@@ -577,8 +599,8 @@ static void test_ready(void)
 	after.ready -= before.ready;
 	tap_result(least > 20 * MS && (after.ready >= least || same(after.ready, least)) &&
 		   (after.ready <= most || same(after.ready, most)),
-		   "waits for a CPU are apart: %.1f ms, run_delay %.1f to %.1f ms",
-		   after.ready / 1e6, least / 1e6, most / 1e6);
+		   "a VMM that %s between rounds: waits for a CPU are apart: %.1f ms, run_delay %.1f to %.1f ms",
+		   spins ? "spins" : "sleeps", after.ready / 1e6, least / 1e6, most / 1e6);
 	end_vmm(&vmm);
 }
 
@@ -884,7 +906,8 @@ static void run_tests(void)
 {
 	test_counts();
 	test_halts();
-	test_ready();
+	test_ready(false);
+	test_ready(true);
 	test_two();
 	test_lost();
 	test_short();
