@@ -415,7 +415,7 @@ class All(Repository):
             f"{runs_anyway!r}] or [None])[0]\n")
         with mock.patch.dict(os.environ, PYTHONPATH=str(self.top)):
             _, lines, _ = self.run_all("--tier", "check")
-        ran = sorted(line.split()[1] for line in lines if re.match("PASS|FAIL", line))
+        ran = sorted({line.split()[1] for line in lines if re.match("PASS|FAIL", line)})
         return ran, lines[-1], next((line for line in lines if "had passed" in line), "")
 
     def test_passed_before(self):
@@ -464,6 +464,39 @@ class All(Repository):
         self.write_tree_script(f"echo x >>{self.top}/build/1.0/linux/series; echo tree")
         self.assertEqual(self.run_tier()[0], ["b", "one", "three"])
         self.assertEqual(self.run_tier()[0], ["b", "one", "three"])
+
+    def test_flaky(self):
+        """A check of a tier that fails runs once more; failures that do not repeat come last."""
+        runs, log = self.top / "runs", self.top / "boot.log"
+        second = f"echo run >>{runs}; if [ $(wc -l <{runs}) -gt 1 ]; then "
+        self.add("one", f"{second} echo PASS a; echo PASS b; echo 2 passed, 0 failed; exit; fi; "
+                        f"echo first >{log}; echo 'PASS a'; echo 'FAIL b bad (log: {log})'; "
+                        "echo '    rerun: lab/b'; echo 1 passed, 1 failed; exit 1")
+        self.add("two", "echo PASS two; echo 1 passed, 0 failed")
+        self.write_tiers("check chosen one", "check chosen two")
+        status, lines, _ = self.run_all("--tier", "check")
+        self.assertEqual((status, lines[-4:]), (0, [
+            f"FLAKY b bad (log: {log})", "    rerun: lab/b",
+            "    log of the failure: the file above, with .first", "3 passed, 0 failed"]))
+        self.assertEqual(log.with_suffix(".log.first").read_text(), "first\n")
+        # Without a tier nothing is repeated.
+        runs.unlink()
+        self.assertEqual(self.run_all()[1][-1], "2 passed, 1 failed")
+        self.assertEqual(runs.read_text(), "run\n")
+
+    def test_flaky_does_not_count_as_passed(self):
+        """A failure that did not repeat is not a passed run; other ones in the repetition fail."""
+        self.prepare_records("one", "two")
+        runs = self.top / "cache/runs"
+        runs.parent.mkdir()
+        self.add("one", f"# Inputs: data\necho run >>{runs}; n=$(wc -l <{runs}); "
+                        "[ $n = 2 ] && echo PASS one && echo 1 passed, 0 failed && exit; "
+                        "echo FAIL $n; echo '    rerun: x'; echo 0 passed, 1 failed; exit 1")
+        self.assertEqual(self.run_tier()[1], "2 passed, 0 failed")
+        status, lines, _ = self.run_all("--tier", "check")
+        self.assertEqual((status, lines[-3:-1], runs.read_text().count("run")), (
+            1, ["FLAKY 3", "    rerun: x"], 4))
+        self.assertIn("  FAIL 4", lines)
 
     def test_contradiction(self):
         """If a check fails that has passed with these inputs, all records are deleted."""
