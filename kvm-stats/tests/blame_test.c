@@ -1077,12 +1077,12 @@ static void test_quota(const char *what, bool nested)
 {
 	struct process list[] = { start_vmm("0") };
 	struct group group = { list, 1 };
-	struct blame_cgroup cgroup = { 0 };
+	struct blame_cgroup cgroup;
 	struct account before;
 	struct statfs mounted;
 	char path[96], child[112], sibling[112], file[128];
 	struct process hog = { 0 };
-	uint64_t quota, throttled;
+	uint64_t quota, throttled, named = 0;
 	size_t i;
 	FILE *f;
 
@@ -1133,12 +1133,15 @@ static void test_quota(const char *what, bool nested)
 	for (i = 0; i < blame->count; i++) {
 		const struct blame_row *row = &blame->rows[i];
 
-		if (row->pair.owner.kind == BLAME_QUOTA && row->growth > quota / 2 &&
-		    row->pair.vm.tgid == (uint32_t)list[0].pid)
-			blame_cgroup(blame, row->pair.owner.id, &cgroup);
+		if (row->pair.owner.kind == BLAME_QUOTA &&
+		    row->pair.vm.tgid == (uint32_t)list[0].pid &&
+		    blame_cgroup(blame, row->pair.owner.id, &cgroup) &&
+		    !strcmp(cgroup.name, strrchr(path, '/') + 1))
+			named += row->growth;
 	}
-	tap_result(!strncmp(cgroup.name, "blame-test-", 11), "%s: its cgroup is named: %s",
-		   what, cgroup.name);
+	/* The VM wants to run all the time; nested, its own quota is the reason for some waits. */
+	tap_result(same(named, throttled), "%s: %.2f ms have the cgroup's name, throttled %.2f ms",
+		   what, named / 1e6, throttled / 1e6);
 	end_process(&list[0]);
 	if (nested) {
 		end_process(&hog);
