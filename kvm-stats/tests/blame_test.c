@@ -171,8 +171,9 @@ static struct process start_hog(const char *name, int on)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* The program stays attached while a process has a copy of its link. */
 	closefrom(3);
-	prctl(PR_SET_NAME, name);
 	pin_to(&on);
+	/* Last: with its name it is ready. */
+	prctl(PR_SET_NAME, name);
 	for (;;)
 		;
 }
@@ -745,6 +746,10 @@ static void test_many_names(void)
 	/* The name that the hog had before has a pair. */
 	end_process(&list[1]);
 	list[1] = start_hog("late name", cpu);
+	/* Its time counts from when it is stopped: until then, no vCPU waits for it. */
+	while (!run_time(list[1].pid, "late name"))
+		usleep(1000);
+	stop(&group);
 	before = read_account(list[0].pid, list[0].vcpu);
 	ran = run_time(list[1].pid, "late name");
 	proceed(&group);
