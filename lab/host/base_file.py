@@ -17,7 +17,7 @@ contains
     series        the names of the series in their order; each is a directory, see
                   patch_file.py
     checkpatch-exceptions
-    upstream.toml claims about later kernels in the messages of the series fixes, for
+    upstream.toml claims about later kernels in the messages of fixes, for
                   lab/checks/upstream-fixes
     kernels/      NAME.debugfs: the debugfs files of the unpatched kernel;
                   NAME.debugfs-added: those that the series add, if any;

@@ -328,18 +328,46 @@ class Series(Repository):
                 + "\n\nSigned-off-by: Ä. B, C <a@b>")
 
     def test_export_for_comments(self):
-        """All mails of a series whose cover letter begins with [RFC] are RFC PATCH."""
+        """The subjects of a series have the tags of its cover letter: for comments, a version."""
         letter = self.patches / "second/cover-letter"
-        letter.write_text(f"[RFC] {letter.read_text()}")
-        status, said = self.run_script("series", str(self.repo / "out"), LINUX_SRC="")
-        self.assertEqual(status, 0, said)
-        for name, subject in (("second/0000-cover-letter", "[RFC PATCH 0/2] The second series"),
-                              ("second/0002-KVM-stats-Change-the-new-file",
-                               "[RFC PATCH 2/2] KVM: stats: Change the new file"),
-                              ("first/0001-KVM-stats-Change-a-line",
-                               "[PATCH] KVM: stats: Change a line")):
-            self.assertIn(f"Subject: {subject}\n",
-                          (self.repo / f"out/{name}.patch").read_text())
+        text = letter.read_text()
+        for tag, kind in (("[RFC] ", "RFC PATCH"), ("[v3] ", "PATCH v3"),
+                          ("[RFC v12] ", "RFC PATCH v12"), ("", "PATCH")):
+            letter.write_text(f"{tag}{text}")
+            status, said = self.run_script("series", str(self.repo / "out"), LINUX_SRC="")
+            self.assertEqual(status, 0, said)
+            for name, subject in (("second/0000-cover-letter", f"[{kind} 0/2] The second series"),
+                                  ("second/0002-KVM-stats-Change-the-new-file",
+                                   f"[{kind} 2/2] KVM: stats: Change the new file"),
+                                  ("first/0001-KVM-stats-Change-a-line",
+                                   "[PATCH] KVM: stats: Change a line")):
+                self.assertIn(f"Subject: {subject}\n",
+                              (self.repo / f"out/{name}.patch").read_text())
+        for tag in "[] ", "[v] ", "[rfc] ", "[v3 RFC] ":
+            letter.write_text(f"{tag}{text}")
+            status, said = self.run_script("series", str(self.repo / "out"), LINUX_SRC="")
+            self.assertEqual(status, 2)
+            self.assertIn(f"second/cover-letter: '{tag}The second series' is not "
+                          "'[RFC vN] SUBJECT'", said)
+
+    def test_recipients(self):
+        """With a tree, its get_maintainer.pl is asked once for each series."""
+        self.assertIn("without recipients: no tree of the base",
+                      self.run_script("series", str(self.repo / "out"), LINUX_SRC="")[1])
+        self.run_script("tree")
+        script = self.repo / "build/5.10/linux/scripts/get_maintainer.pl"
+        script.parent.mkdir(exist_ok=True)
+        script.write_text("#!/bin/sh\n"
+                          "echo '\"A (X)\" <a@x> (maintainer:SOME (THING))'; "
+                          "echo 'b@x (reviewer:SOME (THING))'; "
+                          "case $* in */second/*) echo 'l@x (open list:SOME (THING))'; "
+                          "echo 'm@x (moderated list)';; esac\n")
+        script.chmod(0o755)
+        self.assertEqual(self.run_script("series", str(self.repo / "out"))[0], 0)
+        to = 'To: "A (X)" <a@x>,\n b@x\n'
+        for name, lines in (("first/0001-KVM-stats-Change-a-line", to),
+                            ("second/0000-cover-letter", f"{to}Cc: l@x,\n m@x\n")):
+            self.assertIn(f"\n{lines}Subject: ", (self.repo / f"out/{name}.patch").read_text())
 
     def test_export_beside_work(self):
         """Export reports work that is not imported, and does not include it."""
