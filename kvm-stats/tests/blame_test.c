@@ -11,7 +11,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/kvm.h>
-#include <linux/magic.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,11 +19,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 
 /* with its maps and links, for events that are lost and maps that are full */
@@ -38,9 +35,9 @@
 /* waits of a vCPU whose switches are lost at once */
 #define LOST_NS		(25 * MS)
 #define MAX_VMS		20
-/* in microseconds of each 100 ms: less than a busy vCPU uses, more than all CPUs have */
-#define SCARCE_QUOTA	4000
-#define AMPLE_QUOTA	1000000000
+/* in milliseconds of each 100 ms: less than a busy vCPU uses, more than all CPUs have */
+#define SCARCE_MS	4
+#define AMPLE_MS	1000000
 
 static char *vmm;
 static cpu_set_t cpus;		/* that this process may use */
@@ -1011,70 +1008,12 @@ static void test_main_thread(void)
 }
 #endif
 
-/* Set the CPU time that a cgroup may use in each period of 100 ms. */
-static bool set_quota(const char *path, unsigned int us)
+static void enter_cgroup(const char *path, pid_t pid)
 {
-	static const char * const files[] = { "cpu.cfs_quota_us", "cpu.max" };
-	char file[128];
-	size_t i;
+	char text[16];
 
-	for (i = 0; i < sizeof(files) / sizeof(*files); i++) {
-		FILE *f;
-
-		snprintf(file, sizeof(file), "%s/%s", path, files[i]);
-		f = fopen(file, "r+e");
-		if (f) {
-			fprintf(f, "%u", us);
-			return !fclose(f);
-		}
-	}
-	return false;
-}
-
-/* The folder of a new cgroup that can have a quota, in the hierarchy of v1 or v2; false: none */
-static bool make_cgroup(char *path, size_t size)
-{
-	static const char * const places[] = { "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct",
-					       "/sys/fs/cgroup" };
-	size_t i;
-	FILE *f;
-
-	f = fopen("/sys/fs/cgroup/cgroup.subtree_control", "we");
-	if (f) {
-		fputs("+cpu", f);
-		fclose(f);
-	}
-	for (i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		snprintf(path, size, "%s/blame-test-%d", places[i], getpid());
-		if (mkdir(path, 0755))
-			continue;
-		if (set_quota(path, AMPLE_QUOTA))
-			return true;
-		rmdir(path);
-	}
-	return false;
-}
-
-/* Put a process into a cgroup. Return false if that does not exist. */
-static bool enter_cgroup(const char *path, pid_t pid)
-{
-	char file[144];
-	FILE *f;
-
-	snprintf(file, sizeof(file), "%s/cgroup.procs", path);
-	f = fopen(file, "we");
-	if (!f)
-		return false;
-	fprintf(f, "%d\n", pid);
-	return !fclose(f);
-}
-
-static void remove_cgroup(const char *path)
-{
-	int i;
-
-	for (i = 0; i < 100 && rmdir(path); i++)
-		usleep(10000);
+	snprintf(text, sizeof(text), "%d", pid);
+	cgroup_put(path, "cgroup.procs", text);
 }
 
 /* nested: both have a quota, and a sibling of the VM uses up that of the parent */
@@ -1084,32 +1023,21 @@ static void test_quota(const char *what, bool nested)
 	struct group group = { list, 1 };
 	struct blame_cgroup cgroup;
 	struct account before;
-	struct statfs mounted;
-	char path[96], child[112], sibling[112], file[128];
+	char path[CGROUP_PATH], child[CGROUP_PATH], sibling[CGROUP_PATH];
 	struct process hog = { 0 };
 	uint64_t quota, throttled, named = 0;
 	size_t i;
-	FILE *f;
 
-	/* The lab mounts no cgroups. */
-	if (!statfs("/sys/fs/cgroup", &mounted) && mounted.f_type == SYSFS_MAGIC)
-		mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, NULL);
-	if (!make_cgroup(path, sizeof(path))) {
+	if (!cgroup_create(path, NULL, "blame-test") || !cgroup_set_quota(path, AMPLE_MS)) {
 		printf("# not run, a quota: no cgroup with a cpu controller\n");
+		rmdir(path);
 		end_process(&list[0]);
 		return;
 	}
-	snprintf(child, sizeof(child), "%s%s", path, nested ? "/below" : "");
-	snprintf(sibling, sizeof(sibling), "%s/sibling", path);
+	strcpy(child, path);
 	if (nested) {
-		snprintf(file, sizeof(file), "%s/cgroup.subtree_control", path);
-		f = fopen(file, "we");
-		if (f) {
-			fputs("+cpu", f);
-			fclose(f);
-		}
-		mkdir(child, 0755);
-		mkdir(sibling, 0755);
+		cgroup_create(child, path, "below");
+		cgroup_create(sibling, path, "sibling");
 		hog = start_hog(hog_name, cpu);
 		enter_cgroup(sibling, hog.pid);
 	}
@@ -1119,14 +1047,14 @@ static void test_quota(const char *what, bool nested)
 	throttled = cgroup_throttled(path, "cpu.stat");
 	/* Cgroup v1 limits the quota of a child to that of its parent. */
 	if (nested)
-		set_quota(child, SCARCE_QUOTA);
-	set_quota(path, SCARCE_QUOTA);
+		cgroup_set_quota(child, SCARCE_MS);
+	cgroup_set_quota(path, SCARCE_MS);
 	proceed(&group);
 	/* on a busy host, it takes longer to use the quota up */
 	for (i = 0; i < 300 && cgroup_throttled(path, "cpu.stat") - throttled < 200 * MS; i++)
 		usleep(100000);
 	/* Otherwise the main thread could be throttled when the vCPU has stopped. */
-	set_quota(path, AMPLE_QUOTA);
+	cgroup_set_quota(path, AMPLE_MS);
 	stop(&group);
 	blame_sample(blame);
 	throttled = cgroup_throttled(path, "cpu.stat") - throttled;
@@ -1150,10 +1078,10 @@ static void test_quota(const char *what, bool nested)
 	end_process(&list[0]);
 	if (nested) {
 		end_process(&hog);
-		remove_cgroup(child);
-		remove_cgroup(sibling);
+		cgroup_remove(child);
+		cgroup_remove(sibling);
 	}
-	remove_cgroup(path);
+	cgroup_remove(path);
 }
 
 int main(int argc, char **argv)

@@ -375,8 +375,14 @@ static void measure_calls(void)
 	prepare_read(stats.fd, kvm_stats_data_size(&stats), stats.data_offset);
 	measure("preadv", preadv_once);
 	open_ring();
+	/*
+	 * A file that has only ->read() is not read without a worker thread, unless reads of the
+	 * open file are nonblocking anyway. If it has ->poll(), the kernel polls 128 times before.
+	 */
 	measure("io_uring", io_uring_once);
-	/* Without IOSQE_ASYNC, the kernel polls 128 times before it uses a worker thread. */
+	no_less(fcntl(stats.fd, F_SETFL, O_NONBLOCK), 0, "fcntl");
+	measure("io_uring_nonblock", io_uring_once);
+	no_less(fcntl(stats.fd, F_SETFL, 0), 0, "fcntl");
 	ring.flags = IOSQE_ASYNC;
 	measure("io_uring_async", io_uring_once);
 	close(ring.fd);
