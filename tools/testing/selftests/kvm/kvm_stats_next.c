@@ -24,6 +24,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kselftest.h"
@@ -80,6 +81,32 @@ static void test_numbers(void)
 	}
 	ok(i == vms, "the numbers of %d VMs, one after another, only grow (last: %llu)",
 	   i, (unsigned long long)last);
+}
+
+static uint64_t boot_time_ns(void)
+{
+	struct timespec now;
+
+	must_succeed(clock_gettime(CLOCK_BOOTTIME, &now));
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+/* Ids that count VMs would show how many VMs other users create. */
+static void test_id_is_time(void)
+{
+	uint64_t before, number;
+	bool good = true;
+	int i, vm_fd;
+
+	for (i = 0; i < 3; i++) {
+		before = boot_time_ns();
+		vm_fd = create_bare_vm();
+		number = number_of(vm_fd);
+		good &= number >= before && number <= boot_time_ns();
+		close(vm_fd);
+	}
+	ok(good == stats_vm_id_is_time, "the id of a VM is %s",
+	   stats_vm_id_is_time ? "the boot time at its creation" : "a count of VMs");
 }
 
 static void *create_vm_here(void *vm_fd)
@@ -629,32 +656,55 @@ static void *create_vms(void *arg)
 	return NULL;
 }
 
-/* VMs that several threads create at the same time are in the order of their ids. */
+/* Ids that calls with the last id returned; other processes may create VMs as well. */
+static struct {
+	uint64_t ids[1000];
+	unsigned int count;
+	bool stop;
+} followed;
+
+static void *follow(void *arg)
+{
+	struct kvm_stats_next next = { 0 };
+	bool last_round = false;
+	int stats_fd;
+
+	while (!last_round) {
+		last_round = READ_ONCE(followed.stop);
+		while ((stats_fd = next_vm(&next)) >= 0) {
+			if (followed.count < ARRAY_SIZE(followed.ids))
+				followed.ids[followed.count++] = next.vm;
+			close(stats_fd);
+		}
+	}
+	return NULL;
+}
+
+/* VMs that several threads create at the same time can be found in the order of their ids. */
 static void test_concurrent_creation(void)
 {
-	int vm_fd[4][NR_CREATED], i, stats_fd;
-	uint64_t numbers[ARRAY_SIZE(vm_fd) * NR_CREATED];
-	pthread_t threads[ARRAY_SIZE(vm_fd)];
-	struct kvm_stats_next next = { 0 };
+	pthread_t threads[4], follower;
+	int vm_fd[ARRAY_SIZE(threads)][NR_CREATED], i, j;
 	unsigned int found = 0;
+	uint64_t number;
 
-	for (i = 0; i < ARRAY_SIZE(vm_fd); i++)
+	TEST_ASSERT(!pthread_create(&follower, NULL, follow, NULL), "pthread_create");
+	for (i = 0; i < ARRAY_SIZE(threads); i++)
 		TEST_ASSERT(!pthread_create(&threads[i], NULL, create_vms, vm_fd[i]),
 			    "pthread_create");
-	for (i = 0; i < ARRAY_SIZE(vm_fd); i++)
+	for (i = 0; i < ARRAY_SIZE(threads); i++)
 		pthread_join(threads[i], NULL);
-	for (i = 0; i < ARRAY_SIZE(numbers); i++)
-		numbers[i] = number_of(vm_fd[i / NR_CREATED][i % NR_CREATED]);
-	while ((stats_fd = next_vm(&next)) >= 0) {
-		for (i = 0; i < ARRAY_SIZE(numbers); i++)
-			found += next.vm == numbers[i];
-		close(stats_fd);
-	}
-	ok(found == ARRAY_SIZE(numbers),
-	   "of %zu VMs that %zu threads created, %u are found once",
-	   ARRAY_SIZE(numbers), ARRAY_SIZE(vm_fd), found);
-	for (i = 0; i < ARRAY_SIZE(numbers); i++)
+	WRITE_ONCE(followed.stop, true);
+	pthread_join(follower, NULL);
+	for (i = 0; i < ARRAY_SIZE(threads) * NR_CREATED; i++) {
+		number = number_of(vm_fd[i / NR_CREATED][i % NR_CREATED]);
+		for (j = 0; j < followed.count; j++)
+			found += followed.ids[j] == number;
 		close(vm_fd[i / NR_CREATED][i % NR_CREATED]);
+	}
+	ok(found == ARRAY_SIZE(threads) * NR_CREATED,
+	   "calls with the last id return each of %zu VMs that %zu threads create: %u",
+	   ARRAY_SIZE(threads) * NR_CREATED, ARRAY_SIZE(threads), found);
 }
 
 int main(int argc, char *argv[])
@@ -665,6 +715,7 @@ int main(int argc, char *argv[])
 	kvm_fd = must_succeed(open("/dev/kvm", O_RDWR));
 
 	test_numbers();
+	test_id_is_time();
 	test_one(0, "anon_inode:kvm-vm-stats");
 	test_one(KVM_STATS_SCOPE_VCPUS, "anon_inode:kvm-vcpus-stats");
 	test_order();

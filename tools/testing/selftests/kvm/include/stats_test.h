@@ -112,6 +112,9 @@ extern const bool stats_rows_in_fdinfo;
 /* Whether the file has ->read_iter() on this kernel */
 extern const bool stats_has_read_iter;
 
+/* Whether a VM id is the boot time at the VM's creation instead of a count of VMs */
+extern const bool stats_vm_id_is_time;
+
 extern const struct stats_abi abi_getfd;
 extern const struct stats_abi abi_stats_fd;
 

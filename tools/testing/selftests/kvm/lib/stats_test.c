@@ -212,40 +212,36 @@ void require_stats_next(void)
 	close(kvm_fd);
 }
 
-/* The number of a VM that is created for that, and what its file is called by */
-static uint64_t probe_vm(int kvm_fd, char *id, size_t size)
+/* Create a VM, and get the id string of its statistics file. */
+static void get_own_id(int kvm_fd, char *id, size_t size)
 {
 	int vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
 	int stats_fd = kvm_stats_getfd(vm_fd, 0);
-	uint64_t number;
 
 	TEST_ASSERT(vm_fd >= 0 &&
 		    pread(stats_fd, id, size, abi_getfd.id_offset) == (ssize_t)size,
 		    "A VM with a statistics file, errno: %i", errno);
-	number = stats_vm_number(stats_fd);
 	close(stats_fd);
 	close(vm_fd);
-	return number;
 }
 
 bool others_use_kvm(void)
 {
 	char own[STATS_NAME_SIZE], id[sizeof(own)];
-	struct kvm_stats_next next = { 0 };
-	int kvm_fd = open("/dev/kvm", O_RDWR), stats_fd;
+	int kvm_fd = open("/dev/kvm", O_RDWR), stats_fd, i;
 	bool others = false;
-	uint64_t before;
 
-	before = probe_vm(kvm_fd, own, sizeof(own));
-	while (!others && (stats_fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next)) >= 0) {
-		others = pread(stats_fd, id, sizeof(id), abi_getfd.id_offset) !=
-			 sizeof(id) || strcmp(id, own);
-		close(stats_fd);
-	}
-	if (!others) {
-		usleep(200000);
-		/* Numbers are given one after another. */
-		others = probe_vm(kvm_fd, own, sizeof(own)) != before + 1;
+	get_own_id(kvm_fd, own, sizeof(own));
+	/* Enumerate for 200 ms: others may have VMs only at times. */
+	for (i = 0; i < 200 && !others; i++) {
+		struct kvm_stats_next next = { 0 };
+
+		while (!others && (stats_fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next)) >= 0) {
+			others = pread(stats_fd, id, sizeof(id), abi_getfd.id_offset) !=
+				 sizeof(id) || strcmp(id, own);
+			close(stats_fd);
+		}
+		usleep(1000);
 	}
 	close(kvm_fd);
 	return others;
