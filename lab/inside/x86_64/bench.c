@@ -44,7 +44,7 @@
 #define MAX_DEBUGFS	256
 #define MAX_VCPUS	128
 #define MAX_FILES	64
-#define HOST_VMS	1000
+#define HOST_VMS	4000
 
 /* A VM with some vCPUs */
 struct vm {
@@ -472,6 +472,7 @@ static void measure_vcpus(int count)
 }
 
 static uint64_t last_vm;
+static int host_vms;
 
 /* One statistics file after another, each closed before the next */
 static void enumerate_once(void)
@@ -485,7 +486,7 @@ static void enumerate_once(void)
 	}
 	if (errno != ENOENT)
 		err(1, "KVM_STATS_NEXT");
-	no_less(found, HOST_VMS, "VMs found");
+	no_less(found, host_vms, "VMs found");
 	last_vm = next.vm;
 }
 
@@ -497,18 +498,27 @@ static void nothing_new_once(void)
 		err(1, "KVM_STATS_NEXT after the last VM");
 }
 
-/* Measure an agent's enumeration of all VMs at its start, and a later call without new VMs */
+/*
+ * Measure an agent's enumeration of all VMs at its start on hosts with few and with many VMs,
+ * and a later call without new VMs.
+ */
 static void measure_next(void)
 {
+	static const int counts[] = { 1, 100, 1000, HOST_VMS };
 	static struct vm vms[HOST_VMS];
-	int i;
+	char name[32];
+	int i, created = 0;
 
-	for (i = 0; i < HOST_VMS; i++)
-		create(&vms[i], 0);
-	measure("enumerate", enumerate_once);
+	/* The VM that exists throughout is one of them. */
+	for (i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		for (host_vms = counts[i]; created < host_vms - 1; created++)
+			create(&vms[created], 0);
+		snprintf(name, sizeof(name), "enumerate_%d", host_vms);
+		measure(name, enumerate_once);
+	}
 	measure("nothing_new", nothing_new_once);
-	for (i = 0; i < HOST_VMS; i++)
-		destroy(&vms[i], 0);
+	while (created)
+		destroy(&vms[--created], 0);
 }
 
 static void find_debugfs(void)
