@@ -259,11 +259,12 @@ static void test_next_memory(void)
 		memcpy(next, &asked, size);
 		must_succeed(mprotect(map + page, page, PROT_READ));
 		good &= fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)next, EFAULT) &&
-			!memcmp(next, &asked, size);
+			(!stats_next_restores || !memcmp(next, &asked, size));
 		TEST_ASSERT(!mprotect(map + page, page, PROT_READ | PROT_WRITE),
 			    "mprotect, errno: %i", errno);
 	}
-	ok(good, "1 to %zu bytes of it can be written: EFAULT, and none has changed", in - 1);
+	ok(good, "1 to %zu bytes of the structure can be written: EFAULT, and no fd is left",
+	   in - 1);
 	memcpy(map + page - in, &asked, size);
 	must_succeed(mprotect(map + page, page, PROT_READ));
 	stats_fd = ioctl(kvm_fd, KVM_STATS_NEXT, map + page - in);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,7 +41,7 @@ static void test_enumerate(int kvm_fd, const u64 *ids)
 	bool ascending = true, pid_ok = true, id_ok = true;
 	int fd, i, found = 0;
 
-	for (;;) {
+	do {
 		prev = next;
 		fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next);
 		if (fd < 0)
@@ -54,7 +55,7 @@ static void test_enumerate(int kvm_fd, const u64 *ids)
 			found++;
 		}
 		close(fd);
-	}
+	} while (ascending);
 	ksft_test_result(errno == ENOENT && !memcmp(&next, &prev, sizeof(next)),
 			 "enumeration ends with ENOENT and an unmodified argument\n");
 	ksft_test_result(ascending && found == NR_VMS, "each VM is returned once, by id\n");
@@ -72,10 +73,11 @@ static void test_new_vm(int kvm_fd, u64 last)
 
 	/* Skip VMs that other processes create meanwhile. */
 	do {
+		last = next.vm;
 		fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next);
 		TEST_ASSERT(fd >= 0, KVM_IOCTL_ERROR(KVM_STATS_NEXT, fd));
 		close(fd);
-	} while (next.vm < id);
+	} while (next.vm > last && next.vm < id);
 	ksft_test_result(next.vm == id, "a call with the last id returns a new VM\n");
 
 	close(stats_fd);
@@ -88,6 +90,21 @@ static void test_new_vm(int kvm_fd, u64 last)
 		close(fd);
 }
 
+/* LSMs cannot label the inode that anonymous files share. */
+static void test_inode(int kvm_fd, struct kvm_vm *vm)
+{
+	struct kvm_stats_next next = {};
+	int fd[] = { vm_get_stats_fd(vm), ioctl(kvm_fd, KVM_STATS_NEXT, &next) };
+	struct stat st[ARRAY_SIZE(fd)];
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(fd); i++) {
+		TEST_ASSERT(!fstat(fd[i], &st[i]), "fstat() failed, errno: %i", errno);
+		close(fd[i]);
+	}
+	ksft_test_result(st[0].st_ino != st[1].st_ino, "the stats fd has its own inode\n");
+}
+
 static bool fails(int kvm_fd, struct kvm_stats_next next, int error)
 {
 	const struct kvm_stats_next orig = next;
@@ -96,10 +113,21 @@ static bool fails(int kvm_fd, struct kvm_stats_next next, int error)
 	       !memcmp(&next, &orig, sizeof(next));
 }
 
+/* Return the number of the next fd that is opened. */
+static int get_free_fd(void)
+{
+	int fd = dup(STDIN_FILENO);
+
+	TEST_ASSERT(fd >= 0, "dup() failed, errno: %i", errno);
+	close(fd);
+	return fd;
+}
+
 /* Put the id on a writable page and the rest on a read-only one. */
-static bool fault_has_no_effect(int kvm_fd)
+static bool fault_leaves_no_fd(int kvm_fd)
 {
 	const size_t page = getpagesize();
+	const int free_fd = get_free_fd();
 	const struct kvm_stats_next orig = { .scope = KVM_STATS_SCOPE_VCPUS };
 	struct kvm_stats_next *next;
 	bool ok;
@@ -112,7 +140,7 @@ static bool fault_has_no_effect(int kvm_fd)
 	*next = orig;
 	TEST_ASSERT(!mprotect(buf + page, page, PROT_READ), "mprotect() failed");
 	ok = ioctl(kvm_fd, KVM_STATS_NEXT, next) == -1 && errno == EFAULT &&
-	     !memcmp(next, &orig, sizeof(orig));
+	     get_free_fd() == free_fd;
 	munmap(buf, 2 * page);
 	return ok;
 }
@@ -125,8 +153,8 @@ static void test_errors(int kvm_fd)
 			 fails(kvm_fd, (struct kvm_stats_next) { .reserved[0] = 1 }, EINVAL) &&
 			 fails(kvm_fd, (struct kvm_stats_next) { .reserved[1] = 1 }, EINVAL),
 			 "an unknown scope and reserved fields fail with EINVAL\n");
-	ksft_test_result(fault_has_no_effect(kvm_fd),
-			 "a partly read-only argument fails with EFAULT, unmodified\n");
+	ksft_test_result(fault_leaves_no_fd(kvm_fd),
+			 "a partly read-only argument fails with EFAULT, without an fd\n");
 	if (!fork()) {
 		struct kvm_stats_next next = {};
 
@@ -161,9 +189,10 @@ int main(void)
 	close(fd);
 
 	ksft_print_header();
-	ksft_set_plan(9);
+	ksft_set_plan(10);
 	test_enumerate(kvm_fd, ids);
 	test_new_vm(kvm_fd, ids[NR_VMS - 1]);
+	test_inode(kvm_fd, vms[0]);
 	test_errors(kvm_fd);
 
 	for (i = 0; i < NR_VMS; i++)
