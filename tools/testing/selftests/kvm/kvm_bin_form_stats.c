@@ -51,7 +51,7 @@ static void test_capability(struct kvm_vm *vm, const struct stats_abi *abi)
 
 	ok(mask > 0, "/dev/kvm has the capability of %s: %d", abi->name, mask);
 	ok(ioctl(vm_get_fd(vm), KVM_CHECK_EXTENSION, abi->cap) == mask,
-	   "the VM says the same of %s", abi->name);
+	   "the VM fd reports the same capability of %s", abi->name);
 }
 
 static void test_argument(int fd, const char *of)
@@ -85,7 +85,7 @@ static void test_open_file(const struct stats_file *file, const char *link)
 	f = fopen(path, "r");
 	while (f && fgets(text, sizeof(text), f) && strcmp(text, want))
 		;
-	ok(f && !strcmp(text, want), "%s: its fdinfo has the id", file->label);
+	ok(f && !strcmp(text, want), "%s: fdinfo has the id", file->label);
 	if (f)
 		fclose(f);
 }
@@ -102,7 +102,7 @@ static void test_header(const struct stats_file *file, const char *id)
 	   (int)sizeof(stats->id), stats->id);
 	ok(stats->name_size == STATS_NAME_SIZE, "%s: name_size is %u",
 	   file->label, stats->name_size);
-	ok(stats->count > 0, "%s: has %u statistics", file->label, stats->count);
+	ok(stats->count > 0, "%s: the file has %u statistics", file->label, stats->count);
 	/* Later kernels may append fields to the header. */
 	ok(stats->desc_offset >= file->abi->header_size,
 	   "%s: descriptors start after the header, at %u", file->label,
@@ -270,7 +270,7 @@ static void test_vectors(struct stats_file *file)
 	ok(readv(file->stats.fd, iov, ARRAY_SIZE(iov)) == (ssize_t)file->size &&
 	   stats_file_matches(file, buf, 0, file->size) &&
 	   lseek(file->stats.fd, 0, SEEK_CUR) == (off_t)file->size,
-	   "%s: readv does too and moves the position to the end", file->label);
+	   "%s: readv matches and moves the position to the end", file->label);
 
 	/* To newer kernels one vector is something else than several. */
 	memset(buf, POISON, sizeof(buf));
@@ -349,16 +349,16 @@ static void test_limits(struct stats_file *file)
 	   pread(fd, buf, 8, file->size + 1) == 0 &&
 	   pread(fd, buf, 8, (off_t)1 << (sizeof(off_t) * 8 - 2)) == 0 &&
 	   poisoned(buf, 8),
-	   "%s: at and past the end nothing is read", file->label);
+	   "%s: reads at and after the end return 0", file->label);
 	ok(pread(fd, buf, 8, -1) == -1 && errno == EINVAL,
-	   "%s: before the start: EINVAL", file->label);
+	   "%s: a negative offset fails with EINVAL", file->label);
 	ok(pread(fd, buf, 0, 0) == 0 &&
 	   pread(fd, buf, 0, file->stats.data_offset) == 0 && poisoned(buf, 8),
-	   "%s: no bytes are read when none are asked for", file->label);
+	   "%s: a read of 0 bytes returns 0", file->label);
 	/* READ_ONCE() hides the size, of which the compiler would warn. */
 	ok(pread(fd, buf, READ_ONCE(huge), 0) == (ssize_t)file->size &&
 	   stats_file_matches(file, buf, 0, file->size),
-	   "%s: asked for %zu bytes it returns what it has", file->label, huge);
+	   "%s: a read of %zu bytes returns the whole file", file->label, huge);
 }
 
 static void test_faults(struct stats_file *file)
@@ -411,10 +411,10 @@ static void test_faults(struct stats_file *file)
 	   errno == EFAULT &&
 	   pread(file->stats.fd, end, values, file->stats.data_offset) == -1 &&
 	   errno == EFAULT,
-	   "%s: a fault at the first byte: EFAULT", file->label);
+	   "%s: a fault at the first byte fails with EFAULT", file->label);
 	ok(preadv(file->stats.fd, iov, ARRAY_SIZE(iov), 0) == (ssize_t)iov[0].iov_len &&
 	   stats_file_matches(file, iov[0].iov_base, 0, iov[0].iov_len),
-	   "%s: a fault at the second vector's: the first one's bytes", file->label);
+	   "%s: a fault in the second vector returns the bytes of the first", file->label);
 	/* The bytes that the kernel copies before a fault may be fewer than fit. */
 	iov[0].iov_base = end - 4;
 	iov[1].iov_base = map;
@@ -426,9 +426,9 @@ static void test_faults(struct stats_file *file)
 	   errno == EFAULT &&
 	   pread(file->stats.fd, READ_ONCE(no_users), values,
 		 file->stats.data_offset) == -1 && errno == EFAULT,
-	   "%s: an address that no process can have: EFAULT", file->label);
+	   "%s: an address that no process can have fails with EFAULT", file->label);
 	ok(pread(file->stats.fd, end, 8, file->size) == 0,
-	   "%s: at the end nothing faults", file->label);
+	   "%s: a read at the end does not fault", file->label);
 	munmap(map, (pages + 1) * page);
 }
 
@@ -439,7 +439,7 @@ static void test_same_content(struct stats_file *a, struct stats_file *b)
 	   !memcmp(a->reference + a->stats.desc_offset,
 		   b->reference + b->stats.desc_offset,
 		   a->size - a->stats.desc_offset),
-	   "%s and %s: the same descriptors and values", a->label, b->label);
+	   "%s and %s have the same descriptors and values", a->label, b->label);
 }
 
 static void test_same_descriptors(const struct stats_file *a,
@@ -460,7 +460,7 @@ static void test_no_fds(int fd, const struct stats_abi *abi, const char *of)
 	none.rlim_cur = next_fd();
 	must_succeed(setrlimit(RLIMIT_NOFILE, &none));
 	ok(stats_open(fd, abi, 0) == -1 && errno == EMFILE,
-	   "%s %s without a free fd: EMFILE", of, abi->name);
+	   "%s %s without a free fd fails with EMFILE", of, abi->name);
 	must_succeed(setrlimit(RLIMIT_NOFILE, &old));
 }
 
@@ -551,16 +551,17 @@ static void test_sharing(struct stats_file *file)
 	int sock[2];
 
 	duplicate.stats.fd = dup(file->stats.fd);
-	ok(stats_file_reads(&duplicate), "%s: reads through dup()", file->label);
+	ok(stats_file_reads(&duplicate), "%s: a duplicate reads the file", file->label);
 	close(duplicate.stats.fd);
-	ok(stats_file_reads(file), "%s: is readable after the duplicate is closed", file->label);
-	ok(child_says(child_reads, file), "%s: reads in a child", file->label);
+	ok(stats_file_reads(file),
+	   "%s: the file is readable after the duplicate is closed", file->label);
+	ok(child_says(child_reads, file), "%s: a child reads the file", file->label);
 
 	must_succeed(socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
 	send_fd(sock[0], file->stats.fd);
 	passed.sock = sock[1];
 	ok(child_says(child_reads_passed, &passed),
-	   "%s: reads when passed with SCM_RIGHTS", file->label);
+	   "%s: a process that gets the fd by SCM_RIGHTS reads the file", file->label);
 	close(sock[0]);
 	close(sock[1]);
 }
@@ -618,7 +619,7 @@ static void test_no_files(int fd, const struct stats_abi *abi, uint32_t scope,
 		return;
 	}
 	ok(child_says_without_files(child_has_no_file, &foreign),
-	   "%s %s without a free file: ENFILE", of, abi->name);
+	   "%s %s without a free file fails with ENFILE", of, abi->name);
 }
 
 /* A child has another mm than the one that made the VM. */
@@ -627,7 +628,7 @@ static void test_foreign(struct stats_file *file, int fd)
 	struct foreign foreign = { .fd = fd, .file = file };
 
 	ok(child_says(child_opens, &foreign),
-	   "%s: opened by another process", file->label);
+	   "%s: another process opens the file", file->label);
 	ok(child_says(child_is_refused, &foreign),
 	   "%s: other ioctls of another process still fail with EIO", file->label);
 }
@@ -655,9 +656,9 @@ static void test_compat(struct stats_file *file, int fd)
 		ksft_test_result_skip("%s: no 32-bit programs\n", file->label);
 		return;
 	}
-	ok(child_opens_compat(&foreign), "%s: opened by a 32-bit ioctl", file->label);
+	ok(child_opens_compat(&foreign), "%s: a 32-bit ioctl opens the file", file->label);
 	ok(child_says(child_opens_compat, &foreign),
-	   "%s: opened by a 32-bit ioctl of another process", file->label);
+	   "%s: a 32-bit ioctl of another process opens the file", file->label);
 }
 #else
 static void test_compat(struct stats_file *file, int fd)

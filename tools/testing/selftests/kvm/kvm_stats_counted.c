@@ -97,7 +97,7 @@ static void test_guest(struct kvm_vm *vm, struct stats_file *file,
 		   n, stat[i].name, (unsigned long long)moved,
 		   stat[i].exact ? "" : "at least ", (unsigned long long)want);
 	}
-	ok(stats_file_unchanged(other), "%s: and nothing of another vCPU", file->label);
+	ok(stats_file_unchanged(other), "%s: the exits move nothing of another vCPU", file->label);
 }
 
 /* Return the sum of all counters of a vCPU, except for times */
@@ -202,14 +202,14 @@ static void test_running(void)
 		vcpu_thread_goes_on();
 	}
 
-	ok(!failed, "opened and read %u times while the vCPU is in KVM_RUN", i * OPENS);
+	ok(!failed, "the file is opened and read %u times while the vCPU is in KVM_RUN", i * OPENS);
 	ok(opening < otherwise + OPENS / 10,
 	   "%u opens: the vCPU counted %llu, with eventfds %llu: less than %u more",
 	   OPENS, (unsigned long long)opening, (unsigned long long)otherwise, OPENS / 10);
 	ok(!READ_ONCE(thread.left), "the vCPU stayed in KVM_RUN");
 
 	vcpu_thread_stop(&thread);
-	ok(thread.run_errno == EINTR, "and left it for a signal: %s",
+	ok(thread.run_errno == EINTR, "a signal ends KVM_RUN: %s",
 	   strerror(thread.run_errno));
 	kvm_stats_close(&stats);
 	kvm_vm_free(vm);
@@ -275,7 +275,7 @@ static void test_halt(unsigned int ms)
 	   (unsigned long long)blocking);
 	usleep(ms * 1000);
 	vcpu_thread_stop(&thread);
-	ok(!kvm_stats_value(&stats, "blocking"), "and 0 after a signal");
+	ok(!kvm_stats_value(&stats, "blocking"), "blocking is 0 after a signal");
 
 	wait = kvm_stats_value(&stats, "halt_wait_ns");
 	ok(wait >= (uint64_t)ms * NSEC_PER_MSEC,
@@ -384,7 +384,7 @@ static void test_polling(void)
 	ok(!wrong, "a halt that ends during the poll is not a wait: %u are counted", wrong);
 	/* What KVM itself wants of a vCPU, to update its clock, may wake it up. */
 	ok(kvm_stats_value(&halting.stats, "halt_wakeup") < attempted / 2,
-	   "signals ended them: halt_wakeup is %llu",
+	   "signals ended the halts: halt_wakeup is %llu",
 	   (unsigned long long)kvm_stats_value(&halting.stats, "halt_wakeup"));
 
 	read_histogram(&halting.stats, "halt_poll_success_hist", &success);
@@ -394,12 +394,12 @@ static void test_polling(void)
 	   (unsigned long long)success.count, (unsigned long long)fail.count);
 	success_ns = kvm_stats_value(&halting.stats, "halt_poll_success_ns");
 	ok(histogram_fits(&success, success_ns),
-	   "those with success took %llu ns, the histogram says %llu to %llu",
+	   "successful polls took %llu ns, the histogram says %llu to %llu",
 	   (unsigned long long)success_ns, (unsigned long long)success.least_ns,
 	   (unsigned long long)success.most_ns);
 	fail_ns = kvm_stats_value(&halting.stats, "halt_poll_fail_ns");
 	ok(histogram_fits(&fail, fail_ns),
-	   "those without took %llu ns, the histogram says %llu to %llu",
+	   "failed polls took %llu ns, the histogram says %llu to %llu",
 	   (unsigned long long)fail_ns, (unsigned long long)fail.least_ns,
 	   (unsigned long long)fail.most_ns);
 	halting_stop(&halting);
@@ -425,7 +425,7 @@ static void test_not_polling(void)
 		polls += kvm_stats_value(&halting.stats, none[i]);
 	read_histogram(&halting.stats, "halt_poll_success_hist", &success);
 	read_histogram(&halting.stats, "halt_poll_fail_hist", &fail);
-	ok(!polls && !success.count && !fail.count, "without polling no poll is counted");
+	ok(!polls && !success.count && !fail.count, "halt_poll_ns 0 counts no poll");
 	read_histogram(&halting.stats, "halt_wait_hist", &waits);
 	wait = kvm_stats_value(&halting.stats, "halt_wait_ns");
 	/* On a very busy host a signal may come before the vCPU has halted. */
@@ -524,7 +524,7 @@ static void test_poll_and_wait(void)
 	}
 	if (both)
 		ok(!too_long,
-		   "of %u halts %u were polled and then waited in, no time is counted twice",
+		   "the time of a halt is counted once: %u halts, %u with a poll and a wait",
 		   halts, both);
 	else
 		ksft_test_result_skip("none of %u halts was polled and then waited in\n", halts);

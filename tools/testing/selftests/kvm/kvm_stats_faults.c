@@ -248,11 +248,11 @@ static void test_operation(const struct operation *op, bool in_child)
 		verdict = in_child ? child_call_with_fault(op, ++n) :
 				     call_with_fault(op, ++n);
 	/* The last call had no fault; without any nothing would be tested. */
-	ok(verdict == NO_FAULT && n > 1, "%s%s: %u faults, then none", op->name,
+	ok(verdict == NO_FAULT && n > 1, "%s%s handles each of %u faults", op->name,
 	   in_child ? " when the fd table grows" : "", n - 1);
 	if (references >= 0)
 		ok_alone(module_references() == references,
-			 "%s: holds the modules as before", op->name);
+			 "%s leaves references to the modules unchanged", op->name);
 }
 
 static void test_close(void)
@@ -274,7 +274,7 @@ static void test_close(void)
 			break;
 	}
 	fail_nth(0);
-	ok(!failed && next_fd() == next, "%s: %u faults, then none", op.name, n - 1);
+	ok(!failed && next_fd() == next, "%s handles each of %u faults", op.name, n - 1);
 }
 
 /* How many VMs are not made because of a signal, and how many tries at most */
@@ -309,7 +309,7 @@ static void test_interrupted_creation(void)
 	setitimer(ITIMER_REAL, &never, NULL);
 	signal(SIGALRM, SIG_DFL);
 	ok(interrupted == INTERRUPTED && !wrong && next_fd() == next,
-	   "KVM_CREATE_VM: %d of %d were interrupted", interrupted, i);
+	   "KVM_CREATE_VM fails with EINTR if a signal arrives: %d of %d", interrupted, i);
 }
 
 /*

@@ -112,31 +112,31 @@ static void test_getfd_argument(void)
 		args = (struct kvm_stats_getfd) { .flags = 1U << bit };
 		good &= getfd_fails(vm_fd, args, EINVAL) && getfd_fails(vcpu_fd, args, EINVAL);
 	}
-	ok(good, "KVM_STATS_GETFD: each flag: EINVAL");
+	ok(good, "KVM_STATS_GETFD fails with EINVAL for each flag");
 	for (bit = 0, good = true; bit < 128; bit++) {
 		args = (struct kvm_stats_getfd) { 0 };
 		args.reserved[bit / 64] = 1ULL << bit % 64;
 		good &= getfd_fails(vm_fd, args, EINVAL);
 	}
-	ok(good, "KVM_STATS_GETFD: each reserved bit that is set: EINVAL");
+	ok(good, "KVM_STATS_GETFD fails with EINVAL for each reserved bit");
 	map = must_succeed(mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
 				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 	must_succeed(mprotect(map + page, page, PROT_NONE));
 	for (in = 0, good = true; in < size; in++)
 		good &= fails(vm_fd, KVM_STATS_GETFD, (unsigned long)map + page - in, EFAULT) &&
 			fails(vcpu_fd, KVM_STATS_GETFD, (unsigned long)map + page - in, EFAULT);
-	ok(good, "KVM_STATS_GETFD: 0 to %zu bytes of the structure in memory: EFAULT", size - 1);
+	ok(good, "KVM_STATS_GETFD fails with EFAULT if only 0 to %zu bytes are mapped", size - 1);
 	must_succeed(mprotect(map + page, page, PROT_READ));
 	ok(opens(vm_fd, KVM_STATS_GETFD, (unsigned long)map + page - size / 2),
-	   "KVM_STATS_GETFD: succeeds if half of the structure cannot be written");
+	   "KVM_STATS_GETFD succeeds if half of the structure cannot be written");
 	must_succeed(mprotect(map, page, PROT_READ));
 	ok(opens(vcpu_fd, KVM_STATS_GETFD, (unsigned long)map + page - size / 2),
-	   "KVM_STATS_GETFD: succeeds if the structure cannot be written");
+	   "KVM_STATS_GETFD succeeds if the structure cannot be written");
 	munmap(map, 2 * page);
 	ok(fails(vm_fd, KVM_STATS_GETFD, 0, EFAULT) &&
 	   fails(vm_fd, KVM_STATS_GETFD, 1, EFAULT) &&
 	   fails(vm_fd, KVM_STATS_GETFD, -1UL, EFAULT),
-	   "KVM_STATS_GETFD: pointers to where no program has memory: EFAULT");
+	   "KVM_STATS_GETFD fails with EFAULT for pointers that no program can have");
 }
 
 #else	/* The argument is a scope. */
@@ -158,12 +158,12 @@ static void test_getfd_argument(void)
 		good &= fails(vm_fd, KVM_STATS_GETFD, high | arg, EINVAL) &&
 			fails(vcpu_fd, KVM_STATS_GETFD, high | arg, EINVAL) &&
 			fails(vm_fd, KVM_STATS_GETFD, high << 31 | arg, EINVAL);
-	ok(good, "scopes that are 0 to 16 in their lower half only: EINVAL");
+	ok(good, "scopes that are 0 to 16 in their lower half only fail with EINVAL");
 	ok(fails(vm_fd, KVM_STATS_GETFD, (unsigned long)&on_stack, EINVAL) &&
 	   fails(vm_fd, KVM_STATS_GETFD, (unsigned long)&vm_fd, EINVAL) &&
 	   fails(vm_fd, KVM_STATS_GETFD, -1UL, EINVAL) &&
 	   fails(vm_fd, KVM_STATS_GETFD, 1UL << (sizeof(long) * 8 - 1), EINVAL),
-	   "pointers and the greatest numbers as a scope: EINVAL");
+	   "pointers and the greatest numbers as a scope fail with EINVAL");
 }
 
 #endif
@@ -177,12 +177,12 @@ static void test_scopes(void)
 	ok(opens_scope(vm_fd, 0) && opens_scope(vcpu_fd, 0),
 	   "scope 0 opens the statistics of VM and vCPU");
 	ok(opens_scope(vm_fd, KVM_STATS_SCOPE_VCPUS),
-	   "scope KVM_STATS_SCOPE_VCPUS opens those of all vCPUs on a VM");
+	   "scope KVM_STATS_SCOPE_VCPUS opens the statistics of all vCPUs of a VM");
 	ok(scope_fails(vcpu_fd, KVM_STATS_SCOPE_VCPUS),
-	   "scope KVM_STATS_SCOPE_VCPUS is EINVAL on a vCPU");
+	   "scope KVM_STATS_SCOPE_VCPUS fails with EINVAL on a vCPU");
 	for (scope = 2; scope; scope = scope < 16 ? scope + 1 : scope << 1)
 		good &= scope_fails(vm_fd, scope) && scope_fails(vcpu_fd, scope);
-	ok(good && scope_fails(vm_fd, -1), "unknown scopes: EINVAL");
+	ok(good && scope_fails(vm_fd, -1), "unknown scopes fail with EINVAL");
 	test_getfd_argument();
 	for (arg = 0, good = true; arg <= 16; arg++)
 		good &= ignores(vm_fd, arg) && ignores(vcpu_fd, arg);
@@ -207,26 +207,26 @@ static void test_next_fields(void)
 	}
 	next.scope = -1;
 	ok(good && next_fails(&next, EINVAL),
-	   "KVM_STATS_NEXT: unknown scopes: EINVAL");
+	   "KVM_STATS_NEXT fails with EINVAL for unknown scopes");
 	for (bit = 0, good = true; bit < 128; bit++) {
 		next = good_one;
 		next.reserved[bit / 64] = 1ULL << bit % 64;
 		good &= next_fails(&next, EINVAL);
 	}
-	ok(good, "KVM_STATS_NEXT: each reserved bit that is set: EINVAL");
+	ok(good, "KVM_STATS_NEXT fails with EINVAL for each reserved bit");
 	next = good_one;
 	for (i = 0, good = true; i < ARRAY_SIZE(beyond); i++) {
 		next.vm = beyond[i];
 		good &= next_fails(&next, ENOENT);
 	}
-	ok(good, "KVM_STATS_NEXT: numbers that no VM will ever have: ENOENT");
+	ok(good, "KVM_STATS_NEXT fails with ENOENT for ids that no VM will ever have");
 	next = good_one;
 	for (i = 0, good = true; i < ARRAY_SIZE(ignored); i++) {
 		next.pid = ignored[i];
 		good &= opens(kvm_fd, KVM_STATS_NEXT, (unsigned long)&next);
 		next.vm = 0;
 	}
-	ok(good, "KVM_STATS_NEXT: ignores the process that it is given");
+	ok(good, "KVM_STATS_NEXT ignores the pid of its argument");
 }
 
 /* The structure is where no memory is, or only a part of it, or none to write. */
@@ -246,10 +246,10 @@ static void test_next_memory(void)
 	for (in = 0; in < size; in++)
 		good &= fails(kvm_fd, KVM_STATS_NEXT,
 			      (unsigned long)map + page - in, EFAULT);
-	ok(good, "0 to %zu bytes of the structure in memory: EFAULT", size - 1);
+	ok(good, "KVM_STATS_NEXT fails with EFAULT if only 0 to %zu bytes are mapped", size - 1);
 	must_succeed(mprotect(map, page, PROT_READ));
 	ok(fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)map, EFAULT),
-	   "a structure that cannot be written: EFAULT, and no fd is left");
+	   "a structure that cannot be written fails with EFAULT and leaks no fd");
 	TEST_ASSERT(!mprotect(map, 2 * page, PROT_READ | PROT_WRITE),
 		    "mprotect, errno: %i", errno);
 	/* The answer is all before the scope. */
@@ -263,19 +263,19 @@ static void test_next_memory(void)
 		TEST_ASSERT(!mprotect(map + page, page, PROT_READ | PROT_WRITE),
 			    "mprotect, errno: %i", errno);
 	}
-	ok(good, "1 to %zu bytes of the structure can be written: EFAULT, and no fd is left",
-	   in - 1);
+	ok(good,
+	   "a structure with 1 to %zu writable bytes fails with EFAULT and leaks no fd", in - 1);
 	memcpy(map + page - in, &asked, size);
 	must_succeed(mprotect(map + page, page, PROT_READ));
 	stats_fd = ioctl(kvm_fd, KVM_STATS_NEXT, map + page - in);
-	ok(stats_fd >= 0, "scope and reserved cannot be written: succeeds");
+	ok(stats_fd >= 0, "KVM_STATS_NEXT succeeds if only scope and reserved cannot be written");
 	close(stats_fd);
 	ok(fails(kvm_fd, KVM_STATS_NEXT, 0, EFAULT) &&
 	   fails(kvm_fd, KVM_STATS_NEXT, 1, EFAULT) &&
 	   fails(kvm_fd, KVM_STATS_NEXT, -1UL, EFAULT) &&
 	   fails(kvm_fd, KVM_STATS_NEXT, -8UL, EFAULT) &&
 	   fails(kvm_fd, KVM_STATS_NEXT, 1UL << (sizeof(long) * 8 - 1), EFAULT),
-	   "no pointer, and pointers to where no program has memory: EFAULT");
+	   "KVM_STATS_NEXT fails with EFAULT for pointers that no program can have");
 	munmap(map, 2 * page);
 }
 
@@ -300,12 +300,12 @@ static void test_fds(void)
 			  fails(null_fd, requests[i], arg, ENOTTY);
 		statistics &= fails(stats_fd, requests[i], arg, ENOTTY);
 	}
-	ok(closed, "closed fds: EBADF");
-	ok(others, "fds that are not of KVM: ENOTTY");
-	ok(statistics, "a statistics file has no ioctls: ENOTTY");
+	ok(closed, "closed fds fail with EBADF");
+	ok(others, "fds other than KVM's fail with ENOTTY");
+	ok(statistics, "ioctls of a statistics file fail with ENOTTY");
 	/* With an error that depends on the architecture */
 	ok(fails(kvm_fd, KVM_STATS_GETFD, 0, 0) && fails(kvm_fd, KVM_GET_STATS_FD, 0, 0),
-	   "/dev/kvm: KVM_STATS_GETFD and KVM_GET_STATS_FD fail");
+	   "KVM_STATS_GETFD and KVM_GET_STATS_FD fail on /dev/kvm");
 	ok(fails(vm_fd, KVM_STATS_NEXT, (unsigned long)&next, 0) &&
 	   fails(vcpu_fd, KVM_STATS_NEXT, (unsigned long)&next, 0),
 	   "KVM_STATS_NEXT is for /dev/kvm only");
@@ -335,7 +335,7 @@ static void test_no_fds(void)
 	       ioctl(kvm_fd, KVM_STATS_NEXT, &next) == -1 && errno == EMFILE &&
 	       !memcmp(&next, &asked, sizeof(next));
 	must_succeed(setrlimit(RLIMIT_NOFILE, &old));
-	ok(good, "KVM_STATS_SCOPE_VCPUS and KVM_STATS_NEXT without a free fd: EMFILE");
+	ok(good, "KVM_STATS_SCOPE_VCPUS and KVM_STATS_NEXT fail with EMFILE without a free fd");
 }
 
 /* A local generator: the same seed must give the same ioctls with every libc. */
@@ -404,7 +404,7 @@ static void test_random(unsigned long ioctls, uint64_t seed)
 	   "%lu random ioctls (seed %llu) opened %lu files and left none", i,
 	   (unsigned long long)seed, opened);
 	stats_file_open(&file, &abi_getfd, vm_fd, KVM_STATS_SCOPE_VCPUS, "vCPUs");
-	ok(stats_file_unchanged(&file), "after them the statistics can be read");
+	ok(stats_file_unchanged(&file), "the statistics can be read after random ioctls");
 	stats_file_close(&file);
 	munmap(page, 2 * 4096);
 }
@@ -442,7 +442,7 @@ int main(int argc, char *argv[])
 	test_random(ioctls, seed);
 	close(vcpu_fd);
 	close(vm_fd);
-	ok(vm_goes_away(getpid(), vm_fd), "nothing of it keeps the VM");
+	ok(vm_goes_away(getpid(), vm_fd), "the VM is destroyed after all tests");
 
 	ksft_set_plan(ksft_test_num());
 	ksft_exit(!ksft_get_fail_cnt());

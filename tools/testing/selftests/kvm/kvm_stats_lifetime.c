@@ -424,7 +424,7 @@ static void test_debugfs_of_next(int vm_fd, uint64_t number)
 		    vm_get_fd(vm), vm_fd);
 	if (debugfs_has_kvm())
 		ok(debugfs_dir(getpid(), vm_fd, NULL, 0),
-		   "it has the same fd and its directory in debugfs");
+		   "the next VM has the same fd and its directory in debugfs");
 	kvm_stats_close(&stats);
 	kvm_vm_free(vm);
 }
@@ -458,7 +458,7 @@ static void test_closed(void)
 		send_fd(other.sock, file->stats.fd);
 	ok(number, "the VM has the number %llu", (unsigned long long)number);
 	if (debugfs_has_kvm())
-		ok(debugfs_dir(getpid(), vm_fd, NULL, 0), "it is in debugfs");
+		ok(debugfs_dir(getpid(), vm_fd, NULL, 0), "the VM is in debugfs");
 	ok(all_poll(&all, POLLIN), "all %zu files can be read, none has ended", NFILES);
 
 	TEST_ASSERT(!pthread_create(&reads_final[0], NULL, final_reader, &all.vm_getfd) &&
@@ -491,7 +491,7 @@ static void test_closed(void)
 	for (i = 0; i < NFILES; i++)
 		all_woken += waiter_woken(&exclusive[i]);
 	ok(all_woken == NFILES,
-	   "of %zu sets with EPOLLEXCLUSIVE, a file of the VM in each, %u are woken",
+	   "EPOLLEXCLUSIVE: %zu sets have a file of the VM, %u are woken",
 	   NFILES, all_woken);
 	WRITE_ONCE(stop_reading, true);
 	pthread_join(reads_vm, &vm_right);
@@ -520,16 +520,17 @@ static void test_closed(void)
 		if (!stats_file_unchanged(file))
 			break;
 	}
-	ok(file == (struct stats_file *)(&all + 1), "and after another VM still do");
+	ok(file == (struct stats_file *)(&all + 1), "all values are final while another VM exists");
 
 	close_all(&all);
 	if (before >= 0)
 		ok_alone(module_references_become(before + NFILES + stats_mem_module_refs),
 			 "the files that another process has hold the modules too");
-	ok(other_process_says(&other), "that process can read them and sees the end");
+	ok(other_process_says(&other),
+	   "the other process reads the files and detects the destruction");
 	if (before >= 0)
 		ok_alone(module_references_become(before),
-			 "after it nothing holds the modules");
+			 "nothing holds the modules after the other process has exited");
 }
 
 static void vmm(int sock)
@@ -793,7 +794,7 @@ static void test_memory_slot(void)
 		 without, with, after);
 	if (stats_vm_is_large_block)
 		ok_alone(without > before && vm_freed,
-			 "and the VM, %d large blocks with it, with the last file: %d",
+			 "the memory of a VM is freed with its last file: %d large blocks, then %d",
 			 without, before);
 	munmap(memory, region.memory_size);
 }

@@ -145,24 +145,24 @@ static void test_one(uint32_t scope, const char *link)
 	   (unsigned long long)next.vm);
 	ok(next.pid == getpid() && next.scope == scope &&
 	   !next.reserved[0] && !next.reserved[1],
-	   "scope %u: its process is %u, and nothing else changed", scope, next.pid);
+	   "scope %u: pid is %u, and nothing else changed", scope, next.pid);
 	ok((fcntl(stats_fd, F_GETFL) & O_ACCMODE) == O_RDONLY &&
 	   fcntl(stats_fd, F_GETFD) == FD_CLOEXEC,
 	   "scope %u: the file is read-only and closed by exec", scope);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", stats_fd);
 	readlink(path, text, sizeof(text) - 1);
-	ok(!strcmp(text, link), "scope %u: it is %s", scope, text);
-	ok(stats_vm_number(stats_fd) == next.vm, "scope %u: its fdinfo has the number",
+	ok(!strcmp(text, link), "scope %u: the file is %s", scope, text);
+	ok(stats_vm_number(stats_fd) == next.vm, "scope %u: fdinfo has the id of the VM",
 	   scope);
 	stats_file_open(&own, &abi_getfd, vm_fd, scope, "own");
 	stats_file_take(&found, stats_fd, "found");
 	ok(own.size == found.size && !memcmp(own.reference, found.reference, own.size),
-	   "scope %u: its %zu bytes equal the file of the VM fd", scope, own.size);
+	   "scope %u: the %zu bytes of the file equal those of the VM fd", scope, own.size);
 	stats_file_close(&own);
 
 	close(vcpu_fd);
 	close(vm_fd);
-	ok(vm_goes_away(getpid(), vm_fd), "scope %u: it does not keep the VM", scope);
+	ok(vm_goes_away(getpid(), vm_fd), "scope %u: the file does not pin the VM", scope);
 	stats_file_close(&found);
 	next.vm = number - 1;
 	stats_fd = next_vm(&next);
@@ -194,12 +194,12 @@ static void test_order(void)
 			found += numbers[i] == next.vm;
 		close(stats_fd);
 	}
-	ok(errno == ENOENT, "after the last VM: ENOENT");
+	ok(errno == ENOENT, "enumeration ends with ENOENT");
 	ok(grows, "the returned ids increase");
 	ok(found == ARRAY_SIZE(numbers) - 1, "each live VM is returned exactly once");
 	next.vm = UINT64_MAX;
 	ok(next_vm(&next) == -1 && errno == ENOENT && next.vm == UINT64_MAX,
-	   "after the greatest number there can be: ENOENT");
+	   "the greatest id that is possible fails with ENOENT");
 
 	vm_fd[2] = create_bare_vm();
 	numbers[2] = number_of(vm_fd[2]);
@@ -286,20 +286,20 @@ static void test_permission(void)
 
 	ok(child_says(child_perfmon, NULL), "CAP_PERFMON is enough");
 	ok(child_says(child_sys_admin, NULL), "CAP_SYS_ADMIN is enough");
-	ok(child_says(child_root_without, NULL), "root without capabilities: EPERM");
-	ok(child_says(child_nobody, NULL), "another user: EPERM");
+	ok(child_says(child_root_without, NULL), "root without capabilities gets EPERM");
+	ok(child_says(child_nobody, NULL), "another user gets EPERM");
 	if (others_use_kvm())
 		ksft_test_result_skip("another process uses KVM: it would have no files\n");
 	else
 		ok(child_says_without_files(child_perfmon_without_files, NULL),
-		   "without a free file: ENFILE");
+		   "KVM_STATS_NEXT fails with ENFILE without a free file");
 	if (access("/proc/self/ns/user", F_OK)) {
 		ksft_test_result_skip("no user namespaces\n");
 	} else {
 		ok(child_says(child_user_namespace, NULL),
-		   "root in a new user namespace: EPERM");
+		   "root in a new user namespace gets EPERM");
 		ok(child_says(child_nobody_user_namespace, NULL),
-		   "another user in a new user namespace: EPERM");
+		   "another user in a new user namespace gets EPERM");
 	}
 	close(vm_fd);
 }
@@ -481,10 +481,10 @@ static void test_number_again(void)
 	TEST_ASSERT(stranger == pid, "No other process %d, errno: %i", pid, errno);
 	again = next_process(number, &in_id);
 	ok(!again && in_id == pid,
-	   "after its PID is reused, pid is %d, and the id does not change", again);
+	   "reuse of the PID changes pid to %d, and not the id of the VM", again);
 	ok(stats_rows_in_fdinfo ? !vcpu_thread(vm_fd) :
 				  thread > 0 && vcpu_thread(vm_fd) == thread,
-	   "after its PID is reused, the thread of its vCPU is %d", vcpu_thread(vm_fd));
+	   "reuse of the PID changes the thread of the vCPU to %d", vcpu_thread(vm_fd));
 	kill(stranger, SIGKILL);
 	waitpid(stranger, NULL, 0);
 	close(vm_fd);
@@ -588,7 +588,7 @@ static void test_threads(void)
 	   rounds, ARRAY_SIZE(each), found, vms, error ?: "all right");
 	for (i = 0; i < ARRAY_SIZE(permanent); i++)
 		close(permanent_fd[i]);
-	ok(vm_goes_away(getpid(), -1), "no VM was kept");
+	ok(vm_goes_away(getpid(), -1), "all VMs of the threads are destroyed");
 }
 
 #ifdef __x86_64__
@@ -633,10 +633,10 @@ static void test_compat(void)
 	ok(fails_compat(next, (struct kvm_stats_next) { .scope = 2 }, EINVAL) &&
 	   fails_compat(next, (struct kvm_stats_next) { .reserved = { 0, 1 } }, EINVAL) &&
 	   fails_compat(next, (struct kvm_stats_next) { .vm = UINT64_MAX }, ENOENT),
-	   "it has the same errors");
+	   "a 32-bit ioctl has the same errors");
 	munmap(next, page);
 	ok(compat_ioctl(kvm_fd, KVM_STATS_NEXT, (uintptr_t)next) == -EFAULT,
-	   "and EFAULT where no memory is");
+	   "a 32-bit ioctl fails with EFAULT for unmapped memory");
 	close(vm_fd);
 }
 #else

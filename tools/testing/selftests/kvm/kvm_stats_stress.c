@@ -881,10 +881,10 @@ int main(int argc, char *argv[])
 	for (i = 0; i < ARRAY_SIZE(done); i++)
 		each &= !!done[i];
 	ok(each && vms_made && vcpus_made && killed && (runs || !guest_exit_stats()),
-	   "of each kind, with %lu VMs, %lu vCPUs, %lu runs, %lu killed processes",
+	   "each kind of operation ran: %lu VMs, %lu vCPUs, %lu runs, %lu killed processes",
 	   vms_made, vcpus_made, runs, killed);
 	if (debugfs_has_kvm())
-		ok(vm_goes_away(getpid(), -1), "no VM is left");
+		ok(vm_goes_away(getpid(), -1), "all VMs are destroyed");
 	close(kvm_fd);
 	if (references >= 0)
 		ok_alone(module_references_become(references), "nothing holds the modules");

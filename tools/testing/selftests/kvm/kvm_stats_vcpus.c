@@ -123,9 +123,9 @@ static void test_empty(void)
 	char byte;
 
 	rows_open(&rows, vm_fd);
-	ok(!rows_now(&rows), "without a vCPU the table is empty");
+	ok(!rows_now(&rows), "a VM without a vCPU has no rows");
 	ok(pread(rows.stats.fd, &byte, 1, row_start(&rows, 0)) == 0,
-	   "and reading it gives no bytes");
+	   "a read of no rows returns 0");
 	kvm_stats_close(&rows.stats);
 	close(vm_fd);
 }
@@ -151,7 +151,7 @@ static void test_refused(void)
 	vcpu_fd = create_bare_vcpu(vm_fd, 0);
 	ok(ioctl(vm_fd, KVM_CREATE_VCPU, 0ul) == -1 && errno == (is_hv ? EINVAL : EEXIST) &&
 	   rows_now(&rows) == 1 && row_id(&rows, 0) == 0,
-	   "nor has a second one with the same id");
+	   "a second vCPU with the same id has no row");
 	kvm_stats_close(&rows.stats);
 	close(vcpu_fd);
 	close(vm_fd);
@@ -249,18 +249,18 @@ static void test_growth(void)
 		ok(good && row_is_of(&rows, i, &vcpu),
 		   "%d rows in the order of creation, the last one as its own file",
 		   i + 1);
-		ok(link_has(vcpu.fd, ids[i]), "whose link has the id %lu", ids[i]);
+		ok(link_has(vcpu.fd, ids[i]), "the link of a vCPU's file has the id %lu", ids[i]);
 		kvm_stats_close(&vcpu);
 	}
 	ok(pread(rows.stats.fd, after, rows.stats.data_offset, 0) ==
 	   rows.stats.data_offset &&
 	   !memcmp(before, after, rows.stats.data_offset),
-	   "header and descriptors are what they were");
+	   "a new vCPU changes neither header nor descriptors");
 
 	/* Closing a vCPU fd does not destroy the vCPU: it exists while the VM exists. */
 	for (i = 0; i < ARRAY_SIZE(ids); i++)
 		close(vcpu_fd[i]);
-	ok(rows_now(&rows) == ARRAY_SIZE(ids), "closing vCPU fds takes no row away");
+	ok(rows_now(&rows) == ARRAY_SIZE(ids), "closing vCPU fds removes no row");
 	kvm_stats_close(&rows.stats);
 	close(vm_fd);
 	free(buf);
@@ -304,7 +304,7 @@ static void test_rows(void)
 			good &= row_is_of(&rows, j, &vcpu) == (i == j);
 		kvm_stats_close(&vcpu);
 	}
-	ok(good, "each row has the values of its vCPU's own file, and of no other");
+	ok(good, "each row equals the file of its vCPU only");
 	kvm_stats_close(&rows.stats);
 	kvm_vm_free(vm);
 }
@@ -612,7 +612,7 @@ static void test_faults(void)
 	   room - 1, r);
 	ok(pread(rows.stats.fd, end, size, start) == -1 && errno == EFAULT &&
 	   pread(rows.stats.fd, end, size, start + rows.size + 8) == -1 &&
-	   errno == EFAULT, "a fault at the first byte: EFAULT");
+	   errno == EFAULT, "a fault at the first byte fails with EFAULT");
 	munmap(map, len + page);
 	kvm_stats_close(&rows.stats);
 	close(vm_fd);

@@ -220,7 +220,7 @@ static void test_faults(void)
 
 	before = read_all();
 	guest_does(WRITE, MEMORY, 32, 0);
-	expect(&before, "", "they are touched again");
+	expect(&before, "", "the pages are touched again");
 
 	guest_does(WRITE, MMIO + WARM * PAGE, 1, 1);
 	before = read_all();
@@ -249,7 +249,7 @@ static void test_dirty_log(void)
 	for (i = 0; i < 5; i++) {
 		before = read_all();
 		kvm_vm_get_dirty_log(vm, SLOT, bitmap);
-		expect(&before, "remote_tlb_flush_requests 1", "their log is read");
+		expect(&before, "remote_tlb_flush_requests 1", "the log of the pages is read");
 		guest_does(WRITE, MEMORY, 1 + i, 0);
 	}
 	kvm_vm_get_dirty_log(vm, SLOT, bitmap);
@@ -266,12 +266,13 @@ static void test_aliases(void)
 {
 	struct moves before;
 
-	ok(!kvm_stats_value(&of_vm, "max_mmu_rmap_size"), "no page had a second mapping");
+	ok(!kvm_stats_value(&of_vm, "max_mmu_rmap_size"),
+	   "max_mmu_rmap_size is 0 while pages have one mapping");
 
 	guest_does(SWITCH_WP, 0, 0, 0);
 	guest_does(WRITE, MEMORY + WARM * PAGE, 1, 0);
 	ok(kvm_stats_value(&of_vm, "max_mmu_rmap_size") == 1,
-	   "max_mmu_rmap_size is %llu when pages had one and got a second",
+	   "max_mmu_rmap_size is %llu after pages got a second mapping",
 	   (unsigned long long)kvm_stats_value(&of_vm, "max_mmu_rmap_size"));
 	before = read_all();
 	guest_does(WRITE, MEMORY, 32, 0);
@@ -280,7 +281,7 @@ static void test_aliases(void)
 
 	guest_does(SWITCH_NX, 0, 0, 0);
 	ok(kvm_stats_value(&of_vm, "max_mmu_rmap_size") == 2,
-	   "max_mmu_rmap_size is %llu when pages had two and got a third",
+	   "max_mmu_rmap_size is %llu after pages got a third mapping",
 	   (unsigned long long)kvm_stats_value(&of_vm, "max_mmu_rmap_size"));
 
 	guest_does(SWITCH_NX, 0, 0, 0);
@@ -313,7 +314,7 @@ static void test_2m(void)
 	before = read_all();
 	guest_does(WRITE, LARGE, 2, 0);
 	expect(&before, "pf_taken 1 pf_fixed 1 pages_2m 1 lpages 1",
-	       "they are touched again");
+	       "the pages are touched again");
 
 	before = read_all();
 	vm_mem_region_set_flags(vm, LARGE_SLOT, KVM_MEM_LOG_DIRTY_PAGES);
@@ -364,10 +365,10 @@ static void test_removal(void)
 {
 	vm_mem_region_delete(vm, SLOT);
 	ok(!kvm_stats_value(&of_vm, "pages_4k") && !kvm_stats_value(&of_vm, "lpages"),
-	   "no page is mapped when a slot was removed: pages_4k is %llu",
+	   "pages_4k is %llu after a slot was removed",
 	   (unsigned long long)kvm_stats_value(&of_vm, "pages_4k"));
 	ok(kvm_stats_value(&of_vm, "max_mmu_rmap_size") == 2,
-	   "and max_mmu_rmap_size remains");
+	   "max_mmu_rmap_size does not change when a slot is removed");
 }
 
 /* Bind this thread, and those that it creates, to one of the CPUs. */

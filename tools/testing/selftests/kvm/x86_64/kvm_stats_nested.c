@@ -149,13 +149,13 @@ static void test_end(bool by_init)
 	if (by_init) {
 		send_init(vm);
 		vcpu_regs_get(vm, VCPU_ID, &reset_regs);
-		ok(reset_regs.rip == 0xfff0, "%s: it resets the vCPU while L2 runs", end);
+		ok(reset_regs.rip == 0xfff0, "%s: the vCPU is reset while L2 runs", end);
 	} else {
 		vcpu_run(vm, VCPU_ID);
 		ok(vcpu_state(vm, VCPU_ID)->exit_reason == KVM_EXIT_SHUTDOWN,
-		   "%s: that of L2 shuts the vCPU down", end);
+		   "%s: the vCPU shuts down while L2 runs", end);
 	}
-	ok(!kvm_stats_value(&stats, "guest_mode"), "%s: guest_mode is 0 after that", end);
+	ok(!kvm_stats_value(&stats, "guest_mode"), "%s: guest_mode is 0 after the reset", end);
 
 	/* As a VMM resets the vCPU; L2's page tables are memory like any other. */
 	for (i = 0; i < 3; i++)
@@ -167,7 +167,7 @@ static void test_end(bool by_init)
 	vcpu_events_set(vm, VCPU_ID, &events);
 	ok(reaches(vm, AFTER_RESET), "%s: L1 starts again without L2's page tables", end);
 	ok(kvm_stats_value(&stats, "nested_run") == 1 &&
-	   !kvm_stats_value(&stats, "guest_mode"), "%s: and without a nested guest", end);
+	   !kvm_stats_value(&stats, "guest_mode"), "%s: L1 runs without a nested guest", end);
 
 	kvm_stats_close(&stats);
 	kvm_vm_free(vm);

@@ -42,7 +42,7 @@ static void test_init(struct kvm_vm *vm)
 	vcpu_regs_get(vm, 0, &reset_regs);
 	ok(reset_regs.rip == 0xfff0, "INIT: the vCPU is reset");
 	ok(!memcmp(pv_slot(vm, 1), &before, sizeof(before)),
-	   "INIT: no slot is written");
+	   "INIT: the slots are not written");
 	vcpu_sregs_set(vm, 0, &sregs);
 	vcpu_regs_set(vm, 0, &regs);
 	pv_run_until(vm, 0, pv_guest_cpuid, 1000);
@@ -156,38 +156,38 @@ static void test_memslot(struct kvm_vm *vm)
 	add_memory(vm);
 	pv_forget_nmis(vm);
 	pv_stat_attr(vm, 1, "exits")->slot = EXTRA_GPA + 32;
-	ok(!pv_open_event(vm, 0), "memory goes: a statistic is open");
+	ok(!pv_open_event(vm, 0), "memory removed: a statistic is open");
 	pv_clock_attr(vm, 0, PERF_COUNT_SW_CPU_CLOCK, PERIOD)->slot = EXTRA_GPA;
-	ok(!pv_open_event(vm, 0), "memory goes: a clock samples");
+	ok(!pv_open_event(vm, 0), "memory removed: a clock samples");
 
 	/* None is under way when the memory goes. */
-	ok(!pv_event_op(vm, KVM_PV_PERF_DISABLE, 0), "memory goes: the clock stands");
+	ok(!pv_event_op(vm, KVM_PV_PERF_DISABLE, 0), "memory removed: the clock is disabled");
 	pv_run_until(vm, 0, pv_guest_cpuid, 10);
 	nmis = guest->nmis;
 	vm_mem_region_delete(vm, EXTRA_SLOT);
 	ok(pv_event_op(vm, KVM_PV_PERF_READ, 1) == -KVM_EFAULT,
-	   "memory goes: READ returns EFAULT");
+	   "memory removed: READ returns EFAULT");
 	ok(pv_event_op(vm, KVM_PV_PERF_READ_ALL, 3) == -KVM_EFAULT,
-	   "memory goes: READ_ALL too");
+	   "memory removed: READ_ALL returns EFAULT");
 	ok(pv_event_op(vm, KVM_PV_PERF_ENABLE, 0) == -KVM_EFAULT,
-	   "memory removed: ENABLE returns the same, the clock continues");
+	   "memory removed: ENABLE returns EFAULT, the clock continues");
 	pv_run_for(vm, 10 * PERIOD);
-	ok(guest->nmis == nmis, "memory goes: there is no NMI without a slot");
+	ok(guest->nmis == nmis, "memory removed: NMIs end without a slot");
 	ok(pv_event_op(vm, KVM_PV_PERF_CLOSE, 1) == -KVM_EFAULT &&
 	   pv_event_op(vm, KVM_PV_PERF_READ, 1) == -KVM_ENOENT,
-	   "memory goes: CLOSE closes, and returns EFAULT");
+	   "memory removed: CLOSE closes the event and returns EFAULT");
 
 	add_memory(vm);
 	extra = addr_gpa2hva(vm, EXTRA_GPA);
 	ok(!pv_event_op(vm, KVM_PV_PERF_READ, 0) &&
 	   extra->state == KVM_PV_PERF_STATE_ERROR && extra->overflows,
-	   "memory is back: READ says that the clock was stopped");
+	   "memory restored: READ reports that the clock was stopped");
 	ok(!pv_event_op(vm, KVM_PV_PERF_ENABLE, 0) &&
 	   extra->state == KVM_PV_PERF_STATE_ON,
-	   "memory is back: ENABLE starts it again");
+	   "memory restored: ENABLE starts the clock again");
 	nmis = guest->nmis;
 	pv_run_until(vm, 0, pv_guest_busy, nmis + 3);
-	ok(!pv_event_op(vm, KVM_PV_PERF_CLOSE, 0), "memory is back: NMIs come");
+	ok(!pv_event_op(vm, KVM_PV_PERF_CLOSE, 0), "memory restored: NMIs arrive");
 	vm_mem_region_delete(vm, EXTRA_SLOT);
 }
 
@@ -316,7 +316,7 @@ static void test_unexplained(struct kvm_vm *vm, unsigned int rounds)
 		pv_run_until(vm, 0, guest_resets, portion);
 		TEST_ASSERT(!guest->ret, "OPEN returned %ld", guest->ret);
 	}
-	ok(!guest->stray, "RESET: %u times, %lu NMIs without a reason", rounds,
+	ok(!guest->stray, "RESET: %u resets cause %lu NMIs without a reason", rounds,
 	   guest->stray);
 
 	for (way = 0; way < 2; way++) {
@@ -328,7 +328,7 @@ static void test_unexplained(struct kvm_vm *vm, unsigned int rounds)
 			pv_run_until(vm, 0, pv_guest_cpuid, 10);
 			came += guest->nmis;
 		}
-		ok(!came, "%s: %u times, %u NMIs of the life before",
+		ok(!came, "%s: %u resets are followed by %u NMIs of events before the reset",
 		   way ? "INIT" : "KVM_SET_MSRS of kvmclock", rounds, came);
 	}
 	pv_reset(vm);
@@ -372,7 +372,7 @@ static void test_kill(void)
 	ok(poll(&end, 1, LIMIT * 1000) == 1 && waitpid(pid, &status, 0) == pid &&
 	   WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
 	   "kill -9: the process ends");
-	ok(vm_goes_away(pid, -1), "kill -9: its VM is destroyed");
+	ok(vm_goes_away(pid, -1), "kill -9: the VM is destroyed");
 	close(fds[0]);
 }
 

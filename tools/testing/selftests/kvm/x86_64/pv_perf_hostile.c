@@ -483,11 +483,11 @@ int main(int argc, char **argv)
 	       shared->resets, shared->inits);
 	printf("# %lu VMs, %lu of them killed\n", shared->vms, shared->killed);
 	printf("# %lu changes of memory, %lu clearings\n", shared->changes, shared->cleared);
-	ok(!shared->bad, "hypercalls return what is documented (%lu did not, op %lu: %ld)",
+	ok(!shared->bad, "hypercalls return documented values (%lu did not, op %lu: %ld)",
 	   shared->bad, shared->bad_op, shared->bad_ret);
-	ok(!shared->guarded, "no byte was written that was not given (%lu were)",
+	ok(!shared->guarded, "hypercalls write only memory that the guest passed (%lu others)",
 	   shared->guarded);
-	ok(!shared->failed, "the VMM can do all it does (%lu failed)", shared->failed);
+	ok(!shared->failed, "all calls of the VMM succeed (%lu failed)", shared->failed);
 	ok(!logged(log), "KVM has logged nothing");
 	pv_end();
 }

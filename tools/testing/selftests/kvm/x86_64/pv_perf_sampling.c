@@ -93,7 +93,7 @@ static void test_sampling(struct kvm_vm *vm)
 		const char *name = names[config[i]];
 
 		pv_clock_attr(vm, 0, config[i], 0);
-		ok(!pv_open_event(vm, 0), "%s: opened to count", name);
+		ok(!pv_open_event(vm, 0), "%s: OPEN succeeds without a period", name);
 		nmis = pv_count(vm, 0);
 		/* The host's clock may stand until its next tick. */
 		end = time(NULL) + LIMIT;
@@ -104,34 +104,34 @@ static void test_sampling(struct kvm_vm *vm)
 		pv_event_op(vm, KVM_PV_PERF_DISABLE, 0);
 		nmis = pv_count(vm, 0);
 		pv_run_until(vm, 0, pv_guest_cpuid, 1000);
-		ok(pv_count(vm, 0) == nmis, "%s: not when disabled", name);
+		ok(pv_count(vm, 0) == nmis, "%s: the clock stops when disabled", name);
 		pv_reset(vm);
 		pv_clock_attr(vm, 0, config[i], 0)->flags = 0;
 		TEST_ASSERT(!pv_open_event(vm, 0), "OPEN of %s failed", name);
 		pv_run_until(vm, 0, pv_guest_cpuid, 1000);
-		ok(!pv_count(vm, 0), "%s: nor when opened without ENABLED", name);
+		ok(!pv_count(vm, 0), "%s: the clock is stopped when opened without ENABLED", name);
 		pv_reset(vm);
 
 		pv_forget_nmis(vm);
 		pv_clock_attr(vm, 0, config[i], PERIOD);
-		ok(!pv_open_event(vm, 0), "%s: opened with a period", name);
+		ok(!pv_open_event(vm, 0), "%s: OPEN succeeds with a period", name);
 		pv_run_until(vm, 0, pv_guest_busy, 20);
-		ok(!pv_event_op(vm, KVM_PV_PERF_DISABLE, 0), "%s: 20 NMIs came",
+		ok(!pv_event_op(vm, KVM_PV_PERF_DISABLE, 0), "%s: 20 NMIs arrived",
 		   name);
 		ok(pv_slot(vm, 0)->overflows >= guest->nmis && !guest->stray,
 		   "%s: the slot had each overflow before its NMI", name);
 		ok(pv_slot(vm, 0)->count >= 20 * PERIOD,
 		   "%s: at least 20 periods were counted", name);
-		ok(!guest->nested, "%s: no NMI came during another one", name);
+		ok(!guest->nested, "%s: NMIs do not nest", name);
 		nmis = guest->nmis;
 		pv_run_for(vm, 5 * PERIOD);
-		ok(guest->nmis == nmis, "%s: no NMI after DISABLE", name);
-		ok(!pv_event_op(vm, KVM_PV_PERF_ENABLE, 0), "%s: ENABLE", name);
+		ok(guest->nmis == nmis, "%s: NMIs end after DISABLE", name);
+		ok(!pv_event_op(vm, KVM_PV_PERF_ENABLE, 0), "%s: ENABLE succeeds", name);
 		pv_run_until(vm, 0, pv_guest_busy, nmis + 3);
 		ok(!pv_event_op(vm, KVM_PV_PERF_CLOSE, 0), "%s: NMIs continue", name);
 		nmis = guest->nmis;
 		pv_run_for(vm, 5 * PERIOD);
-		ok(guest->nmis == nmis, "%s: no NMI after CLOSE", name);
+		ok(guest->nmis == nmis, "%s: NMIs end after CLOSE", name);
 	}
 }
 
@@ -166,7 +166,7 @@ static void test_period(struct kvm_vm *vm)
 			overflows = pv_slot(vm, 0)->overflows;
 		} while (overflows + 1 < periods && time(NULL) < end);
 		ok(overflows + 1 >= periods && overflows <= periods + 1,
-		   "CPU %d: %lu overflows in %lu periods", cpu, overflows, periods);
+		   "CPU %d causes %lu overflows in %lu periods", cpu, overflows, periods);
 	}
 	sched_setaffinity(0, sizeof(all), &all);
 }
@@ -177,11 +177,11 @@ static void test_other_id(struct kvm_vm *vm)
 	pv_forget_nmis(vm);
 	pv_open_clock(vm, 1, PERIOD);
 	pv_run_until(vm, 0, pv_guest_busy, 3);
-	ok(pv_slot(vm, 1)->overflows, "event 1: its NMI finds %lu overflows in its slot",
+	ok(pv_slot(vm, 1)->overflows, "event 1: the NMI finds %lu overflows in the slot",
 	   (uint64_t)pv_slot(vm, 1)->overflows);
 	pv_event_op(vm, KVM_PV_PERF_CLOSE, 1);
 	pv_open_stat(vm, 1, "exits");
-	ok(!pv_slot(vm, 1)->overflows, "event 1: opened again it has none");
+	ok(!pv_slot(vm, 1)->overflows, "event 1: an event that is opened again has no overflows");
 	pv_reset(vm);
 }
 
@@ -247,9 +247,9 @@ static void test_slow_handler(struct kvm_vm *vm)
 	pv_run_until(vm, 0, pv_guest_busy, 20);
 	pv_event_op(vm, KVM_PV_PERF_CLOSE, 0);
 	ok(!guest->slow && pv_slot(vm, 0)->overflows >= 30,
-	   "handler longer than the period: 10 times, the guest continues");
+	   "handler longer than the period: the guest continues after 10 of them");
 	ok(!guest->nested && !guest->stray,
-	   "handler longer than the period: no NMI nested, none without reason");
+	   "handler longer than the period: NMIs do not nest, each has a reason");
 }
 
 /* What wakes a halted vCPU now and then */
@@ -303,9 +303,9 @@ static void test_halt(struct kvm_vm *vm)
 	WRITE_ONCE(waker.stop, true);
 	pthread_join(thread, NULL);
 	pv_event_op(vm, KVM_PV_PERF_CLOSE, 0);
-	ok(guest->hlt_nmis >= 20, "cli; hlt: %lu overflows ended it",
+	ok(guest->hlt_nmis >= 20, "cli; hlt: %lu overflows ended the halt",
 	   guest->hlt_nmis);
-	ok(!guest->nested, "cli; hlt: no NMI came during another one");
+	ok(!guest->nested, "cli; hlt: NMIs do not nest");
 	set_halt_poll(vm, 0);
 }
 
@@ -329,7 +329,7 @@ static void test_reopen(struct kvm_vm *vm)
 	pv_forget_nmis(vm);
 	pv_open_clock(vm, 0, PERIOD);
 	ok(!reopen(vm, 2000),
-	   "open and close 2000 times next to a sampling event");
+	   "OPEN and CLOSE succeed 2000 times while another event samples");
 	pv_reset(vm);
 }
 
@@ -411,7 +411,7 @@ static void judge_attack(const char *what, const struct cost *before, int log)
 	       (now.others - before->others) * 1000 / sysconf(_SC_CLK_TCK), ipis,
 	       lines);
 	/* Enabling and disabling perf causes 60, about once a second. */
-	ok(ipis <= 500 + 60 * seconds, "%s: no interrupt to others for each", what);
+	ok(ipis <= 500 + 60 * seconds, "%s: other CPUs get no interrupt for each", what);
 	ok(lines < 10, "%s: nothing is logged of each", what);
 }
 
@@ -440,7 +440,7 @@ static void test_attacks(struct kvm_vm *vm)
 
 	pv_forget_nmis(vm);
 	log = begin_attack(&before);
-	ok(!reopen(vm, turns), "attack: %d times open and close", turns);
+	ok(!reopen(vm, turns), "attack: OPEN and CLOSE succeed %d times", turns);
 	pv_reset(vm);
 	judge_attack("attack: open and close", &before, log);
 
@@ -453,7 +453,7 @@ static void test_attacks(struct kvm_vm *vm)
 	for (id = 0; id < NR_EVENTS; id++)
 		good += !pv_event_op(vm, KVM_PV_PERF_CLOSE, id) &&
 			pv_slot(vm, id)->overflows > 10;
-	ok(good == NR_EVENTS, "attack: %u clocks with the shortest period", good);
+	ok(good == NR_EVENTS, "attack: %u clocks sample with the shortest period", good);
 	judge_attack("attack: all slots sample", &before, log);
 
 	log = begin_attack(&before);
@@ -462,7 +462,7 @@ static void test_attacks(struct kvm_vm *vm)
 			NOWHERE + i * 0x10000003fe0ull;
 		good += pv_open_event(vm, 0) == -KVM_EFAULT;
 	}
-	ok(good == turns, "attack: slots at %d addresses without memory", good);
+	ok(good == turns, "attack: OPEN fails for slots at %d addresses without memory", good);
 	judge_attack("attack: slots everywhere", &before, log);
 	sched_setaffinity(0, sizeof(all), &all);
 }

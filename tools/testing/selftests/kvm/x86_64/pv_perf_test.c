@@ -78,9 +78,9 @@ static void test_query(struct kvm_vm *vm)
 	   got->max_events == NR_EVENTS && got->min_period == PERIOD &&
 	   got->types == (1 << KVM_PV_PERF_TYPE_SOFTWARE |
 			  1 << KVM_PV_PERF_TYPE_STAT) && !got->pad,
-	   "QUERY: version, events, types, period");
+	   "QUERY returns version, events, types and period");
 	ok(got->stats == stats.count && stats.count,
-	   "QUERY: %u statistics, as in the file", got->stats);
+	   "QUERY returns %u statistics, as the file has", got->stats);
 
 	for (i = 0; i < stats.count; i++) {
 		equal += !pv_call(vm, 0, KVM_PV_PERF_STAT_DESC, i, gpa_of(vm, desc)) &&
@@ -88,13 +88,13 @@ static void test_query(struct kvm_vm *vm)
 				 sizeof(desc));
 	}
 	ok(equal == stats.count && stats.desc_size == sizeof(desc),
-	   "STAT_DESC: each descriptor as in the file");
+	   "STAT_DESC returns each descriptor of the file");
 	ok(pv_call(vm, 0, KVM_PV_PERF_STAT_DESC, stats.count, gpa_of(vm, desc)) ==
-	   -KVM_EINVAL, "STAT_DESC: index beyond the end");
+	   -KVM_EINVAL, "STAT_DESC returns EINVAL for an index beyond the end");
 	ok(pv_call(vm, 0, KVM_PV_PERF_STAT_DESC, 1ull << 32, gpa_of(vm, desc)) ==
-	   -KVM_EINVAL, "STAT_DESC: index of more than 32 bits");
+	   -KVM_EINVAL, "STAT_DESC returns EINVAL for an index of more than 32 bits");
 	ok(pv_call(vm, 0, KVM_PV_PERF_STAT_DESC, -1ull, gpa_of(vm, desc)) ==
-	   -KVM_EINVAL, "STAT_DESC: largest index");
+	   -KVM_EINVAL, "STAT_DESC returns EINVAL for the largest index");
 	kvm_stats_close(&stats);
 }
 
@@ -121,7 +121,7 @@ static void test_bad_attr(struct kvm_vm *vm)
 	struct kvm_pv_perf_attr *a = attr;				\
 									\
 	change;								\
-	ok(pv_open_event(vm, 0) == -(error), "OPEN: " what);		\
+	ok(pv_open_event(vm, 0) == -(error), "OPEN fails for " what);		\
 } while (0)
 #define bad_stat(error, what, change) \
 	bad(error, what, pv_stat_attr(vm, 0, "exits"), change)
@@ -129,53 +129,53 @@ static void test_bad_attr(struct kvm_vm *vm)
 	bad(error, what, pv_clock_attr(vm, 0, PERF_COUNT_SW_CPU_CLOCK, PERIOD), change)
 
 	bad_stat(KVM_EINVAL, "size 0", a->size = 0);
-	bad_stat(KVM_EINVAL, "size too small", a->size--);
-	bad_stat(KVM_EINVAL, "size too large", a->size++);
-	bad_stat(KVM_EINVAL, "unknown flag", a->flags |= 2);
-	bad_stat(KVM_EINVAL, "highest flag", a->flags |= 1u << 31);
+	bad_stat(KVM_EINVAL, "a size that is too small", a->size--);
+	bad_stat(KVM_EINVAL, "a size that is too large", a->size++);
+	bad_stat(KVM_EINVAL, "an unknown flag", a->flags |= 2);
+	bad_stat(KVM_EINVAL, "the highest flag", a->flags |= 1u << 31);
 	bad_stat(KVM_EINVAL, "padding", a->pad = 1);
-	bad_stat(KVM_EINVAL, "slot not aligned", a->slot += 16);
+	bad_stat(KVM_EINVAL, "a slot that is not aligned", a->slot += 16);
 	bad_stat(KVM_E2BIG, "id 16", a->id = NR_EVENTS);
-	bad_stat(KVM_E2BIG, "largest id", a->id = -1);
+	bad_stat(KVM_E2BIG, "the largest id", a->id = -1);
 	bad_stat(KVM_EOPNOTSUPP, "type 0", a->type = 0);
 	bad_stat(KVM_EOPNOTSUPP, "type 2", a->type = 2);
 	bad_stat(KVM_EOPNOTSUPP, "type 17", a->type = 17);
-	bad_stat(KVM_EOPNOTSUPP, "largest type", a->type = -1);
+	bad_stat(KVM_EOPNOTSUPP, "the largest type", a->type = -1);
 
-	bad_stat(KVM_EINVAL, "statistic with a config", a->config = 1);
-	bad_stat(KVM_EOPNOTSUPP, "statistic with a period", a->period = PERIOD);
-	bad_stat(KVM_EINVAL, "name without an end",
+	bad_stat(KVM_EINVAL, "a statistic with a config", a->config = 1);
+	bad_stat(KVM_EOPNOTSUPP, "a statistic with a period", a->period = PERIOD);
+	bad_stat(KVM_EINVAL, "a name without an end",
 		 memset(a->name, 'a', sizeof(a->name)));
-	bad_stat(KVM_ENOENT, "no name", a->name[0] = 0);
-	bad_stat(KVM_ENOENT, "unknown name", a->name[0]++);
-	bad_stat(KVM_ENOENT, "longest unknown name",
+	bad_stat(KVM_ENOENT, "an empty name", a->name[0] = 0);
+	bad_stat(KVM_ENOENT, "an unknown name", a->name[0]++);
+	bad_stat(KVM_ENOENT, "the longest unknown name",
 		 memset(a->name, 'a', sizeof(a->name) - 1));
 	kvm_stats_open_stats_fd(&stats, vcpu_get_fd(vm, 0));
-	bad(KVM_EOPNOTSUPP, "histogram",
+	bad(KVM_EOPNOTSUPP, "a histogram",
 	    pv_stat_attr(vm, 0, not_countable(&stats, true)), a->flags = 0);
-	bad(KVM_EOPNOTSUPP, "instant statistic",
+	bad(KVM_EOPNOTSUPP, "an instant statistic",
 	    pv_stat_attr(vm, 0, not_countable(&stats, false)), a->flags = 0);
 	kvm_stats_close(&stats);
 
-	bad_clock(KVM_EINVAL, "clock with a name", strcpy(a->name, "exits"));
-	bad_clock(KVM_EINVAL, "clock with a byte after its name",
+	bad_clock(KVM_EINVAL, "a clock with a name", strcpy(a->name, "exits"));
+	bad_clock(KVM_EINVAL, "a clock with a byte after its name",
 		  a->name[sizeof(a->name) - 1] = 1);
 	bad_clock(KVM_EOPNOTSUPP, "context switches",
 		  a->config = PERF_COUNT_SW_CONTEXT_SWITCHES);
-	bad_clock(KVM_EOPNOTSUPP, "largest config", a->config = -1);
-	bad_clock(KVM_EOPNOTSUPP, "period too short", a->period--);
+	bad_clock(KVM_EOPNOTSUPP, "the largest config", a->config = -1);
+	bad_clock(KVM_EOPNOTSUPP, "a period that is too short", a->period--);
 	bad_clock(KVM_EOPNOTSUPP, "period 1", a->period = 1);
-	bad_clock(KVM_EOPNOTSUPP, "period negative", a->period = 1ull << 63);
-	bad_clock(KVM_EOPNOTSUPP, "largest period", a->period = -1);
+	bad_clock(KVM_EOPNOTSUPP, "a negative period", a->period = 1ull << 63);
+	bad_clock(KVM_EOPNOTSUPP, "the largest period", a->period = -1);
 
-	bad_stat(KVM_EFAULT, "slot nowhere", a->slot = NOWHERE);
-	bad_stat(KVM_EFAULT, "slot at the end of the address space",
+	bad_stat(KVM_EFAULT, "a slot without memory", a->slot = NOWHERE);
+	bad_stat(KVM_EFAULT, "a slot at the end of the address space",
 		 a->slot = -32ull);
-	bad_stat(KVM_EFAULT, "slot in memory that is read-only",
+	bad_stat(KVM_EFAULT, "a slot in read-only memory",
 		 a->slot = READONLY_GPA);
-	bad_clock(KVM_EFAULT, "clock with its slot nowhere", a->slot = NOWHERE);
+	bad_clock(KVM_EFAULT, "a clock with a slot without memory", a->slot = NOWHERE);
 	ok(pv_event_op(vm, KVM_PV_PERF_READ, 0) == -KVM_ENOENT,
-	   "OPEN: nothing is open after all these");
+	   "OPEN leaves nothing open after an error");
 }
 
 static void test_bad_call(struct kvm_vm *vm)
@@ -193,33 +193,33 @@ static void test_bad_call(struct kvm_vm *vm)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {
-		ok(pv_event_op(vm, ops[i].op, 3) == -KVM_ENOENT, "%s: never opened",
-		   ops[i].name);
-		ok(pv_event_op(vm, ops[i].op, NR_EVENTS) == -KVM_E2BIG, "%s: id 16",
-		   ops[i].name);
-		ok(pv_event_op(vm, ops[i].op, -1) == -KVM_E2BIG, "%s: largest id",
-		   ops[i].name);
+		ok(pv_event_op(vm, ops[i].op, 3) == -KVM_ENOENT,
+		   "%s returns ENOENT for an event that was never opened", ops[i].name);
+		ok(pv_event_op(vm, ops[i].op, NR_EVENTS) == -KVM_E2BIG,
+		   "%s returns E2BIG for id 16", ops[i].name);
+		ok(pv_event_op(vm, ops[i].op, -1) == -KVM_E2BIG,
+		   "%s returns E2BIG for the largest id", ops[i].name);
 		ok(pv_event_op(vm, ops[i].op, 1ull << 32) == -KVM_E2BIG,
-		   "%s: id of more than 32 bits", ops[i].name);
+		   "%s returns E2BIG for an id of more than 32 bits", ops[i].name);
 	}
 	ok(pv_event_op(vm, KVM_PV_PERF_READ_ALL + 1, 0) == -KVM_EINVAL,
-	   "unknown op");
-	ok(pv_event_op(vm, -1, 0) == -KVM_EINVAL, "largest op");
+	   "an unknown op returns EINVAL");
+	ok(pv_event_op(vm, -1, 0) == -KVM_EINVAL, "the largest op returns EINVAL");
 
 	ok(pv_call(vm, 0, KVM_PV_PERF_QUERY, NOWHERE, 0) == -KVM_EFAULT,
-	   "QUERY: to nowhere");
+	   "QUERY returns EFAULT for an address without memory");
 	ok(pv_call(vm, 0, KVM_PV_PERF_QUERY, -1, 0) == -KVM_EFAULT,
-	   "QUERY: to the last byte there can be");
+	   "QUERY returns EFAULT for the last byte of the address space");
 	ok(pv_call(vm, 0, KVM_PV_PERF_QUERY, READONLY_GPA, 0) == -KVM_EFAULT,
-	   "QUERY: to memory that is read-only");
+	   "QUERY returns EFAULT for read-only memory");
 	ok(pv_call(vm, 0, KVM_PV_PERF_STAT_DESC, 0, NOWHERE) == -KVM_EFAULT,
-	   "STAT_DESC: to nowhere");
+	   "STAT_DESC returns EFAULT for an address without memory");
 	ok(pv_call(vm, 0, KVM_PV_PERF_STAT_DESC, 0, READONLY_GPA) == -KVM_EFAULT,
-	   "STAT_DESC: to memory that is read-only");
+	   "STAT_DESC returns EFAULT for read-only memory");
 	ok(pv_call(vm, 0, KVM_PV_PERF_OPEN, NOWHERE, 0) == -KVM_EFAULT,
-	   "OPEN: from nowhere");
+	   "OPEN returns EFAULT for an address without memory");
 	ok(pv_call(vm, 0, KVM_PV_PERF_OPEN, end - 95, 0) == -KVM_EFAULT,
-	   "OPEN: from across the end of memory");
+	   "OPEN returns EFAULT across the end of memory");
 }
 
 static void test_life(struct kvm_vm *vm)
@@ -230,15 +230,17 @@ static void test_life(struct kvm_vm *vm)
 	ok(pv_slot(vm, 5)->state == KVM_PV_PERF_STATE_ON &&
 	   pv_slot(vm, 5)->count == PV_HYPERCALL_COUNTED_AT_END &&
 	   !pv_slot(vm, 5)->overflows && !(pv_slot(vm, 5)->seq & 1),
-	   "OPEN writes the slot: on, nothing counted");
-	ok(pv_open_event(vm, 0) == -KVM_EEXIST, "OPEN: open already");
+	   "OPEN writes a slot that is on and has counted nothing");
+	ok(pv_open_event(vm, 0) == -KVM_EEXIST, "OPEN returns EEXIST for an event that is open");
 	before = pv_slot(vm, 5)->seq;
 	ok(!pv_event_op(vm, KVM_PV_PERF_CLOSE, 5) &&
 	   pv_slot(vm, 5)->state == KVM_PV_PERF_STATE_OFF &&
 	   pv_slot(vm, 5)->seq != before && !(pv_slot(vm, 5)->seq & 1),
-	   "CLOSE writes the slot: off, with a new even seq");
-	ok(pv_event_op(vm, KVM_PV_PERF_READ, 5) == -KVM_ENOENT, "READ: closed");
-	ok(pv_event_op(vm, KVM_PV_PERF_CLOSE, 5) == -KVM_ENOENT, "CLOSE: closed");
+	   "CLOSE writes a slot that is off and has a new even seq");
+	ok(pv_event_op(vm, KVM_PV_PERF_READ, 5) == -KVM_ENOENT,
+	   "READ returns ENOENT for a closed event");
+	ok(pv_event_op(vm, KVM_PV_PERF_CLOSE, 5) == -KVM_ENOENT,
+	   "CLOSE returns ENOENT for a closed event");
 
 	pv_stat_attr(vm, 5, "hypercalls")->flags = 0;
 	ok(!pv_open_event(vm, 0) && pv_slot(vm, 5)->state == KVM_PV_PERF_STATE_OFF &&
@@ -246,9 +248,9 @@ static void test_life(struct kvm_vm *vm)
 	ok(!pv_event_op(vm, KVM_PV_PERF_ENABLE, 5) &&
 	   pv_slot(vm, 5)->state == KVM_PV_PERF_STATE_ON &&
 	   pv_count(vm, 5) == 1 + PV_HYPERCALL_COUNTED_AT_END,
-	   "ENABLE lets it count");
+	   "ENABLE starts the event");
 	pv_reset(vm);
-	ok(pv_event_op(vm, KVM_PV_PERF_READ, 5) == -KVM_ENOENT, "RESET closes it");
+	ok(pv_event_op(vm, KVM_PV_PERF_READ, 5) == -KVM_ENOENT, "RESET closes the event");
 }
 
 static void test_stat(struct kvm_vm *vm)
@@ -266,10 +268,10 @@ static void test_stat(struct kvm_vm *vm)
 	ok(before - after == 1 - PV_HYPERCALL_COUNTED_AT_END,
 	   "DISABLE adds 1 if a hypercall is counted when it begins");
 	pv_count(vm, 0);
-	ok(pv_count(vm, 0) == before, "then READ moves nothing");
+	ok(pv_count(vm, 0) == before, "READ after DISABLE adds nothing");
 	pv_event_op(vm, KVM_PV_PERF_ENABLE, 0);
 	before += PV_HYPERCALL_COUNTED_AT_END;
-	ok(pv_slot(vm, 0)->count == before, "ENABLE continues from that count");
+	ok(pv_slot(vm, 0)->count == before, "ENABLE continues from the count at DISABLE");
 	ok(pv_count(vm, 0) == before + 1, "READ after ENABLE adds 1");
 	pv_event_op(vm, KVM_PV_PERF_ENABLE, 0);
 	ok(pv_slot(vm, 0)->count == before + 2, "ENABLE when on changes nothing");
@@ -281,8 +283,8 @@ static void test_stat(struct kvm_vm *vm)
 	pv_run_until(vm, 0, pv_guest_cpuid, 5000);
 	after = pv_count(vm, 1);
 	value = kvm_stats_value(&stats, "exits") - value;
-	ok(after - before >= 5000, "5000 CPUIDs: %lu exits", after - before);
-	ok(after - before <= value + 2, "the host counted as many: %lu", value);
+	ok(after - before >= 5000, "5000 CPUIDs cause %lu exits", after - before);
+	ok(after - before <= value + 2, "the host counted %lu exits for 5000 CPUIDs", value);
 	kvm_stats_close(&stats);
 	pv_reset(vm);
 }
@@ -295,19 +297,19 @@ static void test_ids(struct kvm_vm *vm)
 		pv_open_stat(vm, id, "hypercalls");
 	for (id = 0; id < NR_EVENTS; id++)
 		good += pv_count(vm, id) == NR_EVENTS + PV_HYPERCALL_COUNTED_AT_END;
-	ok(good == NR_EVENTS, "%u events at a time, each with its slot", good);
+	ok(good == NR_EVENTS, "%u events at a time count, each in its slot", good);
 
 	pv_attr(vm, 1, 0, KVM_PV_PERF_TYPE_SOFTWARE);
 	ok(pv_call(vm, 1, KVM_PV_PERF_READ, 0, 0) == -KVM_ENOENT &&
 	   !pv_open_event(vm, 1) && !pv_call(vm, 1, KVM_PV_PERF_READ, 0, 0),
 	   "another vCPU has separate ids");
 	ok(!pv_call(vm, 1, KVM_PV_PERF_RESET, 0, 0) && pv_count(vm, 0),
-	   "and its RESET closes no others");
+	   "RESET of another vCPU closes no event of the first");
 
 	pv_reset(vm);
 	for (id = good = 0; id < NR_EVENTS; id++)
 		good += pv_event_op(vm, KVM_PV_PERF_READ, id) == -KVM_ENOENT;
-	ok(good == NR_EVENTS, "RESET closes all of them");
+	ok(good == NR_EVENTS, "RESET closes all events");
 }
 
 static void test_read_all(struct kvm_vm *vm)
@@ -315,34 +317,34 @@ static void test_read_all(struct kvm_vm *vm)
 	uint64_t all = (1ull << NR_EVENTS) - 1, before;
 	uint32_t id, good = 0, others, seq;
 
-	ok(!pv_event_op(vm, KVM_PV_PERF_READ_ALL, 0), "READ_ALL: of none");
+	ok(!pv_event_op(vm, KVM_PV_PERF_READ_ALL, 0), "READ_ALL of no event succeeds");
 	ok(pv_event_op(vm, KVM_PV_PERF_READ_ALL, 1) == -KVM_ENOENT,
-	   "READ_ALL: of one that was never opened");
+	   "READ_ALL returns ENOENT for an event that was never opened");
 	ok(pv_event_op(vm, KVM_PV_PERF_READ_ALL, 1ull << NR_EVENTS) == -KVM_E2BIG &&
 	   pv_event_op(vm, KVM_PV_PERF_READ_ALL, 1ull << 32) == -KVM_E2BIG &&
 	   pv_event_op(vm, KVM_PV_PERF_READ_ALL, -1) == -KVM_E2BIG,
-	   "READ_ALL: ids that are too large");
+	   "READ_ALL returns E2BIG for ids that are too large");
 	for (id = 0; id < NR_EVENTS; id++)
 		pv_open_stat(vm, id, "hypercalls");
-	ok(!pv_event_op(vm, KVM_PV_PERF_READ_ALL, all), "READ_ALL: of all");
+	ok(!pv_event_op(vm, KVM_PV_PERF_READ_ALL, all), "READ_ALL of all events succeeds");
 	for (id = 0; id < NR_EVENTS; id++)
 		good += pv_slot(vm, id)->count ==
 			NR_EVENTS - id + PV_HYPERCALL_COUNTED_AT_END;
-	ok(good == NR_EVENTS, "READ_ALL: it writes each slot");
+	ok(good == NR_EVENTS, "READ_ALL of all events writes each slot");
 	before = pv_slot(vm, 0)->count;
 	/* The end of KVM_RUN writes all slots once more; each write adds 2 to seq. */
 	others = pv_slot(vm, 0)->seq;
 	seq = pv_slot(vm, 1)->seq;
 	ok(!pv_event_op(vm, KVM_PV_PERF_READ_ALL, 2) && pv_slot(vm, 1)->count == before &&
 	   pv_slot(vm, 1)->seq - seq == pv_slot(vm, 0)->seq - others + 2,
-	   "READ_ALL: of one, it leaves the others alone");
+	   "READ_ALL of one event writes no other slot");
 	pv_event_op(vm, KVM_PV_PERF_CLOSE, 1);
 	ok(pv_event_op(vm, KVM_PV_PERF_READ_ALL, all) == -KVM_ENOENT &&
 	   pv_slot(vm, 0)->count == before + 3,
-	   "READ_ALL: one is closed, the others' slots are written");
+	   "READ_ALL writes the other slots if one event is closed");
 	pv_reset(vm);
 	ok(pv_event_op(vm, KVM_PV_PERF_READ_ALL, 1) == -KVM_ENOENT,
-	   "READ_ALL: of one that was closed");
+	   "READ_ALL returns ENOENT for an event that was closed");
 }
 
 /* The host's owner sees how many are open. */
@@ -351,17 +353,19 @@ static void test_seen(struct kvm_vm *vm)
 	struct kvm_stats stats;
 
 	kvm_stats_open_stats_fd(&stats, vcpu_get_fd(vm, 0));
-	ok(!kvm_stats_value(&stats, "pv_perf_events"), "statistic: none is open");
+	ok(!kvm_stats_value(&stats, "pv_perf_events"), "pv_perf_events is 0 without an event");
 	pv_open_stat(vm, 3, "exits");
 	pv_open_clock(vm, 9, 0);
-	ok(kvm_stats_value(&stats, "pv_perf_events") == 2, "statistic: two are open");
+	ok(kvm_stats_value(&stats, "pv_perf_events") == 2, "pv_perf_events counts two open events");
 	pv_event_op(vm, KVM_PV_PERF_CLOSE, 3);
-	ok(kvm_stats_value(&stats, "pv_perf_events") == 1, "statistic: one was closed");
+	ok(kvm_stats_value(&stats, "pv_perf_events") == 1,
+	   "pv_perf_events does not count a closed event");
 	pv_stat_attr(vm, 3, "exits")->slot = NOWHERE;
 	pv_open_event(vm, 0);
-	ok(kvm_stats_value(&stats, "pv_perf_events") == 1, "statistic: one had no slot");
+	ok(kvm_stats_value(&stats, "pv_perf_events") == 1,
+	   "pv_perf_events does not count an event that failed to open");
 	pv_reset(vm);
-	ok(!kvm_stats_value(&stats, "pv_perf_events"), "statistic: RESET leaves none");
+	ok(!kvm_stats_value(&stats, "pv_perf_events"), "pv_perf_events is 0 after RESET");
 	kvm_stats_close(&stats);
 }
 
@@ -426,9 +430,10 @@ static void test_cleared(struct kvm_vm *vm)
 	pv_open_stat(vm, 0, "exits");
 	pv_run_until(vm, 0, pv_guest_cpuid, 1000);
 	before = pv_count(vm, 0);
-	ok(write_file(path, "0"), "cleared: debugfs takes a 0");
+	ok(write_file(path, "0"), "cleared: a 0 can be written to debugfs");
 	ok(pv_count(vm, 0) > before && pv_slot(vm, 0)->count < before + 1000,
-	   "cleared: %lu, the count continues from %lu", (uint64_t)pv_slot(vm, 0)->count, before);
+	   "cleared: the count is %lu, it continues from %lu",
+	   (uint64_t)pv_slot(vm, 0)->count, before);
 	before = pv_count(vm, 0);
 	pv_run_until(vm, 0, pv_guest_cpuid, 100);
 	ok(write_file(path, "0") && !pv_event_op(vm, KVM_PV_PERF_DISABLE, 0) &&
@@ -436,7 +441,8 @@ static void test_cleared(struct kvm_vm *vm)
 	   "cleared: DISABLE does not decrease the count");
 	before = pv_slot(vm, 0)->count;
 	ok(write_file(path, "0") && !pv_event_op(vm, KVM_PV_PERF_READ, 0) &&
-	   pv_slot(vm, 0)->count == before, "cleared: nothing happens to one that is off");
+	   pv_slot(vm, 0)->count == before,
+	   "cleared: the count of a disabled event does not change");
 	pv_reset(vm);
 }
 
