@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Judge a boot by its console, its result channel and the output of its programs."""
 
+import itertools
 import re
 
 # A boot with any of these kernel messages fails.
@@ -132,6 +133,19 @@ def tap(output, status, level):
     if status:
         return False, f"exit status {status} after {count}"
     return True, count
+
+
+def example(output, status, expected):
+    """Compare an output with the documented one, in which a number other than 0 stands for any
+    other; return (passed, text)."""
+    if status:
+        return False, f"exit status {status}: {output.strip()}"
+    lines, documented = ([re.sub(r"\b[1-9]\d*\b", "N", line) for line in text.splitlines()]
+                         for text in (output, expected))
+    for got, want in itertools.zip_longest(lines, documented):
+        if got != want:
+            return False, f"{got}, documented: {want}"
+    return True, f"{len(lines)} lines as documented"
 
 
 def listing(output, status, recorded, added_by_series=""):

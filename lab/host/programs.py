@@ -2,7 +2,9 @@
 """Build the programs for a kernel of the lab: PID 1 and the test programs."""
 
 import os
+import re
 import shutil
+import textwrap
 from pathlib import Path, PurePath
 
 from . import patch_file, records, steps
@@ -13,6 +15,9 @@ UPSTREAM_TEST = "kvm_binary_stats_test"
 DEMO = "demo"
 STATIC = ("-static", "-pthread", "-no-pie")
 READER = records.TOP / "kvm-stats"
+# The page with a complete program, and the name of that program in the test machine.
+PAGE = records.TOP / "Documentation/virt/kvm/stats.rst"
+EXAMPLE = "stats-example"
 # Options with which the selftests of the kernel are compiled.
 SELFTEST = ["-std=gnu99", "-fno-stack-protector", "-fno-pie"]
 
@@ -22,6 +27,25 @@ def list_programs(record):
     return (sorted(records.INSIDE.glob("*.c")),
             sorted((records.INSIDE / record.kselftest).glob("*.c"))
             if record.kselftest else [])
+
+
+def read_example():
+    """Return the program on the page, and the output that the page shows after it."""
+    blocks = [(kind, textwrap.dedent(code)) for kind, code in re.findall(
+        r"^\.\. code-block:: (\w+)\n\n((?:\t.*\n|\n)+)", PAGE.read_text(), re.M)]
+    for (kind, code), (next_kind, output) in zip(blocks, blocks[1:]):
+        if kind == "c" and "int main(" in code and next_kind == "none":
+            return code, output.strip() + "\n"
+    raise records.Invalid(f"{PAGE.name}: no program that is followed by its output")
+
+
+def build_example(out):
+    """Write the program on the page to a directory with headers and bin; return the command that
+    compiles it, as a reader would."""
+    source = out / f"{EXAMPLE}.c"
+    source.write_text(read_example()[0])
+    return ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{out}/usr/include", source, "-static",
+            "-o", out / "bin" / EXAMPLE]
 
 
 def list_selftests(record):
@@ -101,6 +125,8 @@ def build(record):
                  "-o", out / "bin" / program.stem, program, library, *STATIC]
                 for program in with_library if program.stem != DEMO]
     if record.tree == "linux":
+        if record.arch == "x86_64":
+            commands.append(build_example(out))
         (out / "kvm-stats").mkdir()
         commands += [
             # Libraries for other architectures are usually not installed.
@@ -125,8 +151,8 @@ def make(record):
     Kernels that are like another one use its programs.
     """
     record = records.Record(record.like or record.name, record.tree)
-    files = [Path(__file__), *sum(list_programs(record), []), *sorted(records.INSIDE.glob("*.h")),
-             *list_reader_files()]
+    files = [Path(__file__), PAGE, *sum(list_programs(record), []),
+             *sorted(records.INSIDE.glob("*.h")), *list_reader_files()]
     steps.build_if_changed(record.userland, record, files,
                       ("Documentation", "drivers"), lambda: build(record))
 

@@ -67,6 +67,12 @@ def list_tests(record):
     return [test for test in list_all_tests(record) if is_run(test)]
 
 
+def make_example_test():
+    """Return the test that the program in stats.rst prints what the page shows."""
+    return Test(programs.EXAMPLE, [programs.EXAMPLE], lambda output, status: judge.example(
+        output, status, programs.read_example()[1]))
+
+
 def list_all_tests(record):
     """Return all tests that can run on the kernel of a record."""
     def tap(output, status):
@@ -104,6 +110,8 @@ def list_all_tests(record):
                        ["alongside-vms", f"/lab/bin/{name}", *arguments], partly)
                   for name, *arguments in list_selftests(record)
                   if name.startswith("kvm_") and name != programs.UPSTREAM_TEST]
+    if record.arch == "x86_64":
+        found.append(make_example_test())
     found += [Test("debugfs", ["with-vm", "debugfs-list"], debugfs),
               Test("completeness", ["descriptors"], members),
               Test("kvm-stats", ["sources", "next", "files"], tap)]

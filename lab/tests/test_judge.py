@@ -257,6 +257,30 @@ class Tap(unittest.TestCase):
                 self.assertFalse(self.verdict(output, level="vcpu")[0])
 
 
+class Example(unittest.TestCase):
+    """Comparison of an output with the documented one."""
+
+    DOCUMENTED = "all:\nkvm-12: vCPU 0: exits 34\nkvm-12: vCPU 1: exits 0\n"
+
+    def verdict(self, output, status=0):
+        return judge.example(output, status, self.DOCUMENTED)
+
+    def test_numbers(self):
+        """Numbers may differ, but 0 must be 0."""
+        self.assertEqual(self.verdict(self.DOCUMENTED), (True, "3 lines as documented"))
+        self.assertTrue(self.verdict(self.DOCUMENTED.replace("12", "987").replace("34", "5"))[0])
+        self.assertEqual(self.verdict(self.DOCUMENTED.replace("exits 34", "exits 0")), (
+            False, "kvm-N: vCPU 0: exits 0, documented: kvm-N: vCPU 0: exits N"))
+        self.assertFalse(self.verdict(self.DOCUMENTED.replace("exits 0", "exits 1"))[0])
+
+    def test_lines(self):
+        """A line that is missing, added or different, and an exit status are failures."""
+        for output in ("", "all:\n", self.DOCUMENTED + "more\n", self.DOCUMENTED[4:]):
+            self.assertFalse(self.verdict(output)[0], output)
+        self.assertEqual(self.verdict("stats fd: EPERM\n", 1), (
+            False, "exit status 1: stats fd: EPERM"))
+
+
 class Listing(unittest.TestCase):
     """Comparison of listings with recorded ones."""
 

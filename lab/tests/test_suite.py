@@ -94,6 +94,39 @@ class Skips(unittest.TestCase):
             self.assertFalse(torn.judge(output, 0)[0])
 
 
+class Example(unittest.TestCase):
+    """The program in stats.rst."""
+
+    PAGE = ("Text::\n\n\tint main(void);\n\n.. code-block:: c\n\n\t/* part */\n\n"
+            ".. code-block:: c\n\n\tint main(void)\n\t{\n\n\t\treturn 0;\n\t}\n\nOutput:\n\n"
+            ".. code-block:: none\n\n\tone 1\n\ttwo 2\n\nText\n")
+
+    def read(self, page):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "stats.rst")
+            path.write_text(page)
+            with mock.patch.object(suite.programs, "PAGE", path):
+                return suite.programs.read_example()
+
+    def test_found(self):
+        """The block with main() is the program, the next one its output."""
+        program, output = self.read(self.PAGE)
+        self.assertEqual(program.strip(), "int main(void)\n{\n\n\treturn 0;\n}")
+        self.assertEqual(output, "one 1\ntwo 2\n")
+
+    def test_missing(self):
+        """A page without a program or without its output is an error."""
+        for page in "", self.PAGE.replace("main(", "other("), self.PAGE.replace("none", "text"):
+            with self.assertRaisesRegex(records.Invalid, "no program"):
+                self.read(page)
+
+    def test_page(self):
+        """The program compiles with the headers of the build host, which lack the series."""
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "bin").mkdir()
+            subprocess.run(suite.programs.build_example(Path(folder)), check=True)
+
+
 class Machines(unittest.TestCase):
     """The machines for one kernel divide its tests."""
 
