@@ -138,20 +138,20 @@ static struct kvm_stats_desc kvm_vm_stats_desc[NR_KVM_VM_STATS];
 static struct kvm_stats_desc kvm_vcpu_stats_desc[NR_KVM_VCPU_STATS + 2];
 
 /* The values of a vCPU in a file of all vCPUs: this part of struct kvm_vcpu. */
-#define KVM_VCPU_ROW_OFFSET	offsetof(struct kvm_vcpu, stat)
-#define KVM_VCPU_ROW_SIZE	(offsetofend(struct kvm_vcpu, stats_tid) - KVM_VCPU_ROW_OFFSET)
+#define KVM_STATS_ROW_OFFSET	offsetof(struct kvm_vcpu, stat)
+#define KVM_STATS_ROW_SIZE	(offsetofend(struct kvm_vcpu, stats_tid) - KVM_STATS_ROW_OFFSET)
 
-static_assert(sizeof(struct kvm_vcpu_stat) + 2 * sizeof(u64) == KVM_VCPU_ROW_SIZE);
+static_assert(sizeof(struct kvm_vcpu_stat) + 2 * sizeof(u64) == KVM_STATS_ROW_SIZE);
 
 /**
- * struct kvm_stats_part - a part of the metadata, which precedes the values
+ * struct kvm_stats_region - a region of the metadata, which precedes the values
  * @start: offset in the file
  * @end: offset in the file of the byte after it
  * @data: where the bytes are, NULL for the id of the VM or vCPU
  *
- * A gap between two parts reads as zeros.
+ * A gap between two regions reads as zeros.
  */
-struct kvm_stats_part {
+struct kvm_stats_region {
 	size_t start;
 	size_t end;
 	const void *data;
@@ -160,8 +160,9 @@ struct kvm_stats_part {
 /**
  * struct kvm_stats_file - a kind of statistics file
  * @fops: its file operations, by which an open file finds its kind
- * @of_vcpu: whether file->private_data is a struct kvm_vcpu, not a struct kvm
- * @part: header, id and descriptors, in the order of the file
+ * @kind: KVM_STAT_KIND_VCPU if file->private_data is a struct kvm_vcpu, otherwise it is
+ *	a struct kvm
+ * @region: header, id and descriptors, in the order of the file
  * @data_offset: offset of the values in the file
  * @data_size: size of the values, 0 if there is a row of them for each vCPU
  * @getfd: the start of a file of KVM_STATS_GETFD, except for the id
@@ -169,8 +170,8 @@ struct kvm_stats_part {
  */
 struct kvm_stats_file {
 	struct file_operations fops;
-	bool of_vcpu;
-	struct kvm_stats_part part[3];
+	enum kvm_stat_kind kind;
+	struct kvm_stats_region region[3];
 	size_t data_offset;
 	size_t data_size;
 	union {
@@ -188,7 +189,8 @@ static struct kvm *kvm_stats_kvm(const struct file *file)
 {
 	struct kvm_vcpu *vcpu = file->private_data;
 
-	return kvm_stats_file(file)->of_vcpu ? vcpu->kvm : file->private_data;
+	return kvm_stats_file(file)->kind == KVM_STAT_KIND_VCPU ?
+	       vcpu->kvm : file->private_data;
 }
 
 static const char *kvm_stats_id(const struct file *file)
@@ -196,7 +198,8 @@ static const char *kvm_stats_id(const struct file *file)
 	struct kvm_vcpu *vcpu = file->private_data;
 	struct kvm *kvm = file->private_data;
 
-	return kvm_stats_file(file)->of_vcpu ? vcpu->stats_id : kvm->stats_id;
+	return kvm_stats_file(file)->kind == KVM_STAT_KIND_VCPU ?
+	       vcpu->stats_id : kvm->stats_id;
 }
 
 /* Header, id and descriptors: as much of them as there is at *ppos. */
@@ -204,24 +207,24 @@ static ssize_t kvm_stats_read_metadata(struct file *file, char __user *buf,
 				       size_t len, loff_t *ppos)
 {
 	const struct kvm_stats_file *stats_file = kvm_stats_file(file);
-	const struct kvm_stats_part *part = stats_file->part;
+	const struct kvm_stats_region *region = stats_file->region;
 	const size_t start = *ppos;
 	const size_t end = start + min(len, stats_file->data_offset - start);
 	size_t pos = start, n, left = 0;
 
 	while (pos < end && !left) {
-		if (pos >= part->end) {
-			part++;
+		if (pos >= region->end) {
+			region++;
 			continue;
 		}
-		if (pos < part->start) {
-			n = min(end, part->start) - pos;
+		if (pos < region->start) {
+			n = min(end, region->start) - pos;
 			left = clear_user(buf, n);
 		} else {
-			const void *data = part->data ?: kvm_stats_id(file);
+			const void *data = region->data ?: kvm_stats_id(file);
 
-			n = min(end, part->end) - pos;
-			left = copy_to_user(buf, data + (pos - part->start), n);
+			n = min(end, region->end) - pos;
+			left = copy_to_user(buf, data + (pos - region->start), n);
 		}
 		buf += n - left;
 		pos += n - left;
@@ -243,11 +246,11 @@ kvm_stats_copy(char __user *buf, const void *from, unsigned int n)
 }
 
 /*
- * A read that begins before the values, or after them. Where the metadata ends, the
- * read of that kind of file continues.
+ * Handle reads that start outside of the values. ->read() returns the values after
+ * the metadata.
  */
-static noinline ssize_t kvm_stats_read_outside(struct file *file, char __user *buf,
-					       size_t len, loff_t *ppos)
+static noinline ssize_t kvm_stats_read_slow(struct file *file, char __user *buf,
+					    size_t len, loff_t *ppos)
 {
 	const size_t data_offset = kvm_stats_file(file)->data_offset;
 	ssize_t done, n;
@@ -274,7 +277,7 @@ kvm_stats_read(struct file *file, char __user *buf, size_t len, loff_t *ppos,
 	unsigned int left;
 
 	if (unlikely(pos >= size))
-		return kvm_stats_read_outside(file, buf, len, ppos);
+		return kvm_stats_read_slow(file, buf, len, ppos);
 	len = min_t(size_t, len, size - pos);
 	left = kvm_stats_copy(buf, values + pos, len);
 	if (unlikely(left)) {
@@ -310,10 +313,10 @@ static __always_inline bool kvm_stats_interrupted(void)
 				  (_TIF_NEED_RESCHED | _TIF_SIGPENDING)));
 }
 
-static const void *kvm_vcpu_row(const struct list_head *vcpu)
+static const void *kvm_stats_row(const struct list_head *vcpu)
 {
-	return (const void *)list_entry(vcpu, struct kvm_vcpu, stats_vcpus) +
-	       KVM_VCPU_ROW_OFFSET;
+	return (const void *)list_entry(vcpu, struct kvm_vcpu, stats_entry) +
+	       KVM_STATS_ROW_OFFSET;
 }
 
 /*
@@ -326,25 +329,25 @@ static ssize_t kvm_vcpus_stats_read(struct file *file, char __user *buf,
 	const size_t data_offset = kvm_stats_file(file)->data_offset;
 	const struct kvm *kvm = file->private_data;
 	const struct list_head *vcpus = &kvm->stats_vcpus, *vcpu;
-	const ssize_t last_whole = len - KVM_VCPU_ROW_SIZE;
+	const ssize_t last_whole = len - KVM_STATS_ROW_SIZE;
 	unsigned int n, left = 0;
 	ssize_t copied = 0;
 	u64 pos;
 
 	if (unlikely(*ppos < data_offset))
-		return kvm_stats_read_outside(file, buf, len, ppos);
+		return kvm_stats_read_slow(file, buf, len, ppos);
 
 	pos = *ppos - data_offset;
 	vcpu = READ_ONCE(vcpus->next);
-	for (; vcpu != vcpus && pos >= KVM_VCPU_ROW_SIZE; pos -= KVM_VCPU_ROW_SIZE)
+	for (; vcpu != vcpus && pos >= KVM_STATS_ROW_SIZE; pos -= KVM_STATS_ROW_SIZE)
 		vcpu = READ_ONCE(vcpu->next);
 	if (vcpu == vcpus)
 		return 0;
 
 	/* The end of a row. */
 	if (unlikely(pos)) {
-		n = min_t(size_t, len, KVM_VCPU_ROW_SIZE - pos);
-		left = kvm_stats_copy(buf, kvm_vcpu_row(vcpu) + pos, n);
+		n = min_t(size_t, len, KVM_STATS_ROW_SIZE - pos);
+		left = kvm_stats_copy(buf, kvm_stats_row(vcpu) + pos, n);
 		copied = n - left;
 		if (left)
 			goto out;
@@ -355,13 +358,13 @@ static ssize_t kvm_vcpus_stats_read(struct file *file, char __user *buf,
 
 	/* Whole rows: this is the loop whose cost grows with the number of vCPUs. */
 	while (copied <= last_whole) {
-		left = kvm_stats_copy(buf + copied, kvm_vcpu_row(vcpu),
-				      KVM_VCPU_ROW_SIZE);
+		left = kvm_stats_copy(buf + copied, kvm_stats_row(vcpu),
+				      KVM_STATS_ROW_SIZE);
 		if (unlikely(left)) {
-			copied += KVM_VCPU_ROW_SIZE - left;
+			copied += KVM_STATS_ROW_SIZE - left;
 			goto out;
 		}
-		copied += KVM_VCPU_ROW_SIZE;
+		copied += KVM_STATS_ROW_SIZE;
 		if (kvm_stats_interrupted()) {
 			if (fatal_signal_pending(current))
 				goto out;
@@ -375,7 +378,7 @@ static ssize_t kvm_vcpus_stats_read(struct file *file, char __user *buf,
 	/* The start of a row. */
 	n = len - copied;
 	if (n) {
-		left = kvm_stats_copy(buf + copied, kvm_vcpu_row(vcpu), n);
+		left = kvm_stats_copy(buf + copied, kvm_stats_row(vcpu), n);
 		copied += n - left;
 	}
 out:
@@ -392,35 +395,35 @@ out:
 static const void *kvm_stats_at(const struct file *file, u64 pos, size_t *n)
 {
 	const struct kvm_stats_file *stats_file = kvm_stats_file(file);
-	const struct kvm_stats_part *part = stats_file->part;
+	const struct kvm_stats_region *region = stats_file->region;
 	const struct kvm_vcpu *vcpu = file->private_data;
 	const struct kvm *kvm = file->private_data;
 
 	if (pos < stats_file->data_offset) {
-		while (pos >= part->end)
-			part++;
-		if (pos < part->start) {
-			*n = part->start - pos;
+		while (pos >= region->end)
+			region++;
+		if (pos < region->start) {
+			*n = region->start - pos;
 			return NULL;
 		}
-		*n = part->end - pos;
-		return (part->data ?: kvm_stats_id(file)) + (pos - part->start);
+		*n = region->end - pos;
+		return (region->data ?: kvm_stats_id(file)) + (pos - region->start);
 	}
 
 	pos -= stats_file->data_offset;
 	if (!stats_file->data_size) {
-		list_for_each_entry_lockless(vcpu, &kvm->stats_vcpus, stats_vcpus) {
-			if (pos < KVM_VCPU_ROW_SIZE) {
-				*n = KVM_VCPU_ROW_SIZE - pos;
-				return kvm_vcpu_row(&vcpu->stats_vcpus) + pos;
+		list_for_each_entry_lockless(vcpu, &kvm->stats_vcpus, stats_entry) {
+			if (pos < KVM_STATS_ROW_SIZE) {
+				*n = KVM_STATS_ROW_SIZE - pos;
+				return kvm_stats_row(&vcpu->stats_entry) + pos;
 			}
-			pos -= KVM_VCPU_ROW_SIZE;
+			pos -= KVM_STATS_ROW_SIZE;
 		}
 		*n = 0;
 		return NULL;
 	}
 	*n = stats_file->data_size - min_t(u64, pos, stats_file->data_size);
-	if (stats_file->of_vcpu)
+	if (stats_file->kind == KVM_STAT_KIND_VCPU)
 		return (const void *)&vcpu->stat + pos;
 	return (const void *)&kvm->stat + pos;
 }
@@ -471,8 +474,8 @@ static loff_t kvm_stats_llseek(struct file *file, loff_t offset, int whence)
 	const struct kvm_vcpu *vcpu;
 
 	if (!stats_file->data_size) {
-		list_for_each_entry_lockless(vcpu, &kvm->stats_vcpus, stats_vcpus)
-			size += KVM_VCPU_ROW_SIZE;
+		list_for_each_entry_lockless(vcpu, &kvm->stats_vcpus, stats_entry)
+			size += KVM_STATS_ROW_SIZE;
 	}
 	return fixed_size_llseek(file, offset, whence, size);
 }
@@ -484,7 +487,7 @@ static __poll_t kvm_stats_poll(struct file *file, poll_table *wait)
 
 	poll_wait(file, &kvm->stats_wait, wait);
 	/* Pairs with kvm_stats_notify_destroyed(): values read after EPOLLHUP are final. */
-	if (smp_load_acquire(&kvm->destroyed))
+	if (smp_load_acquire(&kvm->stats_final))
 		return EPOLLIN | EPOLLRDNORM | EPOLLHUP;
 	return EPOLLIN | EPOLLRDNORM;
 }
@@ -493,7 +496,7 @@ static __poll_t kvm_stats_poll(struct file *file, poll_table *wait)
 void kvm_stats_notify_destroyed(struct kvm *kvm)
 {
 	/* Pairs with kvm_stats_poll(). */
-	smp_store_release(&kvm->destroyed, true);
+	smp_store_release(&kvm->stats_final, true);
 	/* Wake all: wake_up_poll() stops after the first waiter with EPOLLEXCLUSIVE. */
 	__wake_up(&kvm->stats_wait, TASK_NORMAL, 0, poll_to_key(EPOLLHUP));
 }
@@ -545,7 +548,7 @@ static struct kvm_stats_file kvm_vcpu_stats_file[] = {
 			.release = kvm_stats_release,
 			.show_fdinfo = kvm_stats_show_fdinfo,
 		},
-		.of_vcpu = true,
+		.kind = KVM_STAT_KIND_VCPU,
 		.data_size = sizeof(struct kvm_vcpu_stat),
 	},
 };
@@ -633,29 +636,29 @@ long kvm_stats_ioctl(struct kvm *kvm, struct kvm_vcpu *vcpu,
 }
 
 /*
- * Find the VM with the smallest id greater than @number. The newest VM is first in
+ * Find the VM with the smallest id greater than @id. The newest VM is first in
  * the list, so one comparison shows that no newer one exists. The search starts at the
  * end of the list that is likely to be nearer, and always finds a VM to stop at
  * before it reaches the other end.
  */
-static struct kvm *kvm_stats_find(u64 number)
+static struct kvm *kvm_stats_find(u64 id)
 {
 	struct kvm *newest, *oldest, *kvm;
 
 	lockdep_assert_held(&kvm_lock);
 	newest = list_first_entry_or_null(&vm_list, struct kvm, vm_list);
-	if (!newest || newest->stats_vm_id <= number)
+	if (!newest || newest->stats_vm_id <= id)
 		return NULL;
 
 	oldest = list_last_entry(&vm_list, struct kvm, vm_list);
-	if (number < oldest->stats_vm_id + (newest->stats_vm_id - oldest->stats_vm_id) / 2) {
+	if (id < oldest->stats_vm_id + (newest->stats_vm_id - oldest->stats_vm_id) / 2) {
 		kvm = oldest;
-		while (kvm->stats_vm_id <= number)
+		while (kvm->stats_vm_id <= id)
 			kvm = list_prev_entry(kvm, vm_list);
 		return kvm;
 	}
 	kvm = newest;
-	while (list_next_entry(kvm, vm_list)->stats_vm_id > number)
+	while (list_next_entry(kvm, vm_list)->stats_vm_id > id)
 		kvm = list_next_entry(kvm, vm_list);
 	return kvm;
 }
@@ -666,27 +669,27 @@ static struct kvm *kvm_stats_find(u64 number)
  */
 static u32 kvm_stats_pid(struct kvm *kvm)
 {
-	u32 number = 0;
+	u32 pid = 0;
 
 	rcu_read_lock();
 	if (pid_task(kvm->stats_pid, PIDTYPE_TGID))
-		number = pid_nr(kvm->stats_pid);
+		pid = pid_nr(kvm->stats_pid);
 	rcu_read_unlock();
-	return number;
+	return pid;
 }
 
 /*
  * Open the statistics of the next VM of the host, and return an fd. An error leaves
  * the argument as it was.
  *
- * VMs are numbered when they are put on vm_list: a VM that exists all the time is
- * found, and after all those with smaller numbers. kvm_lock is not held while
+ * VMs get their ids when they are put on vm_list: a VM that exists all the time is
+ * found, and after all those with smaller ids. kvm_lock is not held while
  * this copies or allocates; the reference to the VM's memory keeps what was found.
  */
 long kvm_stats_next(struct kvm_stats_next __user *argp)
 {
-	const size_t answer = offsetofend(struct kvm_stats_next, pid);
-	struct kvm_stats_next asked, next;
+	const size_t out_size = offsetofend(struct kvm_stats_next, pid);
+	struct kvm_stats_next in, out;
 	unsigned long left;
 	struct kvm *found;
 	struct file *file;
@@ -694,18 +697,18 @@ long kvm_stats_next(struct kvm_stats_next __user *argp)
 
 	if (!perfmon_capable())
 		return -EPERM;
-	if (copy_from_user(&asked, argp, sizeof(asked)))
+	if (copy_from_user(&in, argp, sizeof(in)))
 		return -EFAULT;
-	if (asked.scope > KVM_STATS_SCOPE_VCPUS || asked.reserved[0] || asked.reserved[1])
+	if (in.scope > KVM_STATS_SCOPE_VCPUS || in.reserved[0] || in.reserved[1])
 		return -EINVAL;
 
-	next = asked;
+	out = in;
 	mutex_lock(&kvm_lock);
-	found = kvm_stats_find(asked.vm);
+	found = kvm_stats_find(in.vm);
 	if (found) {
 		kvm_get_stats_mem(found);
-		next.vm = found->stats_vm_id;
-		next.pid = kvm_stats_pid(found);
+		out.vm = found->stats_vm_id;
+		out.pid = kvm_stats_pid(found);
 	}
 	mutex_unlock(&kvm_lock);
 	if (!found)
@@ -713,8 +716,8 @@ long kvm_stats_next(struct kvm_stats_next __user *argp)
 
 	fd = get_unused_fd_flags(O_CLOEXEC);
 	if (fd < 0)
-		goto out;
-	if (next.scope == KVM_STATS_SCOPE_VCPUS)
+		goto put_mem;
+	if (out.scope == KVM_STATS_SCOPE_VCPUS)
 		file = kvm_stats_open("kvm-vcpus-stats", &kvm_vcpus_stats_file,
 				      found, found);
 	else
@@ -724,19 +727,19 @@ long kvm_stats_next(struct kvm_stats_next __user *argp)
 	if (IS_ERR(file)) {
 		put_unused_fd(fd);
 		fd = PTR_ERR(file);
-		goto out;
+		goto put_mem;
 	}
-	left = copy_to_user(argp, &next, answer);
+	left = copy_to_user(argp, &out, out_size);
 	if (left) {
 		fput(file);
 		put_unused_fd(fd);
 		fd = -EFAULT;
 		/* The first bytes may have been written: restore them. */
-		left = copy_to_user(argp, &asked, answer);
-		goto out;
+		left = copy_to_user(argp, &in, out_size);
+		goto put_mem;
 	}
 	fd_install(fd, file);
-out:
+put_mem:
 	kvm_put_stats_mem(found);
 	return fd;
 }
@@ -781,12 +784,12 @@ static void kvm_stats_init_descs(void)
 		kvm_stats_init_desc(vcpu_desc++, item, offsetof(struct kvm_vcpu, stat));
 }
 
-static void kvm_stats_init_part(struct kvm_stats_part *part, size_t start, size_t size,
-				const void *data)
+static void kvm_stats_init_region(struct kvm_stats_region *region, size_t start,
+				  size_t size, const void *data)
 {
-	part->start = start;
-	part->end = start + size;
-	part->data = data;
+	region->start = start;
+	region->end = start + size;
+	region->data = data;
 }
 
 /* Fill in header, descriptors and owner of a kind of file. */
@@ -796,7 +799,7 @@ static void kvm_stats_init_file(struct kvm_stats_file *stats_file, enum kvm_stat
 {
 	struct kvm_stats_getfd_header *getfd = &stats_file->getfd;
 	struct kvm_stats_header *stats_fd = &stats_file->stats_fd;
-	struct kvm_stats_part *part = stats_file->part;
+	struct kvm_stats_region *region = stats_file->region;
 	const size_t id_size = sizeof(getfd->id);
 	const size_t desc_size = count * sizeof(*desc);
 	size_t desc_offset;
@@ -808,19 +811,19 @@ static void kvm_stats_init_file(struct kvm_stats_file *stats_file, enum kvm_stat
 		stats_fd->id_offset = sizeof(*stats_fd);
 		stats_fd->desc_offset = desc_offset;
 		stats_fd->data_offset = desc_offset + desc_size;
-		kvm_stats_init_part(part++, 0, sizeof(*stats_fd), stats_fd);
-		kvm_stats_init_part(part++, sizeof(*stats_fd), KVM_STATS_ID_SIZE, NULL);
+		kvm_stats_init_region(region++, 0, sizeof(*stats_fd), stats_fd);
+		kvm_stats_init_region(region++, sizeof(*stats_fd), KVM_STATS_ID_SIZE, NULL);
 	} else {
 		desc_offset = sizeof(*getfd);
 		getfd->name_size = KVM_STATS_NAME_SIZE;
 		getfd->count = count;
 		getfd->desc_offset = desc_offset;
 		getfd->data_offset = desc_offset + desc_size;
-		kvm_stats_init_part(part++, 0, KVM_STATS_ID_SIZE, NULL);
-		kvm_stats_init_part(part++, id_size, sizeof(*getfd) - id_size,
-				    (void *)getfd + id_size);
+		kvm_stats_init_region(region++, 0, KVM_STATS_ID_SIZE, NULL);
+		kvm_stats_init_region(region++, id_size, sizeof(*getfd) - id_size,
+				      (void *)getfd + id_size);
 	}
-	kvm_stats_init_part(part, desc_offset, desc_size, desc);
+	kvm_stats_init_region(region, desc_offset, desc_size, desc);
 	stats_file->data_offset = desc_offset + desc_size;
 	stats_file->fops.owner = module;
 }
