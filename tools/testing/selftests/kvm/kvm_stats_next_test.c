@@ -34,33 +34,31 @@ static u64 get_vm_id(int stats_fd)
 	return id;
 }
 
-/* Count the VMs of this process with one of @ids, and the other properties. */
 static void test_enumerate(int kvm_fd, const u64 *ids)
 {
 	struct kvm_stats_next next = { .scope = KVM_STATS_SCOPE_VCPUS }, prev;
-	bool ascending = true, pid_ok = true, id_ok = true;
 	int fd, i, found = 0;
 
-	do {
+	for (;;) {
 		prev = next;
 		fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next);
 		if (fd < 0)
 			break;
-		ascending &= next.vm > prev.vm;
-		id_ok &= get_vm_id(fd) == next.vm;
+		TEST_ASSERT(next.vm > prev.vm, "VM id %llu after %llu", next.vm, prev.vm);
+		TEST_ASSERT_EQ(get_vm_id(fd), next.vm);
 		for (i = 0; i < NR_VMS; i++) {
 			if (next.vm != ids[i])
 				continue;
-			pid_ok &= next.pid == getpid();
+			TEST_ASSERT_EQ(next.pid, getpid());
 			found++;
 		}
 		close(fd);
-	} while (ascending);
-	ksft_test_result(errno == ENOENT && !memcmp(&next, &prev, sizeof(next)),
-			 "enumeration ends with ENOENT and an unmodified argument\n");
-	ksft_test_result(ascending && found == NR_VMS, "each VM is returned once, by id\n");
-	ksft_test_result(id_ok, "vm is the id in fdinfo\n");
-	ksft_test_result(pid_ok, "pid is the TGID of the creator\n");
+	}
+	TEST_ASSERT_EQ(errno, ENOENT);
+	TEST_ASSERT(!memcmp(&next, &prev, sizeof(next)), "ENOENT modifies the argument");
+	ksft_test_result_pass("enumeration ends with ENOENT and an unmodified argument\n");
+	TEST_ASSERT_EQ(found, NR_VMS);
+	ksft_test_result_pass("each VM is returned once, with its id and its creator\n");
 }
 
 static void test_new_vm(int kvm_fd, u64 last)
@@ -78,16 +76,20 @@ static void test_new_vm(int kvm_fd, u64 last)
 		TEST_ASSERT(fd >= 0, KVM_IOCTL_ERROR(KVM_STATS_NEXT, fd));
 		close(fd);
 	} while (next.vm > last && next.vm < id);
-	ksft_test_result(next.vm == id, "a call with the last id returns a new VM\n");
+	TEST_ASSERT_EQ(next.vm, id);
+	ksft_test_result_pass("a call with the last id returns a new VM\n");
 
 	close(stats_fd);
 	kvm_vm_free(vm);
 	next.vm = id - 1;
 	fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next);
-	ksft_test_result(fd < 0 ? errno == ENOENT : next.vm > id,
-			 "a destroyed VM is not returned\n");
-	if (fd >= 0)
+	if (fd < 0) {
+		TEST_ASSERT_EQ(errno, ENOENT);
+	} else {
+		TEST_ASSERT(next.vm > id, "VM id %llu after %llu", next.vm, id - 1);
 		close(fd);
+	}
+	ksft_test_result_pass("a destroyed VM is not returned\n");
 }
 
 /* LSMs cannot label the inode that anonymous files share. */
@@ -102,15 +104,17 @@ static void test_inode(int kvm_fd, struct kvm_vm *vm)
 		TEST_ASSERT(!fstat(fd[i], &st[i]), "fstat() failed, errno: %i", errno);
 		close(fd[i]);
 	}
-	ksft_test_result(st[0].st_ino != st[1].st_ino, "the stats fd has its own inode\n");
+	TEST_ASSERT(st[0].st_ino != st[1].st_ino, "The inode is shared");
+	ksft_test_result_pass("the stats fd has its own inode\n");
 }
 
-static bool fails(int kvm_fd, struct kvm_stats_next next, int error)
+static void test_failure(int kvm_fd, struct kvm_stats_next next, int error)
 {
 	const struct kvm_stats_next orig = next;
 
-	return ioctl(kvm_fd, KVM_STATS_NEXT, &next) == -1 && errno == error &&
-	       !memcmp(&next, &orig, sizeof(next));
+	TEST_ASSERT_EQ(ioctl(kvm_fd, KVM_STATS_NEXT, &next), -1);
+	TEST_ASSERT_EQ(errno, error);
+	TEST_ASSERT(!memcmp(&next, &orig, sizeof(next)), "A failure modifies the argument");
 }
 
 /* Return the number of the next fd that is opened. */
@@ -124,13 +128,12 @@ static int get_free_fd(void)
 }
 
 /* Put the id on a writable page and the rest on a read-only one. */
-static bool fault_leaves_no_fd(int kvm_fd)
+static void test_fault(int kvm_fd)
 {
 	const size_t page = getpagesize();
 	const int free_fd = get_free_fd();
 	const struct kvm_stats_next orig = { .scope = KVM_STATS_SCOPE_VCPUS };
 	struct kvm_stats_next *next;
-	bool ok;
 	char *buf;
 
 	buf = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
@@ -139,31 +142,34 @@ static bool fault_leaves_no_fd(int kvm_fd)
 	next = (void *)(buf + page - offsetof(struct kvm_stats_next, pid));
 	*next = orig;
 	TEST_ASSERT(!mprotect(buf + page, page, PROT_READ), "mprotect() failed");
-	ok = ioctl(kvm_fd, KVM_STATS_NEXT, next) == -1 && errno == EFAULT &&
-	     get_free_fd() == free_fd;
+	TEST_ASSERT_EQ(ioctl(kvm_fd, KVM_STATS_NEXT, next), -1);
+	TEST_ASSERT_EQ(errno, EFAULT);
+	TEST_ASSERT_EQ(get_free_fd(), free_fd);
 	munmap(buf, 2 * page);
-	return ok;
+	ksft_test_result_pass("a partly read-only argument fails with EFAULT, without an fd\n");
 }
 
 static void test_errors(int kvm_fd)
 {
 	int status;
+	pid_t pid;
 
-	ksft_test_result(fails(kvm_fd, (struct kvm_stats_next) { .scope = 2 }, EINVAL) &&
-			 fails(kvm_fd, (struct kvm_stats_next) { .reserved[0] = 1 }, EINVAL) &&
-			 fails(kvm_fd, (struct kvm_stats_next) { .reserved[1] = 1 }, EINVAL),
-			 "an unknown scope and reserved fields fail with EINVAL\n");
-	ksft_test_result(fault_leaves_no_fd(kvm_fd),
-			 "a partly read-only argument fails with EFAULT, without an fd\n");
-	if (!fork()) {
-		struct kvm_stats_next next = {};
+	test_failure(kvm_fd, (struct kvm_stats_next) { .scope = 2 }, EINVAL);
+	test_failure(kvm_fd, (struct kvm_stats_next) { .reserved[0] = 1 }, EINVAL);
+	test_failure(kvm_fd, (struct kvm_stats_next) { .reserved[1] = 1 }, EINVAL);
+	ksft_test_result_pass("an unknown scope and reserved fields fail with EINVAL\n");
+	test_fault(kvm_fd);
 
+	pid = fork();
+	TEST_ASSERT(pid >= 0, "fork() failed, errno: %i", errno);
+	if (!pid) {
 		TEST_ASSERT(!setresuid(NOBODY, NOBODY, NOBODY), "setresuid() failed");
-		_exit(!fails(kvm_fd, next, EPERM));
+		test_failure(kvm_fd, (struct kvm_stats_next) {}, EPERM);
+		_exit(0);
 	}
-	wait(&status);
-	ksft_test_result(WIFEXITED(status) && !WEXITSTATUS(status),
-			 "a process without CAP_PERFMON gets EPERM\n");
+	TEST_ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	TEST_ASSERT_EQ(status, 0);
+	ksft_test_result_pass("a process without CAP_PERFMON gets EPERM\n");
 }
 
 int main(void)
@@ -189,7 +195,7 @@ int main(void)
 	close(fd);
 
 	ksft_print_header();
-	ksft_set_plan(10);
+	ksft_set_plan(8);
 	test_enumerate(kvm_fd, ids);
 	test_new_vm(kvm_fd, ids[NR_VMS - 1]);
 	test_inode(kvm_fd, vms[0]);
