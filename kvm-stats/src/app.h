@@ -5,7 +5,6 @@
 
 #include "kvmstats.h"
 #include "out.h"
-#include "serve/settings.h"
 #include "text.h"
 
 enum status {
@@ -14,6 +13,8 @@ enum status {
 	STATUS_USAGE = 2,
 	STATUS_PARTIAL = 3,	/* something could not be read */
 };
+
+struct serve_settings;
 
 /* How the exits of a VM are separated, besides by reason */
 enum exits_by {
@@ -45,7 +46,7 @@ struct settings {
 	const char *from;	/* a recording to read instead of this host, or NULL */
 	uint64_t at;		/* time in the recording, nanoseconds since 1970, or 0 */
 	uint64_t max_size;	/* limit of a recording, bytes */
-	struct serve_settings serve;
+	struct serve_settings *serve;
 	char **args;		/* arguments after the command */
 	int nr_args;
 };

@@ -8,7 +8,7 @@
 
 #include "blame_sum.h"
 #include "sampled.h"
-#include "serve/buf.h"
+#include "buf.h"
 #include "xalloc.h"
 
 /* Owners of a VM in the table; the others are added up. */

@@ -6,7 +6,7 @@
 
 #include "exits_sum.h"
 #include "sampled.h"
-#include "serve/buf.h"
+#include "buf.h"
 #include "xalloc.h"
 
 /* Addresses of a VM, the most expensive first; the others are added up. */

@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "options.h"
+#include "serve/settings.h"
 
 int main(int argc, char **argv)
 {
 	static char name[] = "kvm-stats";
-	struct settings settings = { 0 };
+	struct serve_settings serve = { 0 };
+	struct settings settings = { .serve = &serve };
 	const struct command *command;
 
 	/* Messages have one prefix, however the program was started. */

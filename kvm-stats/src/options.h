@@ -69,14 +69,6 @@ bool option_is_allowed(const struct option_row *option, const struct command *co
 /* Parse a command line. Exits with status 2 and one line if it is invalid. */
 const struct command *parse_options(int argc, char **argv, struct settings *settings);
 
-/*
- * Parse numbers with a unit: seconds as nanoseconds, a size in bytes, and a positive number.
- * They exit with status 2 and one line, which begins with --NAME, if text is invalid.
- */
-uint64_t parse_seconds(const char *name, const char *text);
-uint64_t parse_size(const char *name, const char *text);
-unsigned long parse_number(const char *name, const char *text);
-
 /* Print the completions of the last word of a command line, which begins after the program. */
 int complete(int argc, char **argv);
 

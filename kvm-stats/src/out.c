@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "out.h"
-#include "serve/buf.h"
+#include "buf.h"
 #include "text.h"
 #include "xalloc.h"
 

@@ -22,25 +22,6 @@ void set_state(struct connection *c, enum state state)
 	c->since = app_now();
 }
 
-static void unlink_connection(struct server *s, struct connection *c)
-{
-	*c->back = c->next;
-	if (c->next)
-		c->next->back = c->back;
-	else
-		s->end = c->back;
-}
-
-void move_to_end(struct server *s, struct connection *c)
-{
-	if (c->back)
-		unlink_connection(s, c);
-	c->next = NULL;
-	c->back = s->end;
-	*s->end = c;
-	s->end = &c->next;
-}
-
 void enqueue_connection(struct server *s, struct connection *c, enum state state)
 {
 	set_state(c, state);

@@ -11,6 +11,25 @@
 #include "app.h"
 #include "serve.h"
 
+void unlink_connection(struct server *s, struct connection *c)
+{
+	*c->back = c->next;
+	if (c->next)
+		c->next->back = c->back;
+	else
+		s->end = c->back;
+}
+
+void move_to_end(struct server *s, struct connection *c)
+{
+	if (c->back)
+		unlink_connection(s, c);
+	c->next = NULL;
+	c->back = s->end;
+	*s->end = c;
+	s->end = &c->next;
+}
+
 unsigned int address_bucket(uint64_t key)
 {
 	key *= HASH_FACTOR;

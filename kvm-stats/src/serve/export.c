@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "app.h"
+#include "settings.h"
 #include "write.h"
 
 /* Print the table with tabs, for the manual page and tests. */
@@ -28,7 +29,7 @@ static void list_metrics(void)
 
 int command_export(const struct settings *settings)
 {
-	struct serve_options options = settings->serve.model;
+	struct serve_options options = settings->serve->model;
 	struct kvmstats *k;
 	struct buf b = { 0 };
 	struct model *m;
@@ -36,7 +37,7 @@ int command_export(const struct settings *settings)
 	int status;
 
 	serve_check_settings(settings);
-	if (settings->serve.list) {
+	if (settings->serve->list) {
 		list_metrics();
 		return STATUS_OK;
 	}

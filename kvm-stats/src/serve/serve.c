@@ -153,10 +153,10 @@ int command_serve(const struct settings *settings)
 	static struct server s;
 	pthread_t thread;
 
-	if (settings->serve.max_age < 2 * settings->interval)
+	if (settings->serve->max_age < 2 * settings->interval)
 		errx(STATUS_USAGE, "--max-age: must be at least twice --delay");
 	serve_check_settings(settings);
-	s.settings = settings->serve;
+	s.settings = *settings->serve;
 	s.interval = settings->interval;
 	/* No program inherits capabilities. */
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);

@@ -144,7 +144,6 @@ void request_completed(void *server, struct MHD_Connection *connection, void **r
 struct connection *connection_of(struct MHD_Connection *connection);
 void set_state(struct connection *c, enum state state);
 void enqueue_connection(struct server *s, struct connection *c, enum state state);
-void move_to_end(struct server *s, struct connection *c);
 void suspend_connection(struct connection *c, enum state state);
 /* Resume connections whose sample, login or timeout has occurred, or all of them. */
 void resume_connections(struct server *s, bool sampled, bool stopping);
@@ -153,6 +152,8 @@ void close_slow_connections(struct server *s, uint64_t now);
 int connection_timeout(const struct server *s, uint64_t wait);
 
 /* eviction.c */
+void unlink_connection(struct server *s, struct connection *c);
+void move_to_end(struct server *s, struct connection *c);
 unsigned int address_bucket(uint64_t key);
 struct connection *find_connection_to_evict(struct server *s);
 

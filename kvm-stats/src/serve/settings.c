@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "app.h"
-#include "options.h"
+#include "parse.h"
+#include "settings.h"
 #include "text.h"
 
 void serve_set_listen(struct settings *settings, const char *name, const char *value)
 {
-	struct serve_settings *serve = &settings->serve;
+	struct serve_settings *serve = settings->serve;
 
 	if (serve->nr_listen == LISTEN_MAX)
 		errx(STATUS_USAGE, "--%s '%s': more than %d addresses", name, value, LISTEN_MAX);
@@ -18,7 +19,7 @@ void serve_set_listen(struct settings *settings, const char *name, const char *v
 
 void serve_set_host(struct settings *settings, const char *name, const char *value)
 {
-	struct serve_settings *serve = &settings->serve;
+	struct serve_settings *serve = settings->serve;
 
 	if (!*value || strpbrk(value, ":/[] "))
 		errx(STATUS_USAGE, "--%s '%s': not a host name", name, value);
@@ -38,22 +39,22 @@ void serve_set_path(struct settings *settings, const char *name, const char *val
 		if (!strcmp(value, used[i]))
 			errx(STATUS_USAGE, "--%s '%s': serves another page", name, value);
 	}
-	settings->serve.metrics_path = value;
+	settings->serve->metrics_path = value;
 }
 
 void serve_set_config(struct settings *settings, const char *name, const char *value)
 {
-	settings->serve.config = value;
+	settings->serve->config = value;
 }
 
 void serve_set_max_age(struct settings *settings, const char *name, const char *value)
 {
-	settings->serve.max_age = parse_seconds(name, value);
+	settings->serve->max_age = parse_seconds(name, value);
 }
 
 void serve_set_stats(struct settings *settings, const char *name, const char *value)
 {
-	struct serve_options *options = &settings->serve.model;
+	struct serve_options *options = &settings->serve->model;
 	const char *wrong = text_bad_glob(value);
 
 	if (wrong)
@@ -69,18 +70,18 @@ void serve_set_detail(struct settings *settings, const char *name, const char *v
 {
 	if (strcmp(value, "vcpu"))
 		errx(STATUS_USAGE, "--%s '%s': must be vcpu", name, value);
-	settings->serve.model.vcpus = true;
+	settings->serve->model.vcpus = true;
 }
 
 void serve_set_max_series(struct settings *settings, const char *name, const char *value)
 {
-	settings->serve.model.max_series = parse_number(name, value);
+	settings->serve->model.max_series = parse_number(name, value);
 }
 
 void serve_set_blame(struct settings *settings, const char *name, const char *value)
 {
-	settings->serve.model.owners = parse_number(name, value);
-	if (settings->serve.model.owners > MAX_OWNERS_SHOWN)
+	settings->serve->model.owners = parse_number(name, value);
+	if (settings->serve->model.owners > MAX_OWNERS_SHOWN)
 		errx(STATUS_USAGE, "--%s '%s': must be 1 to %d", name, value, MAX_OWNERS_SHOWN);
 }
 
@@ -90,17 +91,17 @@ void serve_set_exits(struct settings *settings, const char *name, const char *va
 
 	if (n > MAX_EXIT_REASONS)
 		errx(STATUS_USAGE, "--%s '%s': must be 1 to %d", name, value, MAX_EXIT_REASONS);
-	settings->serve.model.exits = n;
+	settings->serve->model.exits = n;
 }
 
 void serve_set_list(struct settings *settings, const char *name, const char *value)
 {
-	settings->serve.list = true;
+	settings->serve->list = true;
 }
 
 void serve_check_settings(const struct settings *settings)
 {
-	const struct serve_options *options = &settings->serve.model;
+	const struct serve_options *options = &settings->serve->model;
 	struct kvmstats_table *vm, *vcpu;
 	const char *pattern = NULL;
 	char why[256];

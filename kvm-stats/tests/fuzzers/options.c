@@ -13,6 +13,7 @@
 #include "app.h"
 #include "columns.h"
 #include "options.h"
+#include "serve/settings.h"
 
 #define MAX_WORDS	64
 
@@ -83,7 +84,7 @@ void __wrap_errx(int status, const char *format, ...)
 static void check(const struct command *command, const struct settings *settings, int argc)
 {
 	if (!command || settings->nr_args < 0 || settings->nr_args >= argc ||
-	    settings->serve.nr_listen > LISTEN_MAX || settings->serve.nr_hosts > HOSTS_MAX ||
+	    settings->serve->nr_listen > LISTEN_MAX || settings->serve->nr_hosts > HOSTS_MAX ||
 	    (settings->interval && settings->interval < SECOND / 10))
 		abort();
 }
@@ -91,6 +92,7 @@ static void check(const struct command *command, const struct settings *settings
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static char name[] = "kvm-stats";
+	static struct serve_settings serve;
 	static struct settings settings;
 	char *argv[MAX_WORDS + 2] = { name }, *text = malloc(size + 1), *word = text;
 	int argc = 1;
@@ -99,7 +101,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	text[size] = '\0';
 	for (; word < text + size && argc <= MAX_WORDS; word += strlen(word) + 1)
 		argv[argc++] = word;
-	memset(&settings, 0, sizeof(settings));
+	memset(&serve, 0, sizeof(serve));
+	settings = (struct settings){ .serve = &serve };
 	optind = 0;
 	parsing = true;
 	if (!setjmp(exited))
@@ -107,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	else if (exit_status != STATUS_OK && exit_status != STATUS_USAGE)
 		abort();
 	parsing = false;
-	free(settings.serve.model.stats);
+	free(serve.model.stats);
 	free(text);
 	return 0;
 }

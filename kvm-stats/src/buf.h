@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A string that grows, and keeps its capacity when it is reset */
-#ifndef SERVE_BUF_H
-#define SERVE_BUF_H
+#ifndef BUF_H
+#define BUF_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,4 +65,4 @@ void buf_html(struct buf *b, const char *text);
 /* Return the length of the first UTF-8 character, or 0 if it is invalid or the end. */
 size_t utf8_length(const char *text);
 
-#endif /* SERVE_BUF_H */
+#endif /* BUF_H */
