@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -12,6 +11,7 @@
 #include "blame_check.h"
 #include "bpf_layout.h"
 #include "bpf_program.h"
+#include "clock.h"
 #include "blame.skel.h"
 
 /* Entries that remain free until pairs that no longer grow are removed */
@@ -52,7 +52,7 @@ static int load(void *arg)
 	b->program->rodata->vcpu_notifier = b->notifier.vcpu_notifier;
 	b->program->rodata->vcpu_kvm = b->notifier.vcpu_kvm;
 	b->program->rodata->vcpu_pid = b->notifier.vcpu_pid;
-	b->program->rodata->opened = core_clock(CLOCK_MONOTONIC);
+	b->program->rodata->opened = read_clock(CLOCK_MONOTONIC);
 	error = bpf_map__set_max_entries(b->program->maps.cpus, cpus);
 	if (2 * b->vcpus > BLAME_VCPUS)
 		error = error ?: bpf_map__set_max_entries(b->program->maps.vcpus, 2 * b->vcpus);

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "blame_check.h"
+#include "clock.h"
 #include "probe_vm.h"
 
 /* CPU time of the thread for which the vCPU waits; how long to wait for it at most */
@@ -64,9 +64,9 @@ static int read_times(struct check *c, struct times *t)
 	size_t i, n;
 	int error;
 
-	*t = (struct times){ .ran = core_clock(c->hog_clock) };
+	*t = (struct times){ .ran = read_clock(c->hog_clock) };
 	error = blame_sample(c->blame);
-	t->ran_later = core_clock(c->hog_clock);
+	t->ran_later = read_clock(c->hog_clock);
 	own = find_own(c->blame);
 	if (error || !own)
 		return fail(c, EIO, "cannot read the charges: %s", strerror(-error));
@@ -106,9 +106,9 @@ static void *run_hog(void *arg)
 /* Run the guest until the hog has had so much CPU time. */
 static void run_guest(struct check *c, uint64_t hog_ns)
 {
-	const uint64_t end = core_clock(c->hog_clock) + hog_ns;
+	const uint64_t end = read_clock(c->hog_clock) + hog_ns;
 
-	while (core_clock(c->hog_clock) < end && probe_vm_step(&c->own))
+	while (read_clock(c->hog_clock) < end && probe_vm_step(&c->own))
 		;
 }
 
@@ -135,12 +135,12 @@ static int compare(struct check *c, const struct times *a, const struct times *b
 
 static int check_times(struct check *c)
 {
-	const uint64_t start = core_clock(CLOCK_MONOTONIC);
+	const uint64_t start = read_clock(CLOCK_MONOTONIC);
 	struct times before, after;
 	int error, tries = MAX_TRIES;
 
 	while (!is_known(c->blame)) {
-		if (core_clock(CLOCK_MONOTONIC) - start > MAX_NS)
+		if (read_clock(CLOCK_MONOTONIC) - start > MAX_NS)
 			return fail(c, EPROTO, "the BPF program does not see a vCPU that is switched out");
 		run_guest(c, HOG_NS / 4);
 	}

@@ -253,13 +253,13 @@ static void report_thread(struct core_vcpu *vcpu, const struct bpf_quota *quota,
 
 static int read_all(struct bpf_state *s, bool threads, const struct bpf_record ***records)
 {
-	uint64_t start = core_clock(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t start = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	int n = bpf_iterator_read(s->iterator, threads, records);
 
 	/* A VMM may have closed files of a VM whose threads run. */
 	if (!threads && n >= 0 && n < s->found)
 		n = bpf_iterator_read(s->iterator, true, records);
-	s->cost_all = core_clock(CLOCK_THREAD_CPUTIME_ID) - start;
+	s->cost_all = read_clock(CLOCK_THREAD_CPUTIME_ID) - start;
 	s->found = n;
 	return n;
 }
@@ -272,8 +272,8 @@ static int read_all(struct bpf_state *s, bool threads, const struct bpf_record *
 static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 {
 	bool news = uevents_news(&s->events);
-	uint64_t start = core_clock(CLOCK_THREAD_CPUTIME_ID);
-	uint64_t now = core_clock(CLOCK_MONOTONIC);
+	uint64_t start = read_clock(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t now = read_clock(CLOCK_MONOTONIC);
 	int n;
 
 	if (news || bpf_iterator_hides(s->iterator) || !s->looked || now - s->looked >= FULL_SCAN_INTERVAL_NS) {
@@ -284,7 +284,7 @@ static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 	if (s->cost_known >= s->cost_all)
 		return read_all(s, false, records);
 	n = bpf_iterator_read_known(s->iterator, records);
-	s->cost_known = n < 0 ? UINT64_MAX : core_clock(CLOCK_THREAD_CPUTIME_ID) - start;
+	s->cost_known = n < 0 ? UINT64_MAX : read_clock(CLOCK_THREAD_CPUTIME_ID) - start;
 	return n >= 0 && n == s->found ? n : read_all(s, true, records);
 }
 

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
 #include "bpf_iterator.h"
+#include "clock.h"
 #include "iterator.skel.h"
 
 /* What the kernel's side collects for one read(). */
@@ -226,13 +226,12 @@ static ssize_t read_link(struct bpf_iterator *iterator, const struct bpf_link *l
 {
 	int fd = bpf_iter_create(bpf_link__fd(link));
 	unsigned int millions = 0;
-	struct timespec t;
 	ssize_t len;
 
 	if (fd < 0)
 		return -errno;
 	/* This CPU notes the time of the scheduler's clock, see clock_offset. */
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	read_clock(CLOCK_THREAD_CPUTIME_ID);
 	do {
 		/* Without a record, each read ends after a million files. */
 		iterator->partial |= (size_t)total >= BPF_DATA_MAX || millions > BPF_FILES_MAX;

@@ -6,24 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core.h"
 #include "proc.h"
 #include "identity.h"
 
-uint64_t core_clock(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
-
 uint64_t core_now(const struct kvmstats *k)
 {
-	return k->time ? k->time : core_clock(CLOCK_MONOTONIC);
+	return k->time ? k->time : read_clock(CLOCK_MONOTONIC);
 }
 
 void core_vcpu_close(struct core_vcpu *vcpu)

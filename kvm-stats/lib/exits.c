@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
 #include "bpf_layout.h"
 #include "bpf_program.h"
+#include "clock.h"
 #include "exits.h"
 #include "exits_check.h"
 #include "probe_vm.h"
@@ -212,14 +212,6 @@ static struct exits_row *add_row(struct exits *e, const struct exits_key *key)
 	memset(row, 0, sizeof(*row));
 	row->key = *key;
 	return row;
-}
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
 /* A row with the open exit of a vCPU, as far as its time is known; NULL without memory */
@@ -453,7 +445,7 @@ int exits_sample(struct exits *e)
 		const struct exits_vcpu *before = find_serial(&e->first, after->serial);
 
 		if (after->exit && before && !memcmp(before, after, sizeof(*after)))
-			error = add_open(e, after, now());
+			error = add_open(e, after, read_clock(CLOCK_MONOTONIC));
 	}
 	if (error)
 		return error;

@@ -298,7 +298,7 @@ static int files_sample(struct kvmstats *k, void *state)
 	unsigned int denied = 0;
 	int ret;
 
-	s->now = core_clock(CLOCK_MONOTONIC) / 1000000000 + 1;	/* never 0 */
+	s->now = read_clock(CLOCK_MONOTONIC) / 1000000000 + 1;	/* never 0 */
 	reader_poll(&s->reader);
 	ret = find_vms(k, s);
 	if (ret)

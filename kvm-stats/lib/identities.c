@@ -59,7 +59,7 @@ static void delay(void *arg, pid_t pid)
 		if (vm->pub.identity.pid != pid || vm->has_identity)
 			continue;
 		vm->is_reading = false;
-		vm->read_due = core_clock(CLOCK_MONOTONIC) +
+		vm->read_due = read_clock(CLOCK_MONOTONIC) +
 			       (vm->blocked < 9 ? RETRY_NS << vm->blocked : RETRY_MAX_NS);
 		vm->blocked++;
 	}
@@ -101,7 +101,7 @@ static void copy_identities(struct kvmstats *k)
 /* Read all that are due in one child. */
 static void start_reader(struct kvmstats *k)
 {
-	const uint64_t now = core_clock(CLOCK_MONOTONIC);
+	const uint64_t now = read_clock(CLOCK_MONOTONIC);
 	unsigned int i, count = 0;
 	pid_t *pids;
 

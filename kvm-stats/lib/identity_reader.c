@@ -11,9 +11,9 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "identity.h"
 #include "identity_reader.h"
 #include "proc.h"
@@ -23,14 +23,6 @@
 #define PATIENCE_MAX_NS		200000000LL
 /* Reciprocal of the share of time that is spent waiting for blocked children */
 #define PATIENCE_DIVISOR	10
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
 
 /*
  * The child is a copy of a process that may have threads, whose locks stay locked in the copy.
@@ -234,7 +226,7 @@ bool readers_start(struct identity_readers *r, const pid_t *pids, unsigned int c
 	}
 	reader->fd = fds[0];
 	reader->count = count;
-	reader->progress = now_ns();
+	reader->progress = read_clock(CLOCK_MONOTONIC);
 	return true;
 }
 
@@ -276,7 +268,7 @@ static void take(struct identity_reader *reader, const struct reader_results *re
 		if (reader->killed || reader->next == reader->count)
 			continue;
 		reader->next += texts.complete;
-		reader->progress = now_ns();
+		reader->progress = read_clock(CLOCK_MONOTONIC);
 		results->read(results->arg, &texts);
 	}
 	if (!n || (errno != EAGAIN && errno != EINTR)) {
@@ -285,8 +277,8 @@ static void take(struct identity_reader *reader, const struct reader_results *re
 		return;
 	}
 	if (!reader->killed && reader->next < reader->count &&
-	    (now_ns() - reader->progress >= READER_DEADLINE_NS ||
-	     (now_ns() - reader->progress >= READER_BLOCKED_NS && is_blocked(reader)))) {
+	    (read_clock(CLOCK_MONOTONIC) - reader->progress >= READER_DEADLINE_NS ||
+	     (read_clock(CLOCK_MONOTONIC) - reader->progress >= READER_BLOCKED_NS && is_blocked(reader)))) {
 		kill_reader(reader);
 		give_up(reader, results);
 	}
@@ -315,7 +307,7 @@ static void refill_patience(struct identity_readers *r, uint64_t now)
 bool readers_wait(struct identity_readers *r)
 {
 	struct pollfd fds[READERS_MAX];
-	const uint64_t begin = now_ns();
+	const uint64_t begin = read_clock(CLOCK_MONOTONIC);
 	bool blocked = false;
 	unsigned int i, n = 0;
 
@@ -332,7 +324,7 @@ bool readers_wait(struct identity_readers *r)
 		blocked |= r->reader[i].process && !r->reader[i].killed &&
 			   is_blocked(&r->reader[i]);
 	if (blocked)
-		r->patience -= now_ns() - begin;
+		r->patience -= read_clock(CLOCK_MONOTONIC) - begin;
 	return true;
 }
 

@@ -67,7 +67,7 @@ static void count_in_process(struct kvmstats *k)
 /* Estimate when the VM was created, from the start of its process. */
 static void estimate_start_time(const struct kvmstats *k, struct core_vm *vm)
 {
-	uint64_t now = core_clock(CLOCK_BOOTTIME);
+	uint64_t now = read_clock(CLOCK_BOOTTIME);
 
 	vm->started = vm->process_started;
 	/* The process existed at the previous sample, but the VM did not. */
@@ -81,7 +81,7 @@ static void estimate_start_time(const struct kvmstats *k, struct core_vm *vm)
 /* Start times follow a step of the clock, such as the first one of a host without an RTC. */
 static void set_start_times(struct kvmstats *k)
 {
-	int64_t booted = core_clock(CLOCK_REALTIME) - core_clock(CLOCK_BOOTTIME);
+	int64_t booted = read_clock(CLOCK_REALTIME) - read_clock(CLOCK_BOOTTIME);
 	unsigned int i;
 
 	if (llabs(booted - k->booted) > CLOCK_STEP_NS)
@@ -221,7 +221,7 @@ static void update_vm(struct kvmstats *k, struct core_vm *vm)
 static bool may_have_probe(const struct kvmstats *k, const struct core_vm *vm)
 {
 	const uint64_t age = vm->process_started ?
-			     core_clock(CLOCK_BOOTTIME) - vm->process_started :
+			     read_clock(CLOCK_BOOTTIME) - vm->process_started :
 			     core_now(k) - vm->first_seen;
 
 	return age < START_MAX_NS || vm->pub.identity.pid == getpid();

@@ -6,8 +6,7 @@
 #ifndef KVMSTATS_SOURCE_H
 #define KVMSTATS_SOURCE_H
 
-#include <time.h>
-
+#include "clock.h"
 #include "kvmstats.h"
 
 struct core_vm;
@@ -141,9 +140,6 @@ void core_vcpu_thread_exited(struct core_vcpu *vcpu, uint64_t time);
 void core_vm_process(struct core_vm *vm, uint64_t started, const char *comm);
 
 pid_t core_vm_pid(const struct core_vm *vm);
-
-/* Nanoseconds */
-uint64_t core_clock(clockid_t clock);
 
 /* Return the time of this sample: CLOCK_MONOTONIC, or the source's clock. */
 uint64_t core_now(const struct kvmstats *k);

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app.h"
+#include "clock.h"
 #include "stop.h"
 #include "text.h"
 
@@ -342,14 +342,6 @@ const char *app_label(const struct kvmstats_vm *vm, char *buf)
 {
 	snprintf(buf, LABEL_SIZE, "%s%s", vm->identity.label, vm->vcpus_ambiguous ? "#?" : "");
 	return buf;
-}
-
-static uint64_t read_clock(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec * SECOND + t.tv_nsec;
 }
 
 uint64_t app_now(void)

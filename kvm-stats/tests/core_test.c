@@ -747,11 +747,11 @@ static void test_sources(const struct kvmstats_options *options)
 /* The host's clock differs from the right time by this much. */
 static int64_t clock_error;
 
-uint64_t __real_core_clock(clockid_t clock);
-uint64_t __wrap_core_clock(clockid_t clock);
-uint64_t __wrap_core_clock(clockid_t clock)
+uint64_t __real_read_clock(clockid_t clock);
+uint64_t __wrap_read_clock(clockid_t clock);
+uint64_t __wrap_read_clock(clockid_t clock)
 {
-	return __real_core_clock(clock) + (clock == CLOCK_REALTIME ? clock_error : 0);
+	return __real_read_clock(clock) + (clock == CLOCK_REALTIME ? clock_error : 0);
 }
 
 /* The clock is years behind until NTP sets it. */
@@ -775,7 +775,7 @@ static void test_start_time(const struct kvmstats_options *options)
 	clock_error = 0;
 	kvmstats_sample(k);
 	/* Process 100 started 1 s after the boot. */
-	right = __real_core_clock(CLOCK_REALTIME) - __real_core_clock(CLOCK_BOOTTIME) + 1000 * MS;
+	right = __real_read_clock(CLOCK_REALTIME) - __real_read_clock(CLOCK_BOOTTIME) + 1000 * MS;
 	tap_result(vm->identity.started + 1000 * MS > right &&
 		   vm->identity.started < right + 1000 * MS,
 		   "the start time of a VM follows a step of the clock");
@@ -810,7 +810,7 @@ static const char *make_proc(void)
 	mkdir(path, 0700);
 	put(path, "comm", "young\n");
 	put(path, "stat", "400 (young) R 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 %llu 23",
-	    (unsigned long long)core_clock(CLOCK_BOOTTIME) * sysconf(_SC_CLK_TCK) / 1000000000);
+	    (unsigned long long)read_clock(CLOCK_BOOTTIME) * sysconf(_SC_CLK_TCK) / 1000000000);
 	return folder;
 }
 

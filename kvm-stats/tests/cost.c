@@ -149,11 +149,11 @@ static void measure(const struct row *row)
 		return;
 	}
 	for (i = 0; !error && i < row->warm_up + SAMPLES; i++) {
-		start = core_clock(CLOCK_PROCESS_CPUTIME_ID);
+		start = read_clock(CLOCK_PROCESS_CPUTIME_ID);
 		before = allocations;
 		error = kvmstats_sample(k);
 		if (i >= row->warm_up) {
-			used = core_clock(CLOCK_PROCESS_CPUTIME_ID) - start;
+			used = read_clock(CLOCK_PROCESS_CPUTIME_ID) - start;
 			sum += used;
 			if (fewest > used)
 				fewest = used;

@@ -130,7 +130,7 @@ static long memory(void)
 /* Milliseconds of CPU time */
 static unsigned long long cpu_ms(void)
 {
-	return core_clock(CLOCK_PROCESS_CPUTIME_ID) / 1000000;
+	return read_clock(CLOCK_PROCESS_CPUTIME_ID) / 1000000;
 }
 
 static const struct kvmstats_vm *find(const struct kvmstats *k, pid_t pid)

@@ -20,11 +20,11 @@
 static struct kvmstats *k;
 static uint64_t later;		/* nanoseconds by which the source's clock is ahead */
 
-uint64_t __real_core_clock(clockid_t clock);
-uint64_t __wrap_core_clock(clockid_t clock);
-uint64_t __wrap_core_clock(clockid_t clock)
+uint64_t __real_read_clock(clockid_t clock);
+uint64_t __wrap_read_clock(clockid_t clock);
+uint64_t __wrap_read_clock(clockid_t clock)
 {
-	return __real_core_clock(clock) + later;
+	return __real_read_clock(clock) + later;
 }
 
 static bool open_source(void)

@@ -59,9 +59,9 @@ static void open_vm(unsigned int i, int vcpu_id)
 /* Run the VM for some time. A VMM also does other work in the thread of its vCPU. */
 static void run_for(struct probe_vm *vm, uint64_t ns)
 {
-	const uint64_t end = core_clock(CLOCK_MONOTONIC) + ns;
+	const uint64_t end = read_clock(CLOCK_MONOTONIC) + ns;
 
-	while (core_clock(CLOCK_MONOTONIC) < end)
+	while (read_clock(CLOCK_MONOTONIC) < end)
 		probe_vm_step(vm);
 }
 
@@ -300,7 +300,7 @@ static void add_thread(struct totals *totals, pid_t pid, pid_t tid)
 
 static struct totals read_totals(pid_t pid)
 {
-	struct totals totals = { .time = core_clock(CLOCK_MONOTONIC) };
+	struct totals totals = { .time = read_clock(CLOCK_MONOTONIC) };
 	const struct kvmstats_vm *vm;
 	unsigned int i;
 

@@ -18,10 +18,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "abi.h"
+#include "clock.h"
 #include "privileges.h"
 #include "file.h"
 #include "proc.h"
@@ -110,11 +110,9 @@ static void print_vcpu(pid_t pid, const struct source *s)
 
 static void sample(pid_t pid)
 {
-	struct timespec t;
 	int i, j;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	printf("sample %llu\n", t.tv_sec * 1000000000ULL + t.tv_nsec);
+	printf("sample %llu\n", (unsigned long long)read_clock(CLOCK_MONOTONIC));
 	for (i = 0; i < nr_sources; i++) {
 		if (scope_of(&sources[i]) != KVMSTATS_VM)
 			continue;

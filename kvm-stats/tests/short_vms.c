@@ -68,13 +68,13 @@ static uint64_t read_exits(int stats)
 static void *run_vcpu(void *arg)
 {
 	struct child *child = arg;
-	const uint64_t end = core_clock(CLOCK_MONOTONIC) + LIFE_NS;
+	const uint64_t end = read_clock(CLOCK_MONOTONIC) + LIFE_NS;
 
 	probe_vm_run(&child->vm);
-	while (core_clock(CLOCK_MONOTONIC) < end && probe_vm_step(&child->vm))
+	while (read_clock(CLOCK_MONOTONIC) < end && probe_vm_step(&child->vm))
 		;
 	child->report->exits = read_exits(child->vm.vcpu_stats);
-	child->report->run = core_clock(CLOCK_THREAD_CPUTIME_ID);
+	child->report->run = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	if (child->exit_in_thread)
 		_exit(0);
 	return NULL;
@@ -242,9 +242,9 @@ static void test(const char *source, struct report *reports, unsigned int vms)
 	if (tap_failed)
 		return;
 	add_sample(k, &observed);
-	next = core_clock(CLOCK_MONOTONIC) + SAMPLE_NS;
+	next = read_clock(CLOCK_MONOTONIC) + SAMPLE_NS;
 	while (run_vms(reports, vms, &started, &exited, WNOHANG) < vms) {
-		if (core_clock(CLOCK_MONOTONIC) >= next) {
+		if (read_clock(CLOCK_MONOTONIC) >= next) {
 			add_sample(k, &observed);
 			next += SAMPLE_NS;
 		}

@@ -2,10 +2,10 @@
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "blame_sum.h"
 #include "buf.h"
+#include "clock.h"
 #include "exits_sum.h"
 #include "model.h"
 #include "reasons.h"
@@ -841,14 +841,6 @@ static void update_usage(struct model *m)
 		add_usage(m, e, &m->usage);
 		m->modes_known |= e->modes;
 	}
-}
-
-static uint64_t read_clock(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
 /* Return when the last values were read, since 1970. */

@@ -10,10 +10,10 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app.h"
+#include "clock.h"
 #include "serve/serve.h"
 #include "source.h"
 
@@ -21,10 +21,7 @@ static struct server servers[2];
 
 uint64_t app_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * SECOND + t.tv_nsec;
+	return read_clock(CLOCK_MONOTONIC);
 }
 
 /* A source with one VM */

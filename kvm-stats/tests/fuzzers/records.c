@@ -49,7 +49,7 @@ static void make_record(struct bpf_record *record, __u64 *values)
 		/* at most some weeks */
 		((__u64 *)&record->thread)[i] = (__u64)byte() << byte() % 44;
 	if (flags & 4)
-		record->thread.time = core_clock(CLOCK_MONOTONIC);
+		record->thread.time = read_clock(CLOCK_MONOTONIC);
 	for (i = 0; i < record->size / 8; i++)
 		values[i] = byte();
 	memcpy(record->comm, "vmm", 4);

@@ -9,9 +9,9 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <zlib.h>
 
+#include "clock.h"
 #include "serve/write.h"
 
 static unsigned long allocations;
@@ -36,22 +36,6 @@ void *__wrap_realloc(void *old, size_t size)
 {
 	allocations++;
 	return __real_realloc(old, size);
-}
-
-static uint64_t cpu(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
-
-static uint64_t clock_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
 static void least(uint64_t *least, uint64_t n)
@@ -81,14 +65,14 @@ int main(int argc, char **argv)
 		if (kvmstats_sample(k))
 			return 1;
 		before = allocations;
-		begin = cpu();
-		if (!model_update(m, k, clock_now(), 1))
+		begin = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+		if (!model_update(m, k, read_clock(CLOCK_MONOTONIC), 1))
 			return 1;
-		least(&update, cpu() - begin);
-		begin = cpu();
+		least(&update, read_clock(CLOCK_PROCESS_CPUTIME_ID) - begin);
+		begin = read_clock(CLOCK_PROCESS_CPUTIME_ID);
 		write_metrics(&plain, m, FORMAT_OPENMETRICS, NULL);
-		least(&text, cpu() - begin);
-		begin = cpu();
+		least(&text, read_clock(CLOCK_PROCESS_CPUTIME_ID) - begin);
+		begin = read_clock(CLOCK_PROCESS_CPUTIME_ID);
 		deflateReset(&z);
 		buf_reset(&small);
 		if (!buf_fits(&small, deflateBound(&z, plain.len)))
@@ -99,7 +83,7 @@ int main(int argc, char **argv)
 		z.avail_out = small.room;
 		if (deflate(&z, Z_FINISH) != Z_STREAM_END)
 			return 1;
-		least(&packed, cpu() - begin);
+		least(&packed, read_clock(CLOCK_PROCESS_CPUTIME_ID) - begin);
 		if (i >= 2)
 			allocated += allocations - before;
 	}

@@ -26,11 +26,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app.h"
 #include "blame.h"
+#include "clock.h"
 #include "core.h"
 #include "host.h"
 
@@ -90,14 +90,6 @@ struct simulated {
 	unsigned int vms;
 };
 
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
-
 /*
  * Replaces app_now(): nanoseconds in the file "clock" if it exists, so that tests can stop
  * the clock of timeouts.
@@ -113,9 +105,9 @@ uint64_t __wrap_app_now(void)
 	snprintf(path, sizeof(path), "%s/clock", dir ? dir : "none");
 	f = fopen(path, "re");
 	if (!f)
-		return now();
+		return read_clock(CLOCK_MONOTONIC);
 	if (fscanf(f, "%llu", &stopped) != 1)
-		stopped = now();
+		stopped = read_clock(CLOCK_MONOTONIC);
 	fclose(f);
 	return stopped;
 }
@@ -229,7 +221,7 @@ static void put_vm(struct kvmstats *k, struct simulated *host, const char *line)
 {
 	unsigned long long number;
 	unsigned int vcpus, i;
-	uint64_t time = now(), dt;
+	uint64_t time = read_clock(CLOCK_MONOTONIC), dt;
 	uint64_t *values;
 	struct core_vm *vm;
 	struct totals *t;
@@ -323,7 +315,7 @@ int blame_open(struct blame **blame, const struct kvmstats_vm *first, struct kvm
 	*blame = calloc(1, sizeof(**blame));
 	if (!*blame)
 		return -ENOMEM;
-	(*blame)->time = now();
+	(*blame)->time = read_clock(CLOCK_MONOTONIC);
 	return blame_sample(*blame);
 }
 
@@ -393,7 +385,7 @@ static void charge(struct blame *blame, const char *line, uint64_t elapsed)
 
 int blame_sample(struct blame *blame)
 {
-	const uint64_t elapsed = now() - blame->time;
+	const uint64_t elapsed = read_clock(CLOCK_MONOTONIC) - blame->time;
 	struct blame_thread *thread;
 	unsigned long long number;
 	char path[4096], line[1024];

@@ -150,7 +150,7 @@ static int play_sample(struct kvmstats *k, void *state)
 {
 	struct playing *host = state;
 	const struct kvmstats_vm *vm;
-	uint64_t time = core_clock(CLOCK_MONOTONIC);
+	uint64_t time = read_clock(CLOCK_MONOTONIC);
 
 	recording_seek(host->rec, host->at);
 	host->cursor = 0;
