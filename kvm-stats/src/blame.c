@@ -4,12 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "blame_sum.h"
+#include "json.h"
 #include "sampled.h"
-#include "buf.h"
-#include "xalloc.h"
 
 /* Owners of a VM in the table; the others are added up. */
 #define TABLE_OWNERS	10
@@ -26,23 +24,10 @@ static const struct out_column columns[] = {
 	{ NULL, NULL, false }
 };
 
-static void put_seconds(struct out *out, enum out_format format, uint64_t ns)
-{
-	char text[48];
-
-	text_decimal(ns / 1000, 6, text);
-	/* milliseconds in the table */
-	if (format == OUT_TABLE)
-		text[strlen(text) - 3] = '\0';
-	out_number(out, text);
-}
-
 static void put_owner(struct out *out, enum out_format format, const char *now,
 		      const struct blame_victim *victim, const char *kind, const char *name,
 		      uint32_t pid, uint64_t ns)
 {
-	char text[48];
-
 	out_text(out, now);
 	if (*victim->vm.label)
 		out_text(out, victim->vm.label);
@@ -50,7 +35,7 @@ static void put_owner(struct out *out, enum out_format format, const char *now,
 		out_text(out, "(all VMs)");
 	else
 		out_none(out);
-	put_seconds(out, format, victim->ns);
+	out_seconds(out, victim->ns);
 	if (!kind) {
 		out_none(out);
 		out_none(out);
@@ -61,20 +46,12 @@ static void put_owner(struct out *out, enum out_format format, const char *now,
 	}
 	out_text(out, kind);
 	out_text(out, name);
-	if (pid) {
-		snprintf(text, sizeof(text), "%u", pid);
-		out_number(out, text);
-	} else {
+	if (pid)
+		out_u64(out, pid);
+	else
 		out_none(out);
-	}
-	put_seconds(out, format, ns);
-	if (format == OUT_TABLE) {
-		text_permille((text_share(ns, victim->ns) + 500) / 1000, text);
-		strcat(text, "%");
-	} else {
-		text_decimal(text_share(ns, victim->ns), 6, text);
-	}
-	out_number(out, text);
+	out_seconds(out, ns);
+	out_share(out, text_share(ns, victim->ns));
 }
 
 static void put_victim(struct out *out, enum out_format format, const char *now,
@@ -103,32 +80,31 @@ static void put_victim(struct out *out, enum out_format format, const char *now,
 static void write_json(const struct blame_victim *victim)
 {
 	struct buf b = { 0 };
+	struct json j = { .buf = &b };
 	size_t i;
 
+	json_open(&j, NULL, '{');
 	/* null: all VMs */
 	if (*victim->vm.label)
-		buf_json_member(&b, "{\"vm\":", victim->vm.label);
+		json_text(&j, "vm", victim->vm.label);
 	else
-		buf_str(&b, "{\"vm\":null");
-	buf_str(&b, ",\"wait_s\":");
-	buf_fixed(&b, victim->ns / 1000, 6);
-	buf_str(&b, ",\"owners\":[");
+		json_literal(&j, "vm", "null");
+	json_fixed(&j, "wait_s", victim->ns, 9);
+	json_open(&j, "owners", '[');
 	for (i = 0; i < victim->count; i++) {
 		const struct blame_share *share = &victim->shares[i];
 
-		buf_json_member(&b, i ? ",{\"kind\":" : "{\"kind\":", share->kind);
-		buf_json_member(&b, ",\"name\":", share->name);
-		buf_str(&b, ",\"pid\":");
-		buf_fixed(&b, share->pid, 0);
-		buf_str(&b, ",\"s\":");
-		buf_fixed(&b, share->ns / 1000, 6);
-		buf_str(&b, ",\"share\":");
-		buf_fixed(&b, text_share(share->ns, victim->ns), 6);
-		buf_char(&b, '}');
+		json_open(&j, NULL, '{');
+		json_text(&j, "kind", share->kind);
+		json_text(&j, "name", share->name);
+		json_fixed(&j, "pid", share->pid, 0);
+		json_fixed(&j, "s", share->ns, 9);
+		json_fixed(&j, "share", text_share(share->ns, victim->ns), 6);
+		json_close(&j, '}');
 	}
-	buf_str(&b, "]}\n");
-	check_alloc(b.failed ? NULL : b.text);
-	fwrite(b.text, 1, b.len, stdout);
+	json_close(&j, ']');
+	json_close(&j, '}');
+	json_print_line(&j);
 	buf_free(&b);
 }
 

@@ -131,48 +131,7 @@ void buf_label(struct buf *b, const char *text)
 	put_escaped(b, text, escape_label);
 }
 
-static void put_code_unit(struct buf *b, uint32_t unit)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "\\u%04x", unit);
-	buf_str(b, text);
-}
-
-/* Escape what JSON requires, and what must not reach a terminal. */
-void buf_json(struct buf *b, const char *text)
-{
-	uint32_t code;
-	size_t bytes;
-
-	for (; *text; text += bytes) {
-		bytes = text_character(text, &code);
-		if (!bytes) {
-			put_code_unit(b, 0xfffd);
-			bytes = 1;
-		} else if (code == '"' || code == '\\') {
-			buf_char(b, '\\');
-			buf_char(b, code);
-		} else if (code < ' ' || (code >= 0x7f && text_hidden(code) && code < 0x10000)) {
-			put_code_unit(b, code);
-		} else if (code >= 0x10000 && text_hidden(code)) {
-			put_code_unit(b, 0xd800 + ((code - 0x10000) >> 10));
-			put_code_unit(b, 0xdc00 + ((code - 0x10000) & 0x3ff));
-		} else {
-			buf_put(b, text, bytes);
-		}
-	}
-}
-
 void buf_html(struct buf *b, const char *text)
 {
 	put_escaped(b, text, escape_html);
-}
-
-void buf_json_member(struct buf *b, const char *key, const char *text)
-{
-	buf_str(b, key);
-	buf_char(b, '"');
-	buf_json(b, text);
-	buf_char(b, '"');
 }

@@ -53,13 +53,10 @@ void buf_u64(struct buf *b, uint64_t n);
 void buf_fixed(struct buf *b, uint64_t n, unsigned int digits);
 
 /*
- * Append an untrusted string, escaped for a label of both formats, for JSON, or for HTML.
- * The caller adds the double quotes. Bytes that are not UTF-8 become "?", in JSON U+FFFD.
+ * Append an untrusted string, escaped for a label of both formats, or for HTML. The
+ * caller adds the double quotes. Bytes that are not UTF-8 become "?".
  */
 void buf_label(struct buf *b, const char *text);
-void buf_json(struct buf *b, const char *text);
-/* key, then text as a string; key has all before it, such as {"name": */
-void buf_json_member(struct buf *b, const char *key, const char *text);
 void buf_html(struct buf *b, const char *text);
 
 /* Return the length of the first UTF-8 character, or 0 if it is invalid or the end. */

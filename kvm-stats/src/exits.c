@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "exits_sum.h"
+#include "json.h"
 #include "sampled.h"
-#include "buf.h"
-#include "xalloc.h"
 
 /* Addresses of a VM, the most expensive first; the others are added up. */
 #define MAX_ADDRESSES	10
@@ -85,45 +84,12 @@ static void choose_columns(struct writer *w)
 	w->columns[n] = (struct out_column){ NULL, NULL, false };
 }
 
-/* Seconds; milliseconds in the table */
-static void put_seconds(struct writer *w, enum column column, uint64_t ns)
-{
-	char text[TEXT_SIZE];
-
-	if (!w->has[column])
-		return;
-	if (w->format == OUT_TABLE)
-		text_decimal(ns / 1000000, 3, text);
-	else
-		text_decimal(ns, 9, text);
-	out_number(w->out, text);
-}
-
 /* Seconds; microseconds in the table */
-static void put_short(struct writer *w, enum column column, uint64_t ns)
+static void put_short(struct writer *w, uint64_t ns)
 {
 	char text[TEXT_SIZE];
 
-	if (w->format != OUT_TABLE || !w->has[column]) {
-		put_seconds(w, column, ns);
-		return;
-	}
-	text_decimal(ns / 100, 1, text);
-	out_number(w->out, text);
-}
-
-static void put_share(struct writer *w, uint64_t share)
-{
-	char text[TEXT_SIZE];
-
-	if (!w->has[SHARE])
-		return;
-	if (w->format == OUT_TABLE) {
-		text_permille((share + 500) / 1000, text);
-		strcat(text, "%");
-	} else {
-		text_decimal(share, 6, text);
-	}
+	text_decimal(w->format == OUT_TABLE ? ns / 100 : ns, w->format == OUT_TABLE ? 1 : 9, text);
 	out_number(w->out, text);
 }
 
@@ -171,13 +137,13 @@ static void put_total(struct writer *w, struct exits_vm *vm,
 
 	put_subject(w, vm, total, others);
 	out_u64(w->out, cell->count);
-	put_seconds(w, KERNEL, cell->kernel);
-	put_seconds(w, USER, cell->user);
-	put_share(w, text_share(exits_cost(cell), vm->elapsed));
-	put_seconds(w, READY, cell->ready);
-	put_seconds(w, HALT, cell->halt);
-	put_short(w, MEAN, mean(cell));
-	put_short(w, MAX, cell->max);
+	out_seconds(w->out, cell->kernel);
+	out_seconds(w->out, cell->user);
+	out_share(w->out, text_share(exits_cost(cell), vm->elapsed));
+	out_seconds(w->out, cell->ready);
+	out_seconds(w->out, cell->halt);
+	put_short(w, mean(cell));
+	put_short(w, cell->max);
 }
 
 static void put_histogram(struct writer *w, struct exits_vm *vm,
@@ -200,7 +166,7 @@ static void put_histogram(struct writer *w, struct exits_vm *vm,
 		const int width = most ? BAR_WIDTH * bucket[i] / most : 0;
 
 		put_subject(w, vm, total, others);
-		put_short(w, FROM, i ? 1ULL << (i + EXITS_SHIFT) : 0);
+		put_short(w, i ? 1ULL << (i + EXITS_SHIFT) : 0);
 		out_u64(w->out, bucket[i]);
 		memset(bar, '#', width);
 		bar[width] = '\0';
@@ -244,57 +210,42 @@ static void each_row(struct writer *w, struct exits_vm *vm,
 	put(w, vm, &rest, vm->count - shown);
 }
 
-static void json_seconds(struct buf *b, const char *key, uint64_t ns)
-{
-	buf_str(b, key);
-	buf_fixed(b, ns, 9);
-}
-
-static void json_subject(struct buf *b, const struct exits_sum *sum, struct exits_vm *vm,
+static void json_subject(struct json *j, const struct exits_sum *sum, struct exits_vm *vm,
 			 const struct exits_total *total)
 {
 	char name[EXIT_NAME_SIZE], device[DEVICE_SIZE];
 
 	if (sum->by == EXITS_BY_ADDRESS) {
-		buf_json_member(b, "{\"space\":", space_name(&total->key));
-		buf_str(b, ",\"address\":");
-		buf_u64(b, total->key.address);
-		buf_json_member(b, ",\"device\":", exits_device(vm, &total->key, device));
+		json_text(j, "space", space_name(&total->key));
+		json_fixed(j, "address", total->key.address, 0);
+		json_text(j, "device", exits_device(vm, &total->key, device));
 		return;
 	}
-	buf_json_member(b, "{\"reason\":", exit_name(total->cell.isa, total->key.reason, name));
-	if (sum->by == EXITS_BY_VCPU) {
-		buf_str(b, ",\"vcpu\":");
-		buf_u64(b, total->key.serial);
-	}
+	json_text(j, "reason", exit_name(total->cell.isa, total->key.reason, name));
+	if (sum->by == EXITS_BY_VCPU)
+		json_fixed(j, "vcpu", total->key.serial, 0);
 }
 
-static void json_total(struct buf *b, const struct writer *w, struct exits_vm *vm,
+static void json_total(struct json *j, const struct writer *w, struct exits_vm *vm,
 		       const struct exits_total *total)
 {
 	const struct exits_cell *cell = &total->cell;
 	unsigned int i;
 
-	buf_str(b, ",\"exits\":");
-	buf_u64(b, cell->count);
-	json_seconds(b, ",\"kernel_s\":", cell->kernel);
-	json_seconds(b, ",\"user_s\":", cell->user);
-	buf_str(b, ",\"share\":");
-	buf_fixed(b, text_share(exits_cost(cell), vm->elapsed), 6);
-	json_seconds(b, ",\"ready_s\":", cell->ready);
-	json_seconds(b, ",\"halt_s\":", cell->halt);
-	json_seconds(b, ",\"mean_s\":", mean(cell));
-	json_seconds(b, ",\"max_s\":", cell->max);
-	if (w->histogram) {
-		buf_str(b, ",\"histogram\":[");
-		for (i = 0; i < EXITS_BUCKETS; i++) {
-			if (i)
-				buf_char(b, ',');
-			buf_u64(b, total->bucket[i]);
-		}
-		buf_char(b, ']');
-	}
-	buf_char(b, '}');
+	json_fixed(j, "exits", cell->count, 0);
+	json_fixed(j, "kernel_s", cell->kernel, 9);
+	json_fixed(j, "user_s", cell->user, 9);
+	json_fixed(j, "share", text_share(exits_cost(cell), vm->elapsed), 6);
+	json_fixed(j, "ready_s", cell->ready, 9);
+	json_fixed(j, "halt_s", cell->halt, 9);
+	json_fixed(j, "mean_s", mean(cell), 9);
+	json_fixed(j, "max_s", cell->max, 9);
+	if (!w->histogram)
+		return;
+	json_open(j, "histogram", '[');
+	for (i = 0; i < EXITS_BUCKETS; i++)
+		json_fixed(j, NULL, total->bucket[i], 0);
+	json_close(j, ']');
 }
 
 static void write_json(const struct writer *w, const struct exits_sum *sum,
@@ -303,27 +254,29 @@ static void write_json(const struct writer *w, const struct exits_sum *sum,
 	const size_t shown = count_rows(w, vm);
 	struct exits_total rest;
 	struct buf b = { 0 };
+	struct json j = { .buf = &b };
 	size_t i;
 
-	buf_json_member(&b, "{\"vm\":", vm->vm.label);
-	json_seconds(&b, ",\"vcpus_s\":", vm->elapsed);
-	buf_str(&b, ",\"reasons\":[");
+	json_open(&j, NULL, '{');
+	json_text(&j, "vm", vm->vm.label);
+	json_fixed(&j, "vcpus_s", vm->elapsed, 9);
+	json_open(&j, "reasons", '[');
 	for (i = 0; i < shown; i++) {
-		if (i)
-			buf_char(&b, ',');
-		json_subject(&b, sum, vm, &vm->totals[i]);
-		json_total(&b, w, vm, &vm->totals[i]);
+		json_open(&j, NULL, '{');
+		json_subject(&j, sum, vm, &vm->totals[i]);
+		json_total(&j, w, vm, &vm->totals[i]);
+		json_close(&j, '}');
 	}
-	buf_char(&b, ']');
+	json_close(&j, ']');
 	if (shown < vm->count) {
 		add_rest(vm, shown, &rest);
-		buf_str(&b, ",\"others\":{\"addresses\":");
-		buf_u64(&b, vm->count - shown);
-		json_total(&b, w, vm, &rest);
+		json_open(&j, "others", '{');
+		json_fixed(&j, "addresses", vm->count - shown, 0);
+		json_total(&j, w, vm, &rest);
+		json_close(&j, '}');
 	}
-	buf_str(&b, "}\n");
-	check_alloc(b.failed ? NULL : b.text);
-	fwrite(b.text, 1, b.len, stdout);
+	json_close(&j, '}');
+	json_print_line(&j);
 	buf_free(&b);
 }
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "json.h"
 #include "out.h"
-#include "buf.h"
 #include "text.h"
 #include "xalloc.h"
 
@@ -14,8 +14,8 @@ struct out {
 	unsigned int width, at;		/* number of columns; index of the next one */
 	char **cells;			/* cells of the table, row by row */
 	size_t count, room;
-	struct buf json;		/* the row so far */
-	bool has_rows;
+	struct buf text;		/* JSON: the row so far, or the array */
+	struct json json;
 };
 
 /*
@@ -80,46 +80,41 @@ struct out *out_open(enum out_format format, const struct out_column *columns)
 		out->width++;
 	if (format == OUT_CSV)
 		out_keys(out);
+	out->json.buf = &out->text;
 	if (format == OUT_JSON)
-		putchar('[');
+		json_open(&out->json, NULL, '[');
 	return out;
 }
 
 enum cell_kind { CELL_TEXT, CELL_NUMBER, CELL_BOOL, CELL_NONE };
 
 /* JSON is indented in an array, and one line per object otherwise. */
-static void json_cell(struct out *out, const char *key, enum cell_kind kind,
-		      const char *text)
+static void json_cell(struct out *out, const char *key, enum cell_kind kind, const char *text)
 {
-	const bool lines = out->format == OUT_JSON_LINES, first = !out->json.len;
-	struct buf *b = &out->json;
+	const bool array = out->format == OUT_JSON;
+	struct json *j = &out->json;
 
-	buf_str(b, first ? lines ? "{" : "  {" : ",");
-	buf_str(b, lines ? "\"" : "\n    \"");
-	buf_str(b, key);
-	buf_str(b, lines ? "\":" : "\": ");
+	if (j->depth == array) {
+		j->line = array ? "\n  " : NULL;
+		json_open(j, NULL, '{');
+	}
+	j->line = array ? "\n    " : NULL;
 	if (kind == CELL_TEXT)
-		buf_char(b, '"');
-	if (kind == CELL_TEXT)
-		buf_json(b, text);
+		json_text(j, key, text);
 	else
-		buf_str(b, kind == CELL_NONE ? "null" : kind == CELL_NUMBER ? text :
-			*text == 'y' ? "true" : "false");
-	if (kind == CELL_TEXT)
-		buf_char(b, '"');
+		json_literal(j, key, kind == CELL_NONE ? "null" : kind == CELL_NUMBER ? text :
+			     *text == 'y' ? "true" : "false");
 }
 
-static void json_row(struct out *out)
+static void end_json_row(struct out *out)
 {
-	struct buf *b = &out->json;
+	struct json *j = &out->json;
 
-	buf_str(b, out->format == OUT_JSON ? "\n  }" : "}\n");
-	check_alloc(b->failed ? NULL : b->text);
 	if (out->format == OUT_JSON)
-		fputs(out->has_rows ? ",\n" : "\n", stdout);
-	fwrite(b->text, 1, b->len, stdout);
-	buf_reset(b);
-	out->has_rows = true;
+		j->line = "\n  ";
+	json_close(j, '}');
+	if (!j->depth)
+		json_print_line(j);
 }
 
 static void cell(struct out *out, enum cell_kind kind, const char *text)
@@ -146,8 +141,8 @@ static void cell(struct out *out, enum cell_kind kind, const char *text)
 	if (out->format == OUT_CSV)
 		putchar('\n');
 	comma = false;
-	if (out->json.len)
-		json_row(out);
+	if (out->json.depth > (out->format == OUT_JSON))
+		end_json_row(out);
 }
 
 void out_text(struct out *out, const char *text)
@@ -165,6 +160,27 @@ void out_u64(struct out *out, unsigned long long n)
 	char text[24];
 
 	snprintf(text, sizeof(text), "%llu", n);
+	out_number(out, text);
+}
+
+void out_seconds(struct out *out, uint64_t ns)
+{
+	char text[TEXT_SIZE];
+
+	text_decimal(out->format == OUT_TABLE ? ns / 1000000 : ns, out->format == OUT_TABLE ? 3 : 9, text);
+	out_number(out, text);
+}
+
+void out_share(struct out *out, uint64_t share)
+{
+	char text[TEXT_SIZE];
+
+	if (out->format == OUT_TABLE) {
+		text_permille((share + 500) / 1000, text);
+		strcat(text, "%");
+	} else {
+		text_decimal(share, 6, text);
+	}
 	out_number(out, text);
 }
 
@@ -226,9 +242,12 @@ void out_close(struct out *out)
 
 	if (out->format == OUT_TABLE)
 		write_table(out);
-	if (out->format == OUT_JSON)
-		fputs("\n]\n", stdout);
-	buf_free(&out->json);
+	if (out->format == OUT_JSON) {
+		out->json.line = "\n";
+		json_close(&out->json, ']');
+		json_print_line(&out->json);
+	}
+	buf_free(&out->text);
 	for (i = 0; i < out->count; i++)
 		free(out->cells[i]);
 	free(out->cells);

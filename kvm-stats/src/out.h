@@ -4,6 +4,7 @@
 #define OUT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum out_format {
 	OUT_TABLE,
@@ -31,6 +32,10 @@ struct out *out_open(enum out_format format, const struct out_column *columns);
 void out_text(struct out *out, const char *text);
 void out_number(struct out *out, const char *digits);
 void out_u64(struct out *out, unsigned long long n);
+/* Nanoseconds as seconds, with milliseconds in a table and all digits elsewhere */
+void out_seconds(struct out *out, uint64_t ns);
+/* Millionths; a per cent in a table */
+void out_share(struct out *out, uint64_t share);
 void out_none(struct out *out);
 /* JSON has true and false, the others yes and no. */
 void out_bool(struct out *out, bool value);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "json.h"
 #include "page.h"
 #include "text.h"
 #include "thresholds.h"
@@ -137,96 +138,86 @@ static struct row *rows(const struct model *m, unsigned int *n)
 	return row;
 }
 
-static void json_text(struct buf *b, const char *name, const char *value)
-{
-	buf_str(b, ",\"");
-	buf_str(b, name);
-	buf_str(b, "\":\"");
-	buf_json(b, value);
-	buf_char(b, '"');
-}
-
-static void json_number(struct buf *b, const char *name, uint64_t n, unsigned int digits)
-{
-	buf_str(b, ",\"");
-	buf_str(b, name);
-	buf_str(b, "\":");
-	buf_fixed(b, n, digits);
-}
-
-static void json_waits(struct buf *b, const struct waits *waits)
+static void write_waits(struct json *j, const struct waits *waits)
 {
 	unsigned int i;
 
 	if (!waits)
 		return;
-	buf_str(b, ",\"waits\":[");
+	json_open(j, "waits", '[');
 	for (i = 0; i < waits->count; i++) {
 		const struct wait_owner *owner = &waits->owner[i];
 
-		buf_str(b, i ? ",{\"kind\":\"" : "{\"kind\":\"");
-		buf_json(b, owner->kind);
-		buf_char(b, '"');
-		json_text(b, "owner", owner->name);
-		json_number(b, "percent", kvmstats_permille(owner->recent, waits->recent), 1);
-		buf_char(b, '}');
+		json_open(j, NULL, '{');
+		json_text(j, "kind", owner->kind);
+		json_text(j, "owner", owner->name);
+		json_fixed(j, "percent", kvmstats_permille(owner->recent, waits->recent), 1);
+		json_close(j, '}');
 	}
-	buf_char(b, ']');
+	json_close(j, ']');
+}
+
+static void write_vm(struct json *j, const struct row *row)
+{
+	const struct vm_series *e = row->e;
+	unsigned int i;
+
+	j->line = "\n";
+	json_open(j, NULL, '{');
+	json_text(j, "vm", e->label);
+	json_text(j, "name", e->identity.name);
+	json_text(j, "uuid", e->identity.uuid);
+	json_text(j, "vmm", e->identity.vmm);
+	json_fixed(j, "pid", e->identity.pid, 0);
+	json_text(j, "machine", e->identity.machine);
+	json_text(j, "pod_uid", e->identity.pod_uid);
+	json_text(j, "container_id", e->identity.container_id);
+	json_text(j, "cgroup", e->identity.cgroup);
+	json_fixed(j, "vcpus", e->vcpus, 0);
+	json_literal(j, "ended", e->ended ? "true" : "false");
+	json_text(j, "problem", problem_names[row->problem]);
+	json_fixed(j, "seconds", row->time, 9);
+	for (i = 0; row->time && i < MODES; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "%s_percent", kvmstats_mode_name(i));
+		json_fixed(j, name, row->share[i], 1);
+	}
+	if (row->time)
+		json_fixed(j, "exits_per_second", row->exits, 0);
+	write_waits(j, e->waits);
+	json_close(j, '}');
 }
 
 void page_json(struct buf *b, struct model *m, uint64_t now)
 {
-	unsigned int i, j, n;
+	unsigned int i, n;
 	struct row *row = rows(m, &n);
-	bool first = true;
+	struct json j = { .buf = b };
 
-	buf_str(b, "{\"version\":\"" KVMSTATS_VERSION "\"");
-	json_text(b, "source", m->source);
-	json_number(b, "samples", m->samples, 0);
-	json_number(b, "sample_age_seconds", now - m->time, 9);
-	buf_str(b, ",\"unreadable\":[");
+	json_open(&j, NULL, '{');
+	json_text(&j, "version", KVMSTATS_VERSION);
+	json_text(&j, "source", m->source);
+	json_fixed(&j, "samples", m->samples, 0);
+	json_fixed(&j, "sample_age_seconds", now - m->time, 9);
+	json_open(&j, "unreadable", '[');
 	for (i = 0; i < KVMSTATS_REASONS; i++) {
 		if (!m->unread[i])
 			continue;
-		buf_str(b, first ? "{\"number\":" : ",{\"number\":");
-		first = false;
-		buf_u64(b, m->unread[i]);
-		json_text(b, "reason", kvmstats_reason_name(i));
-		json_text(b, "why", m->why[i]);
-		buf_char(b, '}');
+		json_open(&j, NULL, '{');
+		json_fixed(&j, "number", m->unread[i], 0);
+		json_text(&j, "reason", kvmstats_reason_name(i));
+		json_text(&j, "why", m->why[i]);
+		json_close(&j, '}');
 	}
-	buf_char(b, ']');
-	buf_str(b, ",\"vms\":[");
-	for (i = 0; row && i < n; i++) {
-		const struct vm_series *e = row[i].e;
-
-		buf_str(b, i ? ",\n{\"vm\":\"" : "\n{\"vm\":\"");
-		buf_json(b, e->label);
-		buf_char(b, '"');
-		json_text(b, "name", e->identity.name);
-		json_text(b, "uuid", e->identity.uuid);
-		json_text(b, "vmm", e->identity.vmm);
-		json_number(b, "pid", e->identity.pid, 0);
-		json_text(b, "machine", e->identity.machine);
-		json_text(b, "pod_uid", e->identity.pod_uid);
-		json_text(b, "container_id", e->identity.container_id);
-		json_text(b, "cgroup", e->identity.cgroup);
-		json_number(b, "vcpus", e->vcpus, 0);
-		buf_str(b, e->ended ? ",\"ended\":true" : ",\"ended\":false");
-		json_text(b, "problem", problem_names[row[i].problem]);
-		json_number(b, "seconds", row[i].time, 9);
-		for (j = 0; row[i].time && j < MODES; j++) {
-			char name[32];
-
-			snprintf(name, sizeof(name), "%s_percent", kvmstats_mode_name(j));
-			json_number(b, name, row[i].share[j], 1);
-		}
-		if (row[i].time)
-			json_number(b, "exits_per_second", row[i].exits, 0);
-		json_waits(b, e->waits);
-		buf_char(b, '}');
-	}
-	buf_str(b, "\n]}\n");
+	json_close(&j, ']');
+	json_open(&j, "vms", '[');
+	for (i = 0; row && i < n; i++)
+		write_vm(&j, &row[i]);
+	j.line = "\n";
+	json_close(&j, ']');
+	json_close(&j, '}');
+	buf_char(b, '\n');
 	if (!row)
 		b->failed = true;
 	free(row);

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "json.h"
 #include "serve/write.h"
 
 /* The output is valid UTF-8, and contains no unescaped quote. */
@@ -59,10 +60,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(&b, true);
 		break;
 	case 3:
-		buf_json(&b, text);
-		buf_char(&b, '\0');
-		b.len--;
-		check(&b, false);
+		json_text(&(struct json){ .buf = &b }, NULL, text);
+		/* without the quotes */
+		b.text[--b.len] = '\0';
+		check(&(struct buf){ .text = b.text + 1, .len = b.len - 1 }, false);
 		break;
 	case 4:
 		buf_html(&b, text);
