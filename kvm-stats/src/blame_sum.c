@@ -1,37 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "blame_sum.h"
-
-/* Owners of a VM, which can have any number of names */
-#define MAX_OWNERS	256
-
-int blame_sum_open(struct blame_sum *sum, bool continues, const struct kvmstats_vm *first,
-		   struct kvmstats_probe *p)
-{
-	memset(sum, 0, sizeof(*sum));
-	sum->follow.size = sizeof(*sum->victims);
-	sum->follow.continues = continues;
-	return blame_open(&sum->blame, first, p);
-}
-
-void blame_sum_close(struct blame_sum *sum)
-{
-	size_t i;
-
-	for (i = 0; i < sum->count; i++)
-		free(sum->victims[i].shares);
-	follow_free(&sum->follow);
-	blame_close(sum->blame);
-}
-
-int blame_sum_read(struct blame_sum *sum)
-{
-	return blame_sample(sum->blame);
-}
+#include "buf.h"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -54,24 +27,24 @@ static const char *unit_of(const struct blame_cgroup *cgroup)
 #define COMM_LEN 15	/* without the '\0' */
 
 static void name_process(const struct blame_sum *sum, const struct blame_owner *owner,
-			 struct blame_share *share)
+			 struct blame_key *key)
 {
 	struct blame_cgroup cgroup = { 0 };
 	const char *unit;
 
-	share->kind = "process";
+	strcpy(key->kind, "process");
 	blame_cgroup(sum->blame, owner->id, &cgroup);
 	unit = unit_of(&cgroup);
 	if (sum->by == BLAME_BY_VM) {
-		snprintf(share->name, sizeof(share->name), "all processes");
+		snprintf(key->name, sizeof(key->name), "all processes");
 		return;
 	}
 	if (sum->by == BLAME_BY_UNIT && is_unit(unit)) {
-		snprintf(share->name, sizeof(share->name), "%s", unit);
+		snprintf(key->name, sizeof(key->name), "%s", unit);
 		return;
 	}
 	/* The names of a cgroup that has too many are one owner. */
-	snprintf(share->name, sizeof(share->name), "%.*s%s%s%s", COMM_LEN,
+	snprintf(key->name, sizeof(key->name), "%.*s%s%s%s", COMM_LEN,
 		 *owner->comm ? owner->comm : "other commands", *unit ? " (" : "", unit, *unit ? ")" : "");
 }
 
@@ -86,135 +59,107 @@ static uint32_t served_process(const char *comm)
 }
 
 static void name_vm(const struct blame_sum *sum, const struct blame_vm *waiting, uint64_t kvm,
-		    uint32_t tgid, const char *thread, struct blame_share *share)
+		    uint32_t tgid, const char *thread, struct blame_key *key)
 {
-	const char *label = follow_label(&sum->follow, kvm, tgid);
-	const char *own = follow_label(&sum->follow, waiting->kvm, waiting->tgid);
+	const char *label = find_label(&sum->sums, kvm, tgid);
+	const char *own = find_label(&sum->sums, waiting->kvm, waiting->tgid);
 
 	if (tgid == waiting->tgid &&
 	    (!kvm || kvm == waiting->kvm || (label && own && !strcmp(label, own)))) {
-		share->kind = "self";
-		snprintf(share->name, sizeof(share->name), "%.*s", COMM_LEN,
+		strcpy(key->kind, "self");
+		snprintf(key->name, sizeof(key->name), "%.*s", COMM_LEN,
 			 sum->by == BLAME_BY_VM ? "all threads" : thread);
 		return;
 	}
-	share->kind = "vm";
+	strcpy(key->kind, "vm");
 	if (label)
-		snprintf(share->name, sizeof(share->name), "%s", label);
+		snprintf(key->name, sizeof(key->name), "%s", label);
 	else
-		snprintf(share->name, sizeof(share->name), "process %u", tgid);
+		snprintf(key->name, sizeof(key->name), "process %u", tgid);
 }
 
 static void name_owner(const struct blame_sum *sum, const struct blame_pair *pair,
-		       struct blame_share *share)
+		       struct blame_key *key)
 {
 	const struct blame_owner *owner = &pair->owner;
 	struct blame_cgroup cgroup = { 0 };
 	uint32_t served;
 
-	*share->name = '\0';
+	memset(key, 0, sizeof(*key));
 	switch (owner->kind) {
 	case BLAME_VCPU:
-		name_vm(sum, &pair->vm, owner->id, owner->tgid, "vCPUs", share);
+		name_vm(sum, &pair->vm, owner->id, owner->tgid, "vCPUs", key);
 		break;
 	case BLAME_VMM:
-		if (owner->tgid == pair->vm.tgid || follow_label(&sum->follow, 0, owner->tgid))
-			name_vm(sum, &pair->vm, 0, owner->tgid, owner->comm, share);
+		if (owner->tgid == pair->vm.tgid || find_label(&sum->sums, 0, owner->tgid))
+			name_vm(sum, &pair->vm, 0, owner->tgid, owner->comm, key);
 		else
-			name_process(sum, owner, share);
+			name_process(sum, owner, key);
 		break;
 	case BLAME_PROCESS:
-		name_process(sum, owner, share);
+		name_process(sum, owner, key);
 		break;
 	case BLAME_KERNEL:
 		served = served_process(owner->comm);
-		if (served && (served == pair->vm.tgid || follow_label(&sum->follow, 0, served))) {
-			name_vm(sum, &pair->vm, 0, served, owner->comm, share);
+		if (served && (served == pair->vm.tgid || find_label(&sum->sums, 0, served))) {
+			name_vm(sum, &pair->vm, 0, served, owner->comm, key);
 			break;
 		}
-		share->kind = "kernel";
-		snprintf(share->name, sizeof(share->name), "%.*s", COMM_LEN,
+		strcpy(key->kind, "kernel");
+		snprintf(key->name, sizeof(key->name), "%.*s", COMM_LEN,
 			 sum->by == BLAME_BY_VM ? "all threads" : owner->comm);
 		break;
 	case BLAME_QUOTA:
-		share->kind = "quota";
+		strcpy(key->kind, "quota");
 		blame_cgroup(sum->blame, owner->id, &cgroup);
-		snprintf(share->name, sizeof(share->name), "%s", unit_of(&cgroup));
+		snprintf(key->name, sizeof(key->name), "%s", unit_of(&cgroup));
 		break;
 	case BLAME_STEAL:
-		share->kind = "steal";
-		snprintf(share->name, sizeof(share->name), "hypervisor of this host");
+		strcpy(key->kind, "steal");
+		snprintf(key->name, sizeof(key->name), "hypervisor of this host");
 		break;
 	case BLAME_IDLE:
-		share->kind = "idle";
-		snprintf(share->name, sizeof(share->name), "CPU wakeup latency");
+		strcpy(key->kind, "idle");
+		snprintf(key->name, sizeof(key->name), "CPU wakeup latency");
 		break;
 	case BLAME_OVERFLOW:
-		share->kind = "unknown";
-		snprintf(share->name, sizeof(share->name), "more owners than counted");
+		strcpy(key->kind, "unknown");
+		snprintf(key->name, sizeof(key->name), "more owners than counted");
 		break;
 	case BLAME_UNSEEN:
-		share->kind = "unknown";
-		snprintf(share->name, sizeof(share->name), "not seen yet");
+		strcpy(key->kind, "unknown");
+		snprintf(key->name, sizeof(key->name), "not seen yet");
 		break;
 	default:
-		share->kind = "unknown";
-		snprintf(share->name, sizeof(share->name), "lost events");
+		strcpy(key->kind, "unknown");
+		snprintf(key->name, sizeof(key->name), "lost events");
 	}
 }
 
-static struct blame_share *find_share(const struct blame_victim *victim, const char *kind,
-				      const char *name)
+/* A name as a label shows it */
+static void clean_name(char name[OWNER_NAME_SIZE])
 {
-	size_t i;
+	size_t n;
 
-	for (i = 0; i < victim->count; i++)
-		if (!strcmp(victim->shares[i].kind, kind) && !strcmp(victim->shares[i].name, name))
-			return &victim->shares[i];
-	return NULL;
-}
-
-/* Add the time of the smallest owner to those of kind "other". */
-static void drop_smallest(struct blame_victim *victim)
-{
-	struct blame_share *smallest = NULL, *share, *other = find_share(victim, "other", "");
-	size_t i;
-
-	for (i = 0; i < victim->count; i++) {
-		share = &victim->shares[i];
-		if (share != other && (!smallest || share->recent < smallest->recent ||
-				       (share->recent == smallest->recent &&
-					share->ns < smallest->ns)))
-			smallest = share;
-	}
-	if (other) {
-		other->ns += smallest->ns;
-		other->growth += smallest->growth;
-		*smallest = victim->shares[--victim->count];
-	} else {
-		smallest->kind = "other";
-		*smallest->name = '\0';
+	for (; *name; name += n ? n : 1) {
+		n = utf8_length(name);
+		if (!n || (unsigned char)*name < ' ' || *name == 0x7f)
+			*name = '?';
 	}
 }
 
-static void add_share(struct blame_victim *victim, const struct blame_share *share, uint64_t ns)
+static void add_share(struct blame_sum *sum, struct blame_victim *victim,
+		      const struct blame_pair *pair, uint32_t pid, uint64_t ns)
 {
-	struct blame_share *found = find_share(victim, share->kind, share->name);
+	struct blame_share *share;
+	struct blame_key key;
 
-	victim->ns += ns;
-	if (!found) {
-		if (victim->count > MAX_OWNERS)
-			drop_smallest(victim);
-		victim->shares = follow_grow(victim->shares, victim->count, &victim->room,
-					     sizeof(*share));
-		found = &victim->shares[victim->count++];
-		*found = *share;
-		found->ns = found->growth = found->recent = 0;
-	}
-	found->ns += ns;
-	found->growth += ns;
-	if (share->pid)
-		found->pid = share->pid;
+	name_owner(sum, pair, &key);
+	if (sum->clean)
+		clean_name(key.name);
+	share = add_cost(&sum->sums, &victim->sum, &key, ns);
+	if (pid)
+		share->pid = pid;
 }
 
 static uint64_t waits_of(const struct kvmstats_times *times)
@@ -255,110 +200,89 @@ static void add_unseen(struct blame_sum *sum, const struct kvmstats_vm *first)
 	const struct blame_pair pair = { .owner.kind = BLAME_UNSEEN };
 	struct blame_victim *victim;
 	const struct kvmstats_vm *vm;
-	struct blame_share share;
 	uint64_t ns;
 	int ended;
 
-	name_owner(sum, &pair, &share);
-	share.pid = 0;
 	/* VMs that have exited come first: a successor may continue their sum. */
 	for (ended = 1; ended >= 0; ended--) {
 		for (vm = first; vm; vm = vm->next) {
-			victim = vm->ended == ended ? follow_find(&sum->follow, vm) : NULL;
+			victim = vm->ended == ended ? find_sum(&sum->sums, vm) : NULL;
 			ns = victim ? find_unseen(sum, victim, vm) : 0;
 			if (ns)
-				add_share(victim, &share, ns);
+				add_share(sum, victim, &pair, 0, ns);
 		}
 	}
 }
 
-static int compare_shares(const void *x, const void *y)
+static int read_charges(struct sums *sums)
 {
-	const struct blame_share *a = x, *b = y;
-
-	return a->ns < b->ns ? 1 : a->ns > b->ns ? -1 : strcmp(a->name, b->name);
+	return blame_sample(((struct blame_sum *)sums)->blame);
 }
 
-static int compare_victims(const void *x, const void *y)
+static void add_charges(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
 {
-	const struct blame_victim *a = x, *b = y;
-
-	return a->ns < b->ns ? 1 : a->ns > b->ns ? -1 : strcmp(a->vm.label, b->vm.label);
-}
-
-static void release_victim(void *victim)
-{
-	free(((struct blame_victim *)victim)->shares);
-}
-
-void blame_sum_add(struct blame_sum *sum, const struct kvmstats_vm *first, char **words, int n)
-{
+	struct blame_sum *sum = (struct blame_sum *)sums;
 	const struct blame_thread *threads;
 	const struct blame_row *rows;
-	struct blame_share share;
+	struct blame_victim *victim;
 	size_t i, count;
 
 	blame_enter(sum->blame, first);
 	threads = blame_threads(sum->blame, &count);
-	follow_sample(&sum->follow, first, words, n, threads, count);
-	sum->victims = sum->follow.sums;
-	sum->count = sum->follow.count;
+	begin_sums(sums, first, args, n, threads, count);
 	rows = blame_rows(sum->blame, &count);
 	for (i = 0; i < count; i++) {
-		struct blame_victim *victim = rows[i].growth ?
-			follow_sum(&sum->follow, &rows[i].pair.vm) : NULL;
-
-		if (!victim)
-			continue;
-		name_owner(sum, &rows[i].pair, &share);
-		share.pid = rows[i].pid;
-		add_share(victim, &share, rows[i].growth);
+		victim = rows[i].growth ? find_kernel_sum(sums, &rows[i].pair.vm) : NULL;
+		if (victim)
+			add_share(sum, victim, &rows[i].pair, rows[i].pid, rows[i].growth);
 	}
 	add_unseen(sum, first);
 	sum->begun = true;
-	for (i = 0; i < sum->count; i++)
-		follow_sort(sum->victims[i].shares, sum->victims[i].count,
-			    sizeof(struct blame_share), compare_shares);
-	follow_sort(sum->victims, sum->count, sizeof(*sum->victims), compare_victims);
-	follow_limit(&sum->follow, release_victim);
-	sum->count = sum->follow.count;
+	end_sums(sums);
 }
 
-struct blame_victim *blame_sum_find(const struct blame_sum *sum, const struct kvmstats_vm *vm)
+static void close_charges(struct sums *sums)
 {
-	return follow_find(&sum->follow, vm);
+	blame_close(((struct blame_sum *)sums)->blame);
 }
 
-void blame_sum_total(const struct blame_sum *sum, struct blame_victim *total)
+int blame_sum_open(struct blame_sum *sum, bool continues, const struct kvmstats_vm *first,
+		   struct kvmstats_probe *p)
 {
-	struct blame_share share;
+	static const struct blame_key other = { .kind = "other" };
+	static const struct sums_type type = {
+		.size = sizeof(struct blame_victim), .item_size = sizeof(struct blame_share),
+		.key_size = sizeof(struct blame_key), .other = &other,
+		.read = read_charges, .add = add_charges, .close = close_charges,
+	};
+
+	memset(sum, 0, sizeof(*sum));
+	sum->sums.type = &type;
+	sum->sums.continues = continues;
+	return blame_open(&sum->blame, first, p);
+}
+
+void blame_sum_total(const struct sums *sums, struct sum *total)
+{
+	struct blame_share *share;
+	struct blame_key key;
 	size_t i, j;
 
-	memset(total, 0, sizeof(*total));
-	for (i = 0; i < sum->count; i++) {
-		const struct blame_victim *victim = &sum->victims[i];
+	for (i = 0; i < sums->count; i++) {
+		const struct blame_victim *victim = sum_at(sums, i);
 
-		for (j = 0; j < victim->count; j++) {
-			share = victim->shares[j];
-			if (!strcmp(share.kind, "self")) {
-				share.kind = "vm";
-				snprintf(share.name, sizeof(share.name), "%s", victim->vm.label);
+		for (j = 0; j < victim->sum.count; j++) {
+			const struct blame_share *from = blame_share_at(victim, j);
+
+			key = from->key;
+			if (!strcmp(key.kind, "self")) {
+				memset(&key, 0, sizeof(key));
+				strcpy(key.kind, "vm");
+				strcpy(key.name, victim->sum.label);
 			}
-			add_share(total, &share, victim->shares[j].ns);
+			share = add_cost(sums, total, &key, from->item.cost);
+			share->pid = from->pid ?: share->pid;
 		}
 	}
-	follow_sort(total->shares, total->count, sizeof(*total->shares), compare_shares);
-}
-
-void blame_sum_forget(struct blame_sum *sum)
-{
-	size_t i, kept = 0;
-
-	for (i = 0; i < sum->count; i++) {
-		if (sum->victims[i].vm.live)
-			sum->victims[kept++] = sum->victims[i];
-		else
-			free(sum->victims[i].shares);
-	}
-	sum->count = sum->follow.count = kept;
+	sort_items(sums, total);
 }

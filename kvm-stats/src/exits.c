@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "exits_sum.h"
-#include "json.h"
 #include "sampled.h"
 
 /* Addresses of a VM, the most expensive first; the others are added up. */
@@ -38,18 +37,18 @@ static const struct out_column all_columns[COLUMNS] = {
 	[BAR] = { "", NULL, false },
 };
 
-struct writer {
+struct exits_command {
 	struct exits_sum sum;
 	struct out *out;
 	enum out_format format;
 	enum exits_by by;
 	bool histogram;
-	char now[TIME_SIZE];
+	const char *now;
 	struct out_column columns[COLUMNS + 1];
 	bool has[COLUMNS];
 };
 
-static bool has_column(const struct writer *w, enum column column)
+static bool has_column(const struct exits_command *w, enum column column)
 {
 	switch (column) {
 	case TIME:
@@ -72,7 +71,7 @@ static bool has_column(const struct writer *w, enum column column)
 	}
 }
 
-static void choose_columns(struct writer *w)
+static void choose_columns(struct exits_command *w)
 {
 	unsigned int i, n = 0;
 
@@ -85,7 +84,7 @@ static void choose_columns(struct writer *w)
 }
 
 /* Seconds; microseconds in the table */
-static void put_short(struct writer *w, uint64_t ns)
+static void put_short(struct exits_command *w, uint64_t ns)
 {
 	char text[TEXT_SIZE];
 
@@ -99,13 +98,13 @@ static const char *space_name(const struct exits_key *key)
 }
 
 /* What the exits of a row have in common; others: number of addresses added up, or 0 */
-static void put_subject(struct writer *w, struct exits_vm *vm,
+static void put_subject(struct exits_command *w, struct exits_vm *vm,
 			const struct exits_total *total, size_t others)
 {
 	char name[EXIT_NAME_SIZE], device[DEVICE_SIZE], address[TEXT_SIZE];
 
 	out_text(w->out, w->now);
-	out_text(w->out, vm->vm.label);
+	out_text(w->out, vm->sum.label);
 	if (w->has[VCPU])
 		out_u64(w->out, total->key.serial);
 	if (w->has[REASON])
@@ -127,10 +126,10 @@ static void put_subject(struct writer *w, struct exits_vm *vm,
 
 static uint64_t mean(const struct exits_cell *cell)
 {
-	return cell->count ? exits_cost(cell) / cell->count : 0;
+	return cell->count ? (cell->kernel + cell->user) / cell->count : 0;
 }
 
-static void put_total(struct writer *w, struct exits_vm *vm,
+static void put_total(struct exits_command *w, struct exits_vm *vm,
 		      const struct exits_total *total, size_t others)
 {
 	const struct exits_cell *cell = &total->cell;
@@ -139,14 +138,14 @@ static void put_total(struct writer *w, struct exits_vm *vm,
 	out_u64(w->out, cell->count);
 	out_seconds(w->out, cell->kernel);
 	out_seconds(w->out, cell->user);
-	out_share(w->out, text_share(exits_cost(cell), vm->elapsed));
+	out_share(w->out, text_share(cell->kernel + cell->user, vm->elapsed));
 	out_seconds(w->out, cell->ready);
 	out_seconds(w->out, cell->halt);
 	put_short(w, mean(cell));
 	put_short(w, cell->max);
 }
 
-static void put_histogram(struct writer *w, struct exits_vm *vm,
+static void put_histogram(struct exits_command *w, struct exits_vm *vm,
 			  const struct exits_total *total, size_t others)
 {
 	const uint64_t *bucket = total->bucket;
@@ -175,9 +174,9 @@ static void put_histogram(struct writer *w, struct exits_vm *vm,
 }
 
 /* Number of a VM's totals with a row */
-static size_t count_rows(const struct writer *w, struct exits_vm *vm)
+static size_t count_rows(const struct exits_command *w, struct exits_vm *vm)
 {
-	return w->by == EXITS_BY_ADDRESS && vm->count > MAX_ADDRESSES ? MAX_ADDRESSES : vm->count;
+	return w->by == EXITS_BY_ADDRESS && vm->sum.count > MAX_ADDRESSES ? MAX_ADDRESSES : vm->sum.count;
 }
 
 /* Add up the totals without a row. */
@@ -186,47 +185,57 @@ static void add_rest(struct exits_vm *vm, size_t shown, struct exits_total *rest
 	size_t i, j;
 
 	memset(rest, 0, sizeof(*rest));
-	for (i = shown; i < vm->count; i++) {
-		exits_add(&rest->cell, &vm->totals[i].cell);
+	for (i = shown; i < vm->sum.count; i++) {
+		exits_add(&rest->cell, &exits_total_at(vm, i)->cell);
 		for (j = 0; j < EXITS_BUCKETS; j++)
-			rest->bucket[j] += vm->totals[i].bucket[j];
+			rest->bucket[j] += exits_total_at(vm, i)->bucket[j];
 	}
 }
 
-/* Call put for each row of a VM. */
-static void each_row(struct writer *w, struct exits_vm *vm,
-		     void (*put)(struct writer *w, struct exits_vm *vm,
-				 const struct exits_total *total, size_t others))
+static void put_row(struct exits_command *w, struct exits_vm *vm,
+		    const struct exits_total *total, size_t others)
 {
+	if (w->histogram)
+		put_histogram(w, vm, total, others);
+	else
+		put_total(w, vm, total, others);
+}
+
+static void write_rows(void *arg, struct out *out, const char *now, struct sum *sum)
+{
+	struct exits_command *w = arg;
+	struct exits_vm *vm = (struct exits_vm *)sum;
 	const size_t shown = count_rows(w, vm);
 	struct exits_total rest;
 	size_t i;
 
+	w->out = out;
+	w->now = now;
 	for (i = 0; i < shown; i++)
-		put(w, vm, &vm->totals[i], 0);
-	if (shown == vm->count)
+		put_row(w, vm, exits_total_at(vm, i), 0);
+	if (shown == sum->count)
 		return;
 	add_rest(vm, shown, &rest);
-	put(w, vm, &rest, vm->count - shown);
+	put_row(w, vm, &rest, sum->count - shown);
 }
 
-static void json_subject(struct json *j, const struct exits_sum *sum, struct exits_vm *vm,
+static void json_subject(struct json *j, const struct exits_command *w, struct exits_vm *vm,
 			 const struct exits_total *total)
 {
 	char name[EXIT_NAME_SIZE], device[DEVICE_SIZE];
 
-	if (sum->by == EXITS_BY_ADDRESS) {
+	if (w->by == EXITS_BY_ADDRESS) {
 		json_text(j, "space", space_name(&total->key));
 		json_fixed(j, "address", total->key.address, 0);
 		json_text(j, "device", exits_device(vm, &total->key, device));
 		return;
 	}
 	json_text(j, "reason", exit_name(total->cell.isa, total->key.reason, name));
-	if (sum->by == EXITS_BY_VCPU)
+	if (w->by == EXITS_BY_VCPU)
 		json_fixed(j, "vcpu", total->key.serial, 0);
 }
 
-static void json_total(struct json *j, const struct writer *w, struct exits_vm *vm,
+static void json_total(struct json *j, const struct exits_command *w, struct exits_vm *vm,
 		       const struct exits_total *total)
 {
 	const struct exits_cell *cell = &total->cell;
@@ -235,7 +244,7 @@ static void json_total(struct json *j, const struct writer *w, struct exits_vm *
 	json_fixed(j, "exits", cell->count, 0);
 	json_fixed(j, "kernel_s", cell->kernel, 9);
 	json_fixed(j, "user_s", cell->user, 9);
-	json_fixed(j, "share", text_share(exits_cost(cell), vm->elapsed), 6);
+	json_fixed(j, "share", text_share(cell->kernel + cell->user, vm->elapsed), 6);
 	json_fixed(j, "ready_s", cell->ready, 9);
 	json_fixed(j, "halt_s", cell->halt, 9);
 	json_fixed(j, "mean_s", mean(cell), 9);
@@ -248,62 +257,37 @@ static void json_total(struct json *j, const struct writer *w, struct exits_vm *
 	json_close(j, ']');
 }
 
-static void write_json(const struct writer *w, const struct exits_sum *sum,
-		       struct exits_vm *vm)
+static void write_json(void *arg, struct json *j, struct sum *sum)
 {
+	const struct exits_command *w = arg;
+	struct exits_vm *vm = (struct exits_vm *)sum;
 	const size_t shown = count_rows(w, vm);
 	struct exits_total rest;
-	struct buf b = { 0 };
-	struct json j = { .buf = &b };
 	size_t i;
 
-	json_open(&j, NULL, '{');
-	json_text(&j, "vm", vm->vm.label);
-	json_fixed(&j, "vcpus_s", vm->elapsed, 9);
-	json_open(&j, "reasons", '[');
+	json_text(j, "vm", sum->label);
+	json_fixed(j, "vcpus_s", vm->elapsed, 9);
+	json_open(j, "reasons", '[');
 	for (i = 0; i < shown; i++) {
-		json_open(&j, NULL, '{');
-		json_subject(&j, sum, vm, &vm->totals[i]);
-		json_total(&j, w, vm, &vm->totals[i]);
-		json_close(&j, '}');
+		json_open(j, NULL, '{');
+		json_subject(j, w, vm, exits_total_at(vm, i));
+		json_total(j, w, vm, exits_total_at(vm, i));
+		json_close(j, '}');
 	}
-	json_close(&j, ']');
-	if (shown < vm->count) {
+	json_close(j, ']');
+	if (shown < sum->count) {
 		add_rest(vm, shown, &rest);
-		json_open(&j, "others", '{');
-		json_fixed(&j, "addresses", vm->count - shown, 0);
-		json_total(&j, w, vm, &rest);
-		json_close(&j, '}');
+		json_open(j, "others", '{');
+		json_fixed(j, "addresses", sum->count - shown, 0);
+		json_total(j, w, vm, &rest);
+		json_close(j, '}');
 	}
-	json_close(&j, '}');
-	json_print_line(&j);
-	buf_free(&b);
-}
-
-static void write_sample(void *arg, bool first, uint64_t elapsed)
-{
-	struct writer *w = arg;
-	const struct exits_sum *sum = &w->sum;
-	size_t i;
-
-	if (w->format == OUT_JSON_LINES) {
-		for (i = 0; i < sum->count; i++)
-			write_json(w, sum, &sum->vms[i]);
-		return;
-	}
-	if (w->format == OUT_TABLE)
-		printf("%safter %.1f s\n", first ? "" : "\n", elapsed / 1e9);
-	app_time_text(app_wall(app_now()), w->now);
-	w->out = out_open(w->format == OUT_CSV && !first ? OUT_CSV_MORE : w->format, w->columns);
-	for (i = 0; i < sum->count; i++)
-		each_row(w, &sum->vms[i], w->histogram ? put_histogram : put_total);
-	out_close(w->out);
 }
 
 /* Exits that are in no row */
-static void report_lost(const struct exits_sum *sum)
+static void report_lost(void *arg)
 {
-	const struct exits_counts counts = exits_counts(sum->exits);
+	const struct exits_counts counts = exits_counts(((struct exits_command *)arg)->sum.exits);
 
 	if (counts.no_vcpu)
 		warnx("exits: %llu exits not counted: more than %d vCPUs",
@@ -313,33 +297,11 @@ static void report_lost(const struct exits_sum *sum)
 		      (unsigned long long)counts.no_cell, EXITS_CELLS);
 }
 
-static int open_command(void *arg, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+static int open_exits(void *arg, const struct kvmstats_vm *first, struct kvmstats_probe *p)
 {
-	struct writer *w = arg;
+	struct exits_command *w = arg;
 
 	return exits_sum_open(&w->sum, w->by, true, p);
-}
-
-static int read_command(void *arg)
-{
-	struct writer *w = arg;
-
-	return exits_sum_read(&w->sum);
-}
-
-static void add_command(void *arg, const struct kvmstats_vm *first, char **words, int n)
-{
-	struct writer *w = arg;
-
-	exits_sum_add(&w->sum, first, words, n);
-}
-
-static void close_command(void *arg)
-{
-	struct writer *w = arg;
-
-	report_lost(&w->sum);
-	exits_sum_close(&w->sum);
 }
 
 static enum exits_by parse_by(const char *text)
@@ -355,12 +317,12 @@ static enum exits_by parse_by(const char *text)
 
 int command_exits(const struct settings *settings)
 {
-	static const struct sampled exits = {
-		open_command, read_command, add_command, write_sample, close_command,
+	struct exits_command w = { .format = settings->format, .by = parse_by(settings->by),
+				   .histogram = settings->histogram };
+	const struct sampled exits = {
+		&w.sum.sums, &w, w.columns, open_exits, write_rows, write_json, NULL, report_lost,
 	};
-	struct writer w = { .format = settings->format, .by = parse_by(settings->by),
-			    .histogram = settings->histogram };
 
 	choose_columns(&w);
-	return sampled_run(settings, &exits, &w.sum.follow, &w);
+	return sampled_run(settings, &exits);
 }

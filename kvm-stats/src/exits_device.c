@@ -63,7 +63,7 @@ static bool from_command_line(struct exits_vm *vm, uint64_t address, char buf[DE
 	const struct exits_cmdline *cmdline = &vm->cmdline;
 	const char *c;
 
-	read_command_line(&vm->cmdline, vm->vm.pid);
+	read_command_line(&vm->cmdline, vm->sum.pid);
 	for (c = cmdline->text; c && c < cmdline->text + cmdline->size; c += strlen(c) + 1)
 		if (argument_has(c, address, buf))
 			return true;

@@ -4,24 +4,18 @@
 #define EXITS_SUM_H
 
 #include "exits.h"
-#include "follow.h"
+#include "sums.h"
 
 struct exits_total {
-	struct exits_key key;	/* serial: id of the vCPU if they are apart, else 0 */
+	struct sum_item item;	/* group: id of the vCPU if they are apart, else 0 */
+	struct exits_key key;	/* serial: the same */
 	struct exits_cell cell;	/* without buckets */
 	uint64_t bucket[EXITS_BUCKETS];
-	/* for src/serve/reasons.c: */
-	uint64_t growth;	/* cost since the last update */
-	uint64_t recent;	/* weighted by age */
-	bool listed;
 };
 
 struct exits_vm {
-	struct followed vm;
+	struct sum sum;
 	uint64_t elapsed;	/* time of its vCPUs */
-	struct exits_total *totals;	/* by vCPU, then the most expensive first */
-	size_t count, room;
-	unsigned int listed;	/* number of totals, for src/serve/reasons.c */
 	struct exits_cmdline {
 		pid_t pid;	/* process; 0 if no command line was read */
 		char *text;	/* NULL if the process did not let it be read */
@@ -32,33 +26,18 @@ struct exits_vm {
 };
 
 struct exits_sum {
+	struct sums sums;
 	struct exits *exits;
 	enum exits_by by;
-	struct follow follow;
-	/* The sums that follow has */
-	struct exits_vm *vms;
-	size_t count;
 };
 
-/* Like exits_open(); continues: as struct follow */
+/* Like exits_open(); continues: as struct sums */
 int exits_sum_open(struct exits_sum *sum, enum exits_by by, bool continues,
 		   struct kvmstats_probe *p);
-void exits_sum_close(struct exits_sum *sum);
 
-/*
- * Read the exits; then, after a sample of the VMs, add up those of the selected VMs. A VM
- * that takes the place of one that has exited continues its sum.
- */
-int exits_sum_read(struct exits_sum *sum);
-void exits_sum_add(struct exits_sum *sum, const struct kvmstats_vm *first, char **words, int n);
-
-/* Forget the sum of a VM, by its index. */
-void exits_sum_remove(struct exits_sum *sum, size_t i);
-
-/* Time in the kernel and in userspace */
-static inline uint64_t exits_cost(const struct exits_cell *cell)
+static inline struct exits_total *exits_total_at(const struct exits_vm *vm, size_t i)
 {
-	return cell->kernel + cell->user;
+	return (struct exits_total *)vm->sum.items + i;
 }
 
 /*

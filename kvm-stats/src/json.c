@@ -13,7 +13,7 @@ static void put_code_unit(struct buf *b, uint32_t unit)
 	buf_str(b, text);
 }
 
-static void put_escaped(struct buf *b, const char *text)
+static void put_json_text(struct buf *b, const char *text)
 {
 	uint32_t code;
 	size_t bytes;
@@ -75,7 +75,7 @@ void json_text(struct json *j, const char *key, const char *text)
 {
 	begin_value(j, key);
 	buf_char(j->buf, '"');
-	put_escaped(j->buf, text);
+	put_json_text(j->buf, text);
 	buf_char(j->buf, '"');
 }
 

@@ -3,21 +3,25 @@
 #ifndef SAMPLED_H
 #define SAMPLED_H
 
-#include "follow.h"
+#include "json.h"
+#include "sums.h"
 
 struct sampled {
-	/* As blame_open() */
+	struct sums *sums;
+	void *arg;		/* of all functions */
+	const struct out_column *columns;
+	/* Open the sums; as blame_open() */
 	int (*open)(void *arg, const struct kvmstats_vm *first, struct kvmstats_probe *p);
-	/* Read the program's sums. Return 0 or a negative errno. */
-	int (*read)(void *arg);
-	/* After a sample of the VMs, add up the sums of the selected ones. */
-	void (*add)(void *arg, const struct kvmstats_vm *first, char **words, int n);
-	void (*write)(void *arg, bool first, uint64_t elapsed);
-	void (*close)(void *arg);
+	void (*write_rows)(void *arg, struct out *out, const char *now, struct sum *sum);
+	/* Write the members of a VM's object. */
+	void (*write_json)(void *arg, struct json *j, struct sum *sum);
+	/* Add up the sums of several VMs, for one more sum; or NULL. */
+	void (*total)(const struct sums *sums, struct sum *total);
+	/* Report values that are in no sum, before it is closed. */
+	void (*report_lost)(void *arg);
 };
 
 /* Run until interrupted or for settings->count samples. Return the exit status. */
-int sampled_run(const struct settings *settings, const struct sampled *command,
-		const struct follow *follow, void *arg);
+int sampled_run(const struct settings *settings, const struct sampled *command);
 
 #endif /* SAMPLED_H */

@@ -151,14 +151,14 @@ static void start_blame(struct screen *s)
 	s->blaming = true;
 	s->blame_start = app_now();
 	s->first = 0;
-	blame_sum_add(&s->blame, input_first(s->f), s->view->settings->args,
-		      s->view->settings->nr_args);
+	add_sums(&s->blame.sums, input_first(s->f), s->view->settings->args,
+				s->view->settings->nr_args);
 }
 
 static void stop_blame(struct screen *s)
 {
 	if (s->blaming)
-		blame_sum_close(&s->blame);
+		close_sums(&s->blame.sums);
 	s->blaming = false;
 	s->first = 0;
 }
@@ -167,7 +167,7 @@ static void next_sample(struct screen *s)
 {
 	const struct settings *settings = s->view->settings;
 
-	if (s->blaming && blame_sum_read(&s->blame)) {
+	if (s->blaming && read_sums(&s->blame.sums)) {
 		stop_blame(s);
 		snprintf(s->why, sizeof(s->why), "cannot read the charges of the BPF program");
 	}
@@ -176,8 +176,8 @@ static void next_sample(struct screen *s)
 		s->paused = true;
 	if (!s->blaming)
 		return;
-	blame_sum_add(&s->blame, input_first(s->f), settings->args, settings->nr_args);
-	blame_sum_forget(&s->blame);
+	add_sums(&s->blame.sums, input_first(s->f), settings->args, settings->nr_args);
+	forget_sums(&s->blame.sums, NULL, NULL);
 }
 
 /* Show the owners of a VM from this row on, and return the row after them. */
@@ -187,16 +187,17 @@ static int draw_victim(const struct blame_victim *victim, int row)
 	char line[sizeof(label) + sizeof(name) + 80];
 	size_t i;
 
-	text_shown(victim->vm.label, label, sizeof(label));
-	for (i = 0; i < victim->count; i++, row++) {
+	text_shown(victim->sum.label, label, sizeof(label));
+	for (i = 0; i < victim->sum.count; i++, row++) {
+		const struct blame_share *owner = blame_share_at(victim, i);
+
 		if (row < 2)
 			continue;
-		text_shown(victim->shares[i].name, name, sizeof(name));
-		text_permille(kvmstats_permille(victim->shares[i].ns, victim->ns), share);
+		text_shown(owner->key.name, name, sizeof(name));
+		text_permille(kvmstats_permille(owner->item.cost, victim->sum.cost), share);
 		snprintf(line, sizeof(line), "%s%*s %10.3f %10.3f %6s%%  %-8s %s", label,
 			 text_width(label) < 16 ? (int)(16 - text_width(label)) : 0, "",
-			 victim->ns / 1e9, victim->shares[i].ns / 1e9, share,
-			 victim->shares[i].kind, name);
+			 victim->sum.cost / 1e9, owner->item.cost / 1e9, share, owner->key.kind, name);
 		put_line(row, line, false);
 	}
 	return row;
@@ -214,8 +215,8 @@ static void draw_blame(const struct screen *s)
 	snprintf(line, sizeof(line), "%-16s %10s %10s %7s  %-8s %s", "NAME", "WAITED s", "TIME s",
 		 "SHARE", "OWNER", "");
 	put_line(1, line, true);
-	for (i = 0; i < s->blame.count && row < LINES - 1; i++)
-		row = draw_victim(&s->blame.victims[i], row);
+	for (i = 0; i < s->blame.sums.count && row < LINES - 1; i++)
+		row = draw_victim(sum_at(&s->blame.sums, i), row);
 	put_line(LINES - 1, "b back  q quit  p pause", false);
 	clrtoeol();
 }
@@ -226,7 +227,7 @@ static void draw_exits(const struct screen *s, unsigned int row)
 	const struct view *view = s->view;
 	const struct view_key *key = view->level == VIEW_HOST ?
 		&view->chosen[VIEW_HOST] : &view->in;
-	const struct exits_vm *vm = key->vm ? follow_find(&s->exits->follow, key->vm) : NULL;
+	const struct exits_vm *vm = key->vm ? find_sum(&s->exits->sums, key->vm) : NULL;
 	char line[256], share[TEXT_SIZE], name[EXIT_NAME_SIZE];
 	size_t i;
 
@@ -234,11 +235,11 @@ static void draw_exits(const struct screen *s, unsigned int row)
 	snprintf(line, sizeof(line), "%-24s %12s %10s %10s %7s %10s %10s %10s", name, "EXITS",
 		 "KERNEL", "USER", "SHARE", "READY", "HALT", "MAX-us");
 	put_line(row++, line, true);
-	for (i = 0; vm && i < vm->count; i++) {
-		const struct exits_total *total = &vm->totals[i];
+	for (i = 0; vm && i < vm->sum.count; i++) {
+		const struct exits_total *total = exits_total_at(vm, i);
 		const struct exits_cell *cell = &total->cell;
 
-		text_permille((text_share(exits_cost(cell), vm->elapsed) + 500) / 1000, share);
+		text_permille((text_share(total->item.cost, vm->elapsed) + 500) / 1000, share);
 		snprintf(line, sizeof(line), "%-24s %12llu %10.3f %10.3f %6s%% %10.3f %10.3f %10.1f",
 			 exit_name(cell->isa, total->key.reason, name), cell->count,
 			 cell->kernel / 1e9, cell->user / 1e9, share, cell->ready / 1e9,
@@ -251,7 +252,7 @@ static void close_exits(struct screen *s)
 {
 	if (!s->exits)
 		return;
-	exits_sum_close(s->exits);
+	close_sums(&s->exits->sums);
 	free(s->exits);
 	s->exits = NULL;
 }
@@ -277,8 +278,8 @@ static void toggle_exits(struct screen *s)
 
 static void sample_exits(struct screen *s)
 {
-	if (s->exits && !exits_sum_read(s->exits))
-		exits_sum_add(s->exits, input_first(s->f), NULL, 0);
+	if (s->exits && !read_sums(&s->exits->sums))
+		add_sums(&s->exits->sums, input_first(s->f), NULL, 0);
 }
 
 static void draw(struct screen *s)

@@ -1,89 +1,143 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sums of "blame" and "exits": which reasons have series, and VMs that have exited. Shares of
+ * Sums of "blame" and "exits": which items have series, and VMs that have exited. Shares of
  * times in "top" and "log". Prints TAP.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "columns.h"
-#include "exits_sum.h"
-#include "serve/reasons.h"
+#include "sums.h"
 #include "tap.h"
 
-#define SECOND	1000000000ULL
-
-/* Listed reasons as digits, by their numbers */
-static const char *listed(const struct exits_vm *vm)
-{
-	static char text[16];
-	size_t i, n = 0;
-
-	for (i = 0; i < vm->count; i++)
-		if (vm->totals[i].listed)
-			text[n++] = '0' + vm->totals[i].key.reason;
-	text[n] = '\0';
-	return text;
-}
-
-/* A sample in which reason i costs cost[i] seconds */
-static void add_sample(struct exits_vm *vm, const unsigned int cost[3], uint64_t elapsed)
-{
-	size_t i;
-
-	for (i = 0; i < vm->count; i++) {
-		vm->totals[i].cell.kernel += cost[i] * SECOND;
-		vm->totals[i].growth += cost[i] * SECOND;
-	}
-	reasons_update(vm, 2, elapsed);
-}
-
-static void test_reasons(void)
-{
-	struct exits_total totals[3] = { { .key.reason = 0 }, { .key.reason = 1 }, { .key.reason = 2 } };
-	struct exits_vm vm = { .totals = totals, .count = 3 };
-
-	add_sample(&vm, (unsigned int[]){ 5, 3, 1 }, SECOND);
-	tap_result(!strcmp(listed(&vm), "01"), "the most expensive reasons have series: %s", listed(&vm));
-	add_sample(&vm, (unsigned int[]){ 5, 0, 4 }, SECOND);
-	tap_result(!strcmp(listed(&vm), "01"), "a reason that costs a little more gets none: %s",
-		   listed(&vm));
-	add_sample(&vm, (unsigned int[]){ 5, 0, 4 }, SECOND);
-	tap_result(!strcmp(listed(&vm), "02"), "a reason that costs twice as much replaces another one: %s",
-		   listed(&vm));
-	add_sample(&vm, (unsigned int[]){ 0, 1, 0 }, 400 * SECOND);
-	tap_result(!strcmp(listed(&vm), "12") || !strcmp(listed(&vm), "01"),
-		   "costs of more than five minutes ago do not count: %s", listed(&vm));
-	tap_result(vm.listed == 2, "two reasons have series");
-}
-
-#define VMS	(MAX_EXITED + 100)
+struct test_item {
+	struct sum_item item;
+	uint64_t key;
+};
 
 static unsigned int released;
 
-static void release(void *sum)
+static void release(struct sum *sum)
 {
 	released++;
 }
 
+static const uint64_t other_key = 1000;
+static const struct sums_type type = {
+	.size = sizeof(struct sum), .item_size = sizeof(struct test_item),
+	.key_size = sizeof(uint64_t), .other = &other_key, .release = release,
+};
+static struct sums sums = { .type = &type };
+
+/* Keys of listed items as digits */
+static const char *listed(const struct sum *sum)
+{
+	static char text[16];
+	const struct test_item *item;
+	uint64_t key;
+	size_t i, n = 0;
+
+	for (key = 0; key < 3; key++) {
+		for (i = 0; i < sum->count; i++) {
+			item = item_at(&sums, sum, i);
+			if (item->item.listed && item->key == key)
+				text[n++] = '0' + key;
+		}
+	}
+	text[n] = '\0';
+	return text;
+}
+
+/* A sample in which item i costs cost[i] seconds; return the growth without series in seconds. */
+static unsigned int add_sample(struct sum *sum, const unsigned int cost[3], uint64_t elapsed)
+{
+	uint64_t i;
+
+	for (i = 0; i < 3; i++)
+		add_cost(&sums, sum, &i, cost[i] * SECOND);
+	return list_items(&sums, sum, 2, elapsed) / SECOND;
+}
+
+static void test_series(void)
+{
+	struct sum sum = { 0 };
+	unsigned int rest;
+
+	rest = add_sample(&sum, (unsigned int[]){ 5, 3, 1 }, SECOND);
+	tap_result(!strcmp(listed(&sum), "01"), "the most expensive items have series: %s", listed(&sum));
+	tap_result(rest == 1, "the costs of the other item are returned: %u", rest);
+	add_sample(&sum, (unsigned int[]){ 5, 0, 4 }, SECOND);
+	tap_result(!strcmp(listed(&sum), "01"), "an item that costs a little more gets none: %s",
+		   listed(&sum));
+	rest = add_sample(&sum, (unsigned int[]){ 5, 0, 4 }, SECOND);
+	tap_result(!strcmp(listed(&sum), "02"), "an item that costs twice as much replaces another one: %s",
+		   listed(&sum));
+	tap_result(!rest, "the replaced item has no cost in this sample: %u", rest);
+	add_sample(&sum, (unsigned int[]){ 0, 1, 0 }, 400 * SECOND);
+	tap_result(!strcmp(listed(&sum), "12") || !strcmp(listed(&sum), "01"),
+		   "costs of more than five minutes ago do not count: %s", listed(&sum));
+	tap_result(sum.listed == 2, "two items have series");
+	free(sum.items);
+}
+
+/* Later keys cost more. */
+static void test_others(void)
+{
+	const struct test_item *first, *other = NULL, *item;
+	struct sum sum = { 0 };
+	uint64_t key, all = 0;
+	size_t i;
+
+	for (key = 0; key < MAX_ITEMS + 100; key++)
+		add_cost(&sums, &sum, &key, key + 1);
+	for (i = 0; i < sum.count; i++) {
+		item = item_at(&sums, &sum, i);
+		all += item->item.cost;
+		if (item->key == other_key)
+			other = item;
+	}
+	tap_result(sum.count == MAX_ITEMS + 1 && sum.cost == all,
+		   "%zu items have all costs", sum.count);
+	tap_result(other && other->item.cost == 100 * 101 / 2,
+		   "the 100 cheapest items are one: %llu", other ? (unsigned long long)other->item.cost : 0);
+	sort_items(&sums, &sum);
+	first = item_at(&sums, &sum, 0);
+	tap_result(first->key == other_key && ((const struct test_item *)item_at(&sums, &sum, 1))->key ==
+		   MAX_ITEMS + 99, "the most expensive items are first");
+	free(sum.items);
+}
+
+#define VMS	(MAX_EXITED + 100)
+
+static bool is_first(void *arg, const struct sum *sum)
+{
+	return !strcmp(sum->label, "vm-0");
+}
+
 static void test_exited(void)
 {
-	static struct followed sums[VMS];
-	struct follow f = { .sums = sums, .size = sizeof(*sums), .count = VMS };
+	static struct sum all[VMS];
 	unsigned int i, live = 0;
 
 	for (i = 0; i < VMS; i++) {
-		snprintf(sums[i].label, sizeof(sums[i].label), "vm-%u", i);
-		sums[i].live = i % 20 == 19;
-		live += sums[i].live;
+		snprintf(all[i].label, sizeof(all[i].label), "vm-%u", i);
+		all[i].cost = VMS - i;
+		all[i].live = i % 20 == 19;
+		live += all[i].live;
 	}
-	follow_limit(&f, release);
-	tap_result(f.count == MAX_EXITED + live && f.dropped == VMS - f.count &&
-		   released == f.dropped, "%zu sums remain, %u are released", f.count, released);
-	for (i = 0; i < f.count && live; i++)
-		live -= sums[i].live;
+	sums.sum = all;
+	sums.count = VMS;
+	end_sums(&sums);
+	tap_result(sums.count == MAX_EXITED + live && sums.dropped == VMS - sums.count &&
+		   released == sums.dropped, "%zu sums remain, %u are released", sums.count, released);
+	for (i = 0; i < sums.count && live; i++)
+		live -= all[i].live;
 	tap_result(!live, "all VMs that exist remain");
-	tap_result(!strcmp(sums[0].label, "vm-0"), "the first sums remain");
+	tap_result(!strcmp(all[0].label, "vm-0"), "the first sums remain");
+	forget_sums(&sums, is_first, NULL);
+	tap_result(!strcmp(all[0].label, "vm-0") && all[1].live && all[sums.count - 1].live,
+		   "VMs that exited are forgotten, except for one with series");
 }
 
 static const char *ready_of(const struct item *item)
@@ -133,7 +187,8 @@ static void test_shares(void)
 int main(void)
 {
 	test_shares();
-	test_reasons();
+	test_series();
+	test_others();
 	test_exited();
 	return tap_end();
 }

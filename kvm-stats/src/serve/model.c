@@ -8,7 +8,6 @@
 #include "clock.h"
 #include "exits_sum.h"
 #include "model.h"
-#include "reasons.h"
 #include "statistic.h"
 
 struct model *model_new(const struct serve_options *options)
@@ -424,26 +423,27 @@ static int compare_labels(const void *x, const void *y)
 {
 	const struct exits_vm *const *a = x, *const *b = y;
 
-	return strcmp((*a)->vm.label, (*b)->vm.label);
+	return strcmp((*a)->sum.label, (*b)->sum.label);
 }
 
 static int compare_label(const void *label, const void *y)
 {
 	const struct exits_vm *const *vm = y;
 
-	return strcmp(label, (*vm)->vm.label);
+	return strcmp(label, (*vm)->sum.label);
 }
 
-void model_set_exits(struct model *m, struct exits_vm *vms, size_t count, uint64_t elapsed)
+void model_set_exits(struct model *m, struct exits_sum *exits, uint64_t elapsed)
 {
+	const size_t count = exits->sums.count;
 	const struct exits_vm **sorted = calloc(count + 1, sizeof(*sorted)), **found;
 	struct vm_series *e;
 	size_t i;
 
 	for (i = 0; i < count; i++) {
-		reasons_update(&vms[i], m->options->exits, elapsed);
+		list_items(&exits->sums, sum_at(&exits->sums, i), m->options->exits, elapsed);
 		if (sorted)
-			sorted[i] = &vms[i];
+			sorted[i] = sum_at(&exits->sums, i);
 	}
 	if (sorted)
 		qsort(sorted, count, sizeof(*sorted), compare_labels);
@@ -663,14 +663,14 @@ static bool update_vcpus(struct model *m, struct vm_series *e, const struct kvms
 static bool update_waits(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm,
 			 uint64_t now)
 {
-	struct blame_victim *victim = m->blame ? blame_sum_find(m->blame, vm) : NULL;
+	struct blame_victim *victim = m->blame ? find_sum(&m->blame->sums, vm) : NULL;
 
 	if (!victim)
 		return true;
 	if (!e->waits)
 		e->waits = calloc(1, sizeof(*e->waits));
 	if (e->waits)
-		waits_update(e->waits, victim, m->options->owners, now - m->time);
+		waits_update(e->waits, &m->blame->sums, victim, m->options->owners, now - m->time);
 	return e->waits;
 }
 

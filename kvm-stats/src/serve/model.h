@@ -21,6 +21,7 @@
 #define HISTORY_FAILED	(MODES + 1)
 #define HISTORY_WIDTH	(MODES + 2)
 
+struct exits_sum;
 struct exits_vm;
 
 struct serve_options {
@@ -132,10 +133,10 @@ struct model {
 bool model_has(const struct model *m, const char *label);
 
 /*
- * Export the exits of these VMs, at most options.exits reasons of each; the array must stay until
- * the next call. elapsed: since the call before
+ * Export these exits, at most options.exits reasons of each VM; the sums must stay until the next
+ * call. elapsed: since the call before
  */
-void model_set_exits(struct model *m, struct exits_vm *vms, size_t count, uint64_t elapsed);
+void model_set_exits(struct model *m, struct exits_sum *exits, uint64_t elapsed);
 
 struct model *model_new(const struct serve_options *options);
 void model_free(struct model *m);

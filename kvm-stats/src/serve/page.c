@@ -149,8 +149,8 @@ static void write_waits(struct json *j, const struct waits *waits)
 		const struct wait_owner *owner = &waits->owner[i];
 
 		json_open(j, NULL, '{');
-		json_text(j, "kind", owner->kind);
-		json_text(j, "owner", owner->name);
+		json_text(j, "kind", owner->key.kind);
+		json_text(j, "owner", owner->key.name);
 		json_fixed(j, "percent", kvmstats_permille(owner->recent, waits->recent), 1);
 		json_close(j, '}');
 	}

@@ -40,7 +40,7 @@ static void close_blame(struct server *s)
 	pthread_mutex_lock(&s->lock);
 	s->model->blame = NULL;
 	pthread_mutex_unlock(&s->lock);
-	blame_sum_close(&s->blame);
+	close_sums(&s->blame.sums);
 	s->next_blame = app_now() + DOCTOR_INTERVAL;
 }
 
@@ -59,6 +59,7 @@ static void open_blame(struct server *s)
 		memcpy(s->blame_why, probe.why, sizeof(s->blame_why));
 		return;
 	}
+	s->blame.clean = true;
 	*s->blame_why = '\0';
 	s->source_changes = kvmstats_source_changes(s->k);
 	pthread_mutex_lock(&s->lock);
@@ -71,25 +72,21 @@ static void read_blame(struct server *s)
 {
 	/* Offsets in the program may be those of another module. */
 	if (s->model->blame && (kvmstats_source_changes(s->k) != s->source_changes ||
-				blame_sum_read(&s->blame)))
+				read_sums(&s->blame.sums)))
 		close_blame(s);
+}
+
+static bool keeps_series(void *model, const struct sum *vm)
+{
+	return model_has(model, vm->label);
 }
 
 /* Add up the exits; forget those of VMs without series. */
 static void update_exits(struct server *s, uint64_t now)
 {
-	size_t i = 0;
-
-	exits_sum_add(&s->exits, kvmstats_first(s->k), NULL, 0);
-	while (i < s->exits.count) {
-		const struct followed *vm = &s->exits.vms[i].vm;
-
-		if (vm->live || model_has(s->model, vm->label))
-			i++;
-		else
-			exits_sum_remove(&s->exits, i);
-	}
-	model_set_exits(s->model, s->exits.vms, s->exits.count, now - s->exits_time);
+	add_sums(&s->exits.sums, kvmstats_first(s->k), NULL, 0);
+	forget_sums(&s->exits.sums, keeps_series, s->model);
+	model_set_exits(s->model, &s->exits, now - s->exits_time);
 	s->exits_time = now;
 }
 
@@ -102,9 +99,9 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 	read_blame(s);
 	ret = kvmstats_sample(s->k);
 	no_source = !strcmp(kvmstats_source(s->k), "none");
-	exits = s->exits.exits && !exits_sum_read(&s->exits);
+	exits = s->exits.exits && !read_sums(&s->exits.sums);
 	if (s->model->blame)
-		blame_sum_add(&s->blame, kvmstats_first(s->k), NULL, 0);
+		add_sums(&s->blame.sums, kvmstats_first(s->k), NULL, 0);
 	if (no_source)
 		diagnose(s, next_diagnosis);
 	now = app_now();
@@ -118,7 +115,7 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 			 ret ? "\n" : "");
 	pthread_mutex_unlock(&s->lock);
 	if (s->model->blame)
-		blame_sum_forget(&s->blame);
+		forget_sums(&s->blame.sums, NULL, NULL);
 	else if (s->settings.model.owners && !no_source)
 		open_blame(s);
 }

@@ -181,7 +181,7 @@ int command_serve(const struct settings *settings)
 	pthread_join(thread, NULL);
 	kvmstats_close(s.k);
 	if (s.exits.exits)
-		exits_sum_close(&s.exits);
+		close_sums(&s.exits.sums);
 	stop_listening(&s);
 	logins_stop(s.logins);
 	free_pages(&s);

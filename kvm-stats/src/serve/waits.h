@@ -2,25 +2,19 @@
 /*
  * Exported owners of the time for which a VM waited for a CPU (lib/blame.h).
  *
- * Each VM has a limited number of owners, those with the longest times of the last minutes
- * (recent.h). The time of all other owners is one more series.
+ * Each VM has a limited number of owners, those with the longest times of the last minutes. The time of all other owners is one more series.
  */
 #ifndef SERVE_WAITS_H
 #define SERVE_WAITS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
+#include "blame_sum.h"
 #include "buf.h"
 
 #define MAX_OWNERS_SHOWN	32
 
-struct blame_victim;
-
 struct wait_owner {
-	const char *kind;
-	char name[192];
-	uint64_t ns, new_ns;	/* new_ns: while a sample is added */
+	struct blame_key key;
+	uint64_t ns;
 	uint64_t recent;	/* of the last minutes, weighted by age */
 };
 
@@ -32,8 +26,8 @@ struct waits {
 };
 
 /* Add a sample, which covers this time. Export at most max owners. */
-void waits_update(struct waits *waits, struct blame_victim *victim, unsigned int max,
-		  uint64_t elapsed);
+void waits_update(struct waits *waits, const struct sums *sums, struct blame_victim *victim,
+		  unsigned int max, uint64_t elapsed);
 
 /* Write "short of CPU: build-17 ran 62 % of the time it waited"; nothing without owners. */
 void waits_summary(struct buf *b, const struct waits *waits);

@@ -291,8 +291,8 @@ static void put_waits(struct writer *w, const struct metric *metric)
 			put_head(w, metric);
 		head = true;
 		for (i = 0; i < e->waits->count; i++)
-			put_wait(w, metric, e, e->waits->owner[i].kind,
-				 e->waits->owner[i].name, e->waits->owner[i].ns);
+			put_wait(w, metric, e, e->waits->owner[i].key.kind,
+				 e->waits->owner[i].key.name, e->waits->owner[i].ns);
 		put_wait(w, metric, e, "other", "", e->waits->other_ns);
 	}
 }
@@ -319,15 +319,15 @@ static void put_exits(struct writer *w, const struct metric *metric)
 	size_t i;
 
 	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
-		if (!e->exits || !e->exits->listed)
+		if (!e->exits || !e->exits->sum.listed)
 			continue;
 		if (!head)
 			put_head(w, metric);
 		head = true;
-		for (i = 0; i < e->exits->count; i++) {
-			const struct exits_total *total = &e->exits->totals[i];
+		for (i = 0; i < e->exits->sum.count; i++) {
+			const struct exits_total *total = exits_total_at(e->exits, i);
 
-			if (!total->listed)
+			if (!total->item.listed)
 				continue;
 			if (!metric->digits) {
 				put_exit(w, metric, e, total, NULL, total->cell.count);
@@ -343,7 +343,7 @@ static void put_exits(struct writer *w, const struct metric *metric)
 static uint64_t count_series(const struct model *m, const struct vm_series *e)
 {
 	uint64_t n = 2 + !!e->start + (e->waits ? e->waits->count + 1 : 0) +
-		     (e->exits ? 3 * e->exits->listed : 0);
+		     (e->exits ? 3 * e->exits->sum.listed : 0);
 	const struct family *c;
 	unsigned int i, width;
 

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Sums of VMs over several samples of a BPF program: a sum has items with a cost, such as the
+ * owners of a VM's waits or the reasons of its exits. A VM that takes the place of one that has
+ * exited continues its sum. The VMs of the BPF program are found by the threads of their vCPUs.
+ */
+#ifndef SUMS_H
+#define SUMS_H
+
+#include "app.h"
+#include "bpf/blame.h"
+
+/* VMs whose labels and sums are kept after they have exited */
+#define MAX_EXITED	1024
+/* Items of a sum, besides the others, if they can have any number of keys */
+#define MAX_ITEMS	256
+
+/* The first member of each item; its key follows. */
+struct sum_item {
+	uint64_t group;		/* sorts items before their cost does */
+	uint64_t cost;		/* nanoseconds */
+	uint64_t growth;	/* of the cost since list_items() */
+	uint64_t recent;	/* cost of the last minutes, weighted by age */
+	bool listed;		/* has series */
+};
+
+/* The sum of a VM; the first member of each sum */
+struct sum {
+	char label[LABEL_SIZE];
+	char name[128];		/* identity.name */
+	pid_t pid;
+	unsigned int nth;	/* number in its process */
+	/* the VM before it: its end can be reported in the sample of its successor */
+	pid_t ended_pid;
+	unsigned int ended_nth;
+	bool live;
+	uint64_t cost;		/* of all items */
+	void *items;		/* by group, then the most expensive first */
+	size_t count, room;
+	unsigned int listed;	/* number of items */
+};
+
+struct sums;
+
+struct sums_type {
+	size_t size;		/* bytes of a sum, */
+	size_t item_size;	/* of an item, */
+	size_t key_size;	/* and of its key */
+	const void *other;	/* key of the items beyond MAX_ITEMS; NULL if there are never more */
+	void (*release)(struct sum *sum);	/* free what a sum has besides items, or NULL */
+	/* Read the BPF program's sums. Return 0 or a negative errno. */
+	int (*read)(struct sums *sums);
+	/* After a sample of the VMs, which may be newer: add up the sums of the selected VMs. */
+	void (*add)(struct sums *sums, const struct kvmstats_vm *first, char **args, int n);
+	void (*close)(struct sums *sums);	/* close the BPF program */
+};
+
+struct known_vm {
+	struct blame_vm vm;
+	char label[LABEL_SIZE];	/* label of its sum, if it is selected */
+	bool live, selected;
+};
+
+/* The first member of struct blame_sum and struct exits_sum */
+struct sums {
+	const struct sums_type *type;
+	bool continues;		/* a VM continues the sum of a VM with its name that exited */
+	void *sum;		/* the most expensive first, after each sample */
+	size_t count, room;
+	struct known_vm *known;	/* label of each VM of the kernel */
+	size_t known_count, known_room;
+	size_t dropped;		/* sums of VMs that have exited, beyond MAX_EXITED */
+};
+
+static inline void *sum_at(const struct sums *sums, size_t i)
+{
+	return (char *)sums->sum + i * sums->type->size;
+}
+
+static inline void *item_at(const struct sums *sums, const struct sum *sum, size_t i)
+{
+	return (char *)sum->items + i * sums->type->item_size;
+}
+
+/* Close the BPF program, and free the sums. */
+void close_sums(struct sums *sums);
+
+/* As read and add of struct sums_type */
+static inline int read_sums(struct sums *sums)
+{
+	return sums->type->read(sums);
+}
+
+static inline void add_sums(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
+{
+	sums->type->add(sums, first, args, n);
+}
+
+/*
+ * After a sample: find the VMs of all sums, or those that take their places, and add sums,
+ * all 0, of other selected VMs. threads: those of vCPUs that the BPF program has seen.
+ * Standard error reports each VM that continues the sum of another one.
+ */
+void begin_sums(struct sums *sums, const struct kvmstats_vm *first, char **args, int n,
+		const struct blame_thread *threads, size_t count);
+
+/* Add to the cost of the item with this key, and return the item. Exits without memory. */
+void *add_cost(const struct sums *sums, struct sum *sum, const void *key, uint64_t cost);
+
+/* Sort sums and items; remove the last sums of VMs that have exited beyond MAX_EXITED. */
+void end_sums(struct sums *sums);
+void sort_items(const struct sums *sums, struct sum *sum);
+
+/* Remove the sums of VMs that have exited, unless keep returns true. */
+void forget_sums(struct sums *sums, bool (*keep)(void *arg, const struct sum *sum), void *arg);
+
+/* The sum of a VM as the kernel knows it; NULL if it is not selected */
+void *find_kernel_sum(const struct sums *sums, const struct blame_vm *vm);
+
+/* The sum that a VM of the sample continues; NULL if there is none */
+void *find_sum(const struct sums *sums, const struct kvmstats_vm *vm);
+
+/* The label of a VM, or of the first one of its process if kvm is 0; NULL if unknown */
+const char *find_label(const struct sums *sums, uint64_t kvm, uint32_t tgid);
+
+/*
+ * After a sample, which covers the time elapsed: list at most max items, those with the largest
+ * recent costs. One that is listed is replaced only by one with twice its cost, so series seldom
+ * change. Return by how much the cost of the other items has grown.
+ */
+uint64_t list_items(const struct sums *sums, struct sum *sum, unsigned int max, uint64_t elapsed);
+
+#endif /* SUMS_H */
