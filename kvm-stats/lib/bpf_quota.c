@@ -31,34 +31,27 @@ static bool has_quota(const struct bpf_record *record)
 	return record->vcpu_id >= 0 && (record->thread.group || record->thread.rt_period);
 }
 
-static size_t hash(__u64 address)
+/* Return the element with this key, which is its first member, or the free one for it. */
+static void *find_slot(const struct bpf_quota *quota, void *table, size_t size, __u64 key)
 {
-	return address * 0x9e3779b97f4a7c15ULL >> 32;
+	size_t at = key * 0x9e3779b97f4a7c15ULL >> 32;
+	__u64 *slot;
+
+	/* There is always space. */
+	do {
+		slot = (__u64 *)((char *)table + (at++ & (quota->room - 1)) * size);
+	} while (*slot && *slot != key);
+	return slot;
 }
 
-/* Return where the vCPU is, or would be. There is always space. */
-static struct quota_thread *find_thread(const struct bpf_quota *quota, __u64 object)
+static struct quota_thread *thread_slot(const struct bpf_quota *quota, __u64 object)
 {
-	struct quota_thread *t;
-	size_t at = hash(object);
-
-	for (;; at++) {
-		t = &quota->threads[at & (quota->thread_room - 1)];
-		if (!t->object || t->object == object)
-			return t;
-	}
+	return find_slot(quota, quota->threads, sizeof(*quota->threads), object);
 }
 
-static struct quota_group *find_group(const struct bpf_quota *quota, __u64 group)
+static struct quota_group *group_slot(const struct bpf_quota *quota, __u64 group)
 {
-	struct quota_group *g;
-	size_t at = hash(group);
-
-	for (;; at++) {
-		g = &quota->groups[at & (quota->group_room - 1)];
-		if (!g->group || g->group == group)
-			return g;
-	}
+	return find_slot(quota, quota->groups, sizeof(*quota->groups), group);
 }
 
 /* Keep the vCPUs of the previous sample, and make space for as many new ones. */
@@ -77,12 +70,12 @@ static int rebuild(struct bpf_quota *quota, size_t vcpus)
 		*quota = old;
 		return -ENOMEM;
 	}
-	quota->thread_room = quota->group_room = room;
+	quota->room = room;
 	quota->vcpus = 0;
-	for (i = 0; i < old.thread_room; i++) {
+	for (i = 0; i < old.room; i++) {
 		if (!old.threads[i].seen)
 			continue;
-		*find_thread(quota, old.threads[i].object) = old.threads[i];
+		*thread_slot(quota, old.threads[i].object) = old.threads[i];
 		quota->vcpus++;
 	}
 	free(old.threads);
@@ -143,7 +136,7 @@ static void update_thread(struct bpf_quota *quota, struct quota_thread *t,
 	if (now->rt_period) {
 		grew = rt_growth(t, now);
 	} else if (now->group && now->group == t->thread.group) {
-		group = find_group(quota, now->group);
+		group = group_slot(quota, now->group);
 		if (!group->group) {
 			group->group = now->group;
 			group->left = growth_of(now->group_throttled, t->thread.group_throttled);
@@ -165,7 +158,7 @@ static void share_rest(const struct bpf_quota *quota, struct quota_thread *t)
 
 	if (!t->moved || !t->waited)
 		return;
-	group = find_group(quota, t->thread.group);
+	group = group_slot(quota, t->thread.group);
 	t->total += t->waited * ((double)at_most(group->left, group->waited) / group->waited);
 }
 
@@ -182,20 +175,20 @@ int bpf_quota_update(struct bpf_quota *quota, const struct bpf_record **records,
 	error = rebuild(quota, vcpus);
 	if (error)
 		return error;
-	for (at = 0; at < quota->thread_room; at++)
+	for (at = 0; at < quota->room; at++)
 		quota->threads[at].seen = false;
 	for (i = 0; i < n; i++) {
 		if (has_quota(records[i]))
-			update_thread(quota, find_thread(quota, records[i]->object), records[i]);
+			update_thread(quota, thread_slot(quota, records[i]->object), records[i]);
 	}
-	for (at = 0; at < quota->thread_room; at++)
+	for (at = 0; at < quota->room; at++)
 		share_rest(quota, &quota->threads[at]);
 	return 0;
 }
 
 __u64 bpf_quota_throttled(const struct bpf_quota *quota, const struct bpf_record *record)
 {
-	return quota->vcpus ? find_thread(quota, record->object)->total : 0;
+	return quota->vcpus ? thread_slot(quota, record->object)->total : 0;
 }
 
 void bpf_quota_free(struct bpf_quota *quota)

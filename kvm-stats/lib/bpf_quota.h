@@ -17,9 +17,9 @@ struct quota_group;
 
 /* Begin with all zeros. */
 struct bpf_quota {
-	struct quota_thread *threads;	/* tables by hash; the rooms are powers of 2 */
+	struct quota_thread *threads;	/* tables by hash; room is a power of 2 */
 	struct quota_group *groups;
-	size_t thread_room, group_room, vcpus;
+	size_t room, vcpus;
 };
 
 /* Update the times with the records of a sample, of vCPUs and others. 0 or -ENOMEM */

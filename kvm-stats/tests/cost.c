@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -122,14 +121,6 @@ static bool start_other(bool children, int files)
 		pause();
 }
 
-static long memory(void)
-{
-	struct rusage usage;
-
-	getrusage(RUSAGE_SELF, &usage);
-	return usage.ru_maxrss;
-}
-
 static void measure(const struct row *row)
 {
 	const struct kvmstats_options options = { .source = row->source };
@@ -170,7 +161,7 @@ static void measure(const struct row *row)
 		   "%s: %.2f ms for a sample, at most %u (mean, of this machine: %.2f)",
 		   what, fewest / 1e6, row->ms, sum / 1e6 / SAMPLES);
 	tap_result(!most, "%s: at most %lu allocations for a sample", what, most);
-	tap_result(memory() <= MEMORY_MAX, "%s: %ld KiB, at most %d", what, memory(),
+	tap_result(max_memory() <= MEMORY_MAX, "%s: %ld KiB, at most %d", what, max_memory(),
 		   MEMORY_MAX);
 }
 

@@ -119,14 +119,6 @@ static void stop(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-static long memory(void)
-{
-	struct rusage usage;
-
-	getrusage(RUSAGE_SELF, &usage);
-	return usage.ru_maxrss;
-}
-
 /* Milliseconds of CPU time */
 static unsigned long long cpu_ms(void)
 {
@@ -162,7 +154,7 @@ static void sample(struct kvmstats *k, pid_t crowd, pid_t other, const char *wha
 	result(vm && vm->vcpus == 1, "%s: the other VM has one vCPU", what);
 	result(most <= TIME_MAX_MS, "%s: %llu ms of CPU for a sample, at most %d", what, most,
 	       TIME_MAX_MS);
-	result(memory() <= MEMORY_MAX_KIB, "%s: %ld KiB of memory, at most %d", what, memory(),
+	result(max_memory() <= MEMORY_MAX_KIB, "%s: %ld KiB of memory, at most %d", what, max_memory(),
 	       MEMORY_MAX_KIB);
 }
 

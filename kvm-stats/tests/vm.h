@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "kvmstats.h"
@@ -42,6 +43,15 @@ static inline pid_t vm_start(char *const arguments[], bool (*prepare)(const void
 		pid = -1;
 	close(out[0]);
 	return pid;
+}
+
+/* Return the most memory that this process has used, in KiB. */
+static inline long max_memory(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_maxrss;
 }
 
 /* Return the time in these modes, a bit for each. */
