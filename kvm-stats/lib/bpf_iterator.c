@@ -13,7 +13,7 @@
 
 #include "bpf_iterator.h"
 #include "clock.h"
-#include "iterator.skel.h"
+#include "lib/bpf/iterator.skel.h"
 
 /* What the kernel's side collects for one read(). */
 #define CHUNK (32 * 1024)

@@ -180,7 +180,7 @@ static void report_vcpu(struct kvmstats *k, struct core_vm *vm)
 		core_vcpu_times(vcpu, &(struct thread_times){
 			.time = read_clock(CLOCK_MONOTONIC), .has_run = how & 16, .has_ready = how & 32,
 			.has_throttled = how & 64, .run = number(), .ready = number(),
-			.throttled = number(), .throttled_cpus = byte(), .turns = byte(),
+			.throttled = number(), .turns = byte(),
 			.up_to_date = how & 128, .state = byte() % 5, .asleep = number(),
 			.lost = number(), .cpu = byte(), .has_sleeps = how & 16, .sleeps = byte(),
 			.born = how & 32 ? read_clock(CLOCK_MONOTONIC) - byte() : 0,
