@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Charges of lib/blame.h, added up for each VM and by names of owners */
+/* Charges of bpf/blame.h, added up for each VM and by names of owners */
 #ifndef BLAME_SUM_H
 #define BLAME_SUM_H
 
-#include "blame.h"
+#include "bpf/blame.h"
 #include "sums.h"
 
 #define OWNER_NAME_SIZE	(LABEL_SIZE + 16)

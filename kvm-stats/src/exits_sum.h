@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Cells of lib/exits.h, added up for each VM */
+/* Cells of bpf/exits.h, added up for each VM */
 #ifndef EXITS_SUM_H
 #define EXITS_SUM_H
 
-#include "exits.h"
+#include "bpf/exits.h"
 #include "sums.h"
 
 struct exits_total {

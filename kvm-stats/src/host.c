@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "blame.h"
-#include "exits.h"
+#include "bpf/blame.h"
+#include "bpf/exits.h"
 #include "host.h"
 
 struct host host_now(void)

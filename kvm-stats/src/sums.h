@@ -8,7 +8,7 @@
 #define SUMS_H
 
 #include "app.h"
-#include "bpf/blame.h"
+#include "bpf/blame.bpf.h"
 
 /* VMs whose labels and sums are kept after they have exited */
 #define MAX_EXITED	1024

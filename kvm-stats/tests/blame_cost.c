@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 
 /* with their programs and maps */
-#include "../lib/blame.c"
+#include "../src/bpf/blame.c"
 #include "../lib/bpf_iterator.c"
 #include "bpf_cost.h"
 #include "tap.h"

@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 
 /* with its maps and links, for events that are lost and maps that are full */
-#include "../lib/blame.c"
+#include "../src/bpf/blame.c"
 #include "cgroup.h"
 #include "tap.h"
 #include "vm.h"

@@ -18,7 +18,7 @@
 #include "tap.h"
 
 #ifdef __x86_64__
-#include "../lib/exits.c"
+#include "../src/bpf/exits.c"
 #include "abi.h"
 #include "bpf_cost.h"
 

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 
 /* with its maps, for those that are full */
-#include "../lib/exits.c"
+#include "../src/bpf/exits.c"
 #include "abi.h"
 #include "tap.h"
 

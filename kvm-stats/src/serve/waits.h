@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Exported owners of the time for which a VM waited for a CPU (lib/blame.h).
+ * Exported owners of the time for which a VM waited for a CPU (bpf/blame.h).
  *
  * Each VM has a limited number of owners, those with the longest times of the last minutes. The time of all other owners is one more series.
  */

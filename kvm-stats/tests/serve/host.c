@@ -18,7 +18,7 @@
  *	broken					samples fail
  *
  * So tests know in advance what a scraper has to see. If KVM_STATS_HOST is "none", no source
- * works. Linked instead of lib/sources.c, lib/describe.c, lib/blame.c and
+ * works. Linked instead of lib/sources.c, lib/describe.c, src/bpf/blame.c and
  * src/stat_description.c.
  */
 #include <errno.h>
@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #include "app.h"
-#include "blame.h"
+#include "bpf/blame.h"
 #include "clock.h"
 #include "core.h"
 #include "host.h"
@@ -299,7 +299,7 @@ static void host_close(struct kvmstats *k, void *state)
 	free(host);
 }
 
-/* Charges, instead of lib/blame.c */
+/* Charges, instead of src/bpf/blame.c */
 
 #define MAX_WAITS	1024
 

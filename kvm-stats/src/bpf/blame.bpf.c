@@ -14,7 +14,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "blame.h"
+#include "blame.bpf.h"
 
 /* <linux/sched.h> */
 #define PF_KTHREAD	0x00200000

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bpf/blame.h"
+#include "blame.bpf.h"
 #include "source.h"
 
 struct blame;

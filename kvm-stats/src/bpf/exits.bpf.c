@@ -13,7 +13,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "exits.h"
+#include "exits.bpf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), \
 			     apply_to = record)

@@ -12,7 +12,7 @@
 #include "bpf_layout.h"
 #include "bpf_program.h"
 #include "clock.h"
-#include "lib/bpf/blame.skel.h"
+#include "src/bpf/blame.skel.h"
 
 /* Entries that remain free until pairs that no longer grow are removed */
 #define SPARE_PAIRS	(BLAME_CHARGES / 2)

@@ -15,7 +15,7 @@
 #include "exits.h"
 #include "exits_check.h"
 #include "probe_vm.h"
-#include "lib/bpf/exits.skel.h"
+#include "src/bpf/exits.skel.h"
 
 /* The vCPUs with their open exits at one time, sorted by serial */
 struct vcpus {

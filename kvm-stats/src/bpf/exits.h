@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bpf/blame.h"
-#include "bpf/exits.h"
+#include "blame.bpf.h"
+#include "exits.bpf.h"
 #include "source.h"
 
 struct exits;
