@@ -112,9 +112,9 @@ static void explain_probe_vm(int error, struct kvmstats_probe *p)
 }
 
 /* The descriptors of a statistics file, which have to agree with the types. */
-static struct kvmstats_table *describe(const char *kind, int fd,
-				       const struct kvmstats_table *members,
-				       __u32 size, struct kvmstats_probe *p)
+static struct kvmstats_table *read_file_table(const char *kind, int fd,
+					      const struct kvmstats_table *members,
+					      __u32 size, struct kvmstats_probe *p)
 {
 	struct kvmstats_table *table = NULL;
 	struct file_layout layout;
@@ -142,12 +142,12 @@ static int set_tables(struct kvmstats *k, struct bpf_kvm_types *types,
 		vcpu = types->vcpu;
 		types->vm = types->vcpu = NULL;
 	} else {
-		vm = describe("VM", own->vm_stats, types->vm,
-			      types->layout.vm_stat_size, p);
+		vm = read_file_table("VM", own->vm_stats, types->vm,
+				     types->layout.vm_stat_size, p);
 		if (!vm)
 			return -EPROTO;
-		vcpu = describe("vCPU", own->vcpu_stats, types->vcpu,
-				types->layout.vcpu_stat_size, p);
+		vcpu = read_file_table("vCPU", own->vcpu_stats, types->vcpu,
+				       types->layout.vcpu_stat_size, p);
 		if (!vcpu) {
 			kvmstats_free_table(vm);
 			return -EPROTO;
@@ -251,7 +251,7 @@ static void report_thread(struct core_vcpu *vcpu, const struct bpf_quota *quota,
 	core_vcpu_times(vcpu, &t);
 }
 
-static int read_all(struct bpf_state *s, bool threads, const struct bpf_record ***records)
+static int read_all_records(struct bpf_state *s, bool threads, const struct bpf_record ***records)
 {
 	uint64_t start = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	int n = bpf_iterator_read(s->iterator, threads, records);
@@ -279,25 +279,25 @@ static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 	if (news || bpf_iterator_hides(s->iterator) || !s->looked || now - s->looked >= FULL_SCAN_INTERVAL_NS) {
 		s->looked = now;
 		s->cost_known = 0;
-		return read_all(s, true, records);
+		return read_all_records(s, true, records);
 	}
 	if (s->cost_known >= s->cost_all)
-		return read_all(s, false, records);
+		return read_all_records(s, false, records);
 	n = bpf_iterator_read_known(s->iterator, records);
 	s->cost_known = n < 0 ? UINT64_MAX : read_clock(CLOCK_THREAD_CPUTIME_ID) - start;
-	return n >= 0 && n == s->found ? n : read_all(s, true, records);
+	return n >= 0 && n == s->found ? n : read_all_records(s, true, records);
 }
 
 /*
  * Addresses are reused: add the creator to the key. The process that holds the files can change
  * while the VM exists.
  */
-static uint64_t vm_key(const struct bpf_record *record)
+static uint64_t record_key(const struct bpf_record *record)
 {
 	return record->vm + record->creator * 0x9e3779b97f4a7c15;
 }
 
-static int take_final(void *arg, const struct bpf_record *record)
+static int keep_final(void *arg, const struct bpf_record *record)
 {
 	const size_t size = sizeof(*record) + record->size;
 	struct bpf_state *s = arg;
@@ -311,7 +311,7 @@ static int take_final(void *arg, const struct bpf_record *record)
 		s->final_room = 2 * s->final_room + 64;
 	}
 	more = &s->finals[s->final_count];
-	*more = (struct final){ .key = vm_key(record), .record = malloc(size) };
+	*more = (struct final){ .key = record_key(record), .record = malloc(size) };
 	if (!more->record)
 		return -ENOMEM;
 	memcpy(more->record, record, size);
@@ -328,7 +328,7 @@ static void find_existing(struct bpf_state *s, const struct bpf_record **records
 	for (i = 0; i < s->final_count; i++) {
 		s->finals[i].exists = false;
 		for (j = 0; j < n && !s->finals[i].exists; j++)
-			s->finals[i].exists = vm_key(records[j]) == s->finals[i].key;
+			s->finals[i].exists = record_key(records[j]) == s->finals[i].key;
 	}
 }
 
@@ -340,7 +340,7 @@ static const struct bpf_record *prefer_final(struct bpf_state *s, const struct b
 	for (i = 0; i < s->final_count; i++) {
 		struct final *final = &s->finals[i];
 
-		if (final->record->object == record->object && final->key == vm_key(record)) {
+		if (final->record->object == record->object && final->key == record_key(record)) {
 			final->reported = true;
 			return final->record;
 		}
@@ -422,7 +422,7 @@ static int bpf_sample(struct kvmstats *k, void *state)
 		core_unread(k, KVMSTATS_TOO_MANY, "processes were left out: more than %lu MiB of statistics or %d million open files",
 			    BPF_DATA_MAX >> 20, BPF_FILES_MAX);
 	/* After the iterator: a thread that it did not find has left its last values. */
-	error = bpf_iterator_take_finals(s->iterator, take_final, s, &s->lost);
+	error = bpf_iterator_take_finals(s->iterator, keep_final, s, &s->lost);
 	if (error)
 		return core_problem(k, error, "last values of VMs: %s", strerror(-error));
 	find_existing(s, records, n);
@@ -435,7 +435,7 @@ static int bpf_sample(struct kvmstats *k, void *state)
 		struct core_vcpu *vcpu;
 
 		if (of != record->vm)
-			vm = core_vm(k, vm_key(record), record->pid);
+			vm = core_vm(k, record_key(record), record->pid);
 		if (!vm)
 			return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
 		if (of != record->vm)

@@ -84,9 +84,9 @@ static const char *read_files(const struct probe_vm *own, const struct bpf_layou
 }
 
 /* Return 1 if the values equal those of the file, 0 if the file changed while being read. */
-static int compare(const char *kind, const __u64 *before, const __u64 *seen,
-		   const __u64 *after, const struct kvmstats_table *members, __u32 size,
-		   char *why, size_t why_size)
+static int compare_with_file(const char *kind, const __u64 *before, const __u64 *seen,
+			     const __u64 *after, const struct kvmstats_table *members, __u32 size,
+			     char *why, size_t why_size)
 {
 	unsigned int i, j;
 
@@ -166,12 +166,12 @@ static int check_once(struct bpf_iterator *iterator, const struct bpf_kvm_types 
 		return fail(EPROTO, "the BPF program sees only zeros of a vCPU that ran");
 	if (!files)
 		return check_halts(bpf_values(vcpu), types->vcpu, own->halts, why, why_size) ?: 1;
-	error = compare("VM", vm_before, bpf_values(vm), vm_after, types->vm,
-			layout->vm_stat_size, why, why_size);
+	error = compare_with_file("VM", vm_before, bpf_values(vm), vm_after, types->vm,
+				  layout->vm_stat_size, why, why_size);
 	if (error <= 0)
 		return error;
-	return compare("vCPU", vcpu_before, bpf_values(vcpu), vcpu_after, types->vcpu,
-		       layout->vcpu_stat_size, why, why_size);
+	return compare_with_file("vCPU", vcpu_before, bpf_values(vcpu), vcpu_after, types->vcpu,
+				 layout->vcpu_stat_size, why, why_size);
 }
 
 static int check_values(struct bpf_iterator *iterator, const struct bpf_kvm_types *types,

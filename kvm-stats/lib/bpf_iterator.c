@@ -25,7 +25,7 @@ struct known {
 };
 
 /* One file that was found */
-struct place {
+struct record_place {
 	__u64 object;
 	__s32 pid, fd;
 	__u32 owner;
@@ -45,7 +45,7 @@ struct bpf_iterator {
 	char *data;
 	size_t data_room;
 	const struct bpf_record **records;
-	struct place *places;	/* result of the last read: the next one is usually equal */
+	struct record_place *places;	/* result of the last read: the next one is usually equal */
 	size_t found, room;
 	bool partial;
 };
@@ -173,7 +173,7 @@ void bpf_iterator_close(struct bpf_iterator *iterator)
 	free(iterator);
 }
 
-static int take_final(void *arg, void *data, size_t size)
+static int take_final_record(void *arg, void *data, size_t size)
 {
 	const struct bpf_iterator *iterator = arg;
 	const struct bpf_record *record = data;
@@ -192,7 +192,7 @@ int bpf_iterator_keep_finals(struct bpf_iterator *iterator)
 		return -EOPNOTSUPP;
 	bpf_complaints(said);
 	iterator->finals = ring_buffer__new(bpf_map__fd(iterator->program->maps.finals),
-					    take_final, iterator, NULL);
+					    take_final_record, iterator, NULL);
 	if (iterator->finals)
 		iterator->exit_link = bpf_program__attach(iterator->program->progs.kvm_exit);
 	if (!iterator->exit_link)
@@ -259,7 +259,7 @@ static ssize_t read_link(struct bpf_iterator *iterator, const struct bpf_link *l
 	return total;
 }
 
-static int compare(__u64 a, __u64 b)
+static int compare_numbers(__u64 a, __u64 b)
 {
 	return (a > b) - (a < b);
 }
@@ -267,20 +267,20 @@ static int compare(__u64 a, __u64 b)
 /* For the same object, sort the lowest file of the owner first. */
 static int compare_files(const void *x, const void *y)
 {
-	const struct place *a = x, *b = y;
+	const struct record_place *a = x, *b = y;
 
-	return compare(a->object, b->object) ?: compare(b->owner, a->owner) ?:
-	       compare(a->pid, b->pid) ?: compare(a->fd, b->fd);
+	return compare_numbers(a->object, b->object) ?: compare_numbers(b->owner, a->owner) ?:
+	       compare_numbers(a->pid, b->pid) ?: compare_numbers(a->fd, b->fd);
 }
 
 static int compare_places(const void *x, const void *y)
 {
-	const struct place *a = x, *b = y;
+	const struct record_place *a = x, *b = y;
 
-	return compare(a->at, b->at);
+	return compare_numbers(a->at, b->at);
 }
 
-static void mark_repeated(struct place *places, size_t n)
+static void mark_repeated(struct record_place *places, size_t n)
 {
 	size_t i;
 
@@ -290,11 +290,11 @@ static void mark_repeated(struct place *places, size_t n)
 	qsort(places, n, sizeof(*places), compare_places);
 }
 
-static bool make_room(struct bpf_iterator *iterator)
+static bool make_record_room(struct bpf_iterator *iterator)
 {
 	size_t room = 2 * iterator->room + 64;
 	const struct bpf_record **records;
-	struct place *places;
+	struct record_place *places;
 
 	records = realloc(iterator->records, room * sizeof(*records));
 	if (records)
@@ -312,12 +312,12 @@ static int find_records(struct bpf_iterator *iterator, ssize_t len)
 {
 	const struct bpf_record *record;
 	size_t i, n = 0, kept = 0;
-	struct place *place;
+	struct record_place *place;
 	bool same = true;
 	ssize_t at;
 
 	for (at = 0; at < len; at += sizeof(*record) + record->size) {
-		if (n == iterator->room && !make_room(iterator))
+		if (n == iterator->room && !make_record_room(iterator))
 			return -ENOMEM;
 		record = (void *)(iterator->data + at);
 		place = &iterator->places[n];
@@ -325,7 +325,7 @@ static int find_records(struct bpf_iterator *iterator, ssize_t len)
 		       place->pid == record->pid && place->fd == record->fd &&
 		       place->owner == record->owner;
 		if (!same)
-			*place = (struct place){ record->object, record->pid, record->fd,
+			*place = (struct record_place){ record->object, record->pid, record->fd,
 						 record->owner, n, false };
 		iterator->records[n++] = record;
 	}
@@ -381,7 +381,7 @@ static int compare_objects(const void *x, const void *y)
 {
 	const __u64 *a = x, *b = y;
 
-	return compare(*a, *b);
+	return compare_numbers(*a, *b);
 }
 
 /* Return 1 if a record from len up to end has an object that none of the n records has. */

@@ -87,7 +87,7 @@ static int find_member(const struct types *types, const char *struct_name,
  * A kernel without descriptors has names only. Derive the type of a statistic that is not
  * in the table, such as one of another kernel, from its name.
  */
-static void describe(struct kvmstats_desc *desc)
+static void describe_member(struct kvmstats_desc *desc)
 {
 	const struct statistic *known = statistic_find(KVMSTATS_VCPU, desc->name);
 	const size_t len = strlen(desc->name);
@@ -126,7 +126,7 @@ static int add_member(const struct types *types, struct list *list,
 	list->desc = more;
 	more += list->count++;
 	*more = (struct kvmstats_desc){ .name = name, .offset = offset, .size = count };
-	describe(more);
+	describe_member(more);
 	return 0;
 }
 
@@ -202,7 +202,7 @@ static int find_notifier_node(const struct types *types, __u32 *offset)
 	return error;
 }
 
-static int find(const struct types *types, struct bpf_kvm_types *found)
+static int find_kvm_types(const struct types *types, struct bpf_kvm_types *found)
 {
 	struct bpf_layout *layout = &found->layout;
 	const __u32 pointer = btf__pointer_size(types->vmlinux);
@@ -260,7 +260,7 @@ static int find_all(struct bpf_kvm_types *found, char *why, size_t size)
 	error = open_types(&types);
 	if (error)
 		return error;
-	error = find(&types, found);
+	error = find_kvm_types(&types, found);
 	if (error)
 		bpf_types_free(found);
 	close_types(&types);

@@ -32,7 +32,7 @@ static bool has_quota(const struct bpf_record *record)
 }
 
 /* Return the element with this key, which is its first member, or the free one for it. */
-static void *find_slot(const struct bpf_quota *quota, void *table, size_t size, __u64 key)
+static void *find_quota_slot(const struct bpf_quota *quota, void *table, size_t size, __u64 key)
 {
 	size_t at = key * 0x9e3779b97f4a7c15ULL >> 32;
 	__u64 *slot;
@@ -46,12 +46,12 @@ static void *find_slot(const struct bpf_quota *quota, void *table, size_t size, 
 
 static struct quota_thread *thread_slot(const struct bpf_quota *quota, __u64 object)
 {
-	return find_slot(quota, quota->threads, sizeof(*quota->threads), object);
+	return find_quota_slot(quota, quota->threads, sizeof(*quota->threads), object);
 }
 
 static struct quota_group *group_slot(const struct bpf_quota *quota, __u64 group)
 {
-	return find_slot(quota, quota->groups, sizeof(*quota->groups), group);
+	return find_quota_slot(quota, quota->groups, sizeof(*quota->groups), group);
 }
 
 /* Keep the vCPUs of the previous sample, and make space for as many new ones. */

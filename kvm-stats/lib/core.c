@@ -220,7 +220,7 @@ static bool make_sums(struct core_vm *vm, const struct kvmstats_table *table)
 	return true;
 }
 
-static bool make_room(struct core_vm *vm)
+static bool make_vcpu_room(struct core_vm *vm)
 {
 	unsigned int room = 2 * vm->room + 4;
 	struct core_vcpu **more;
@@ -276,7 +276,7 @@ static struct core_vcpu *new_vcpu(struct kvmstats *k, struct core_vm *vm, uint32
 		return NULL;
 	vcpu = find_gone(vm, id);
 	if (!vcpu) {
-		if (!make_room(vm))
+		if (!make_vcpu_room(vm))
 			return NULL;
 		vcpu = calloc(1, sizeof(*vcpu) + 3 * words * sizeof(uint64_t));
 		if (!vcpu)

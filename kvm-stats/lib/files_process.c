@@ -254,7 +254,7 @@ bool files_is_vm(const struct taken *t)
  * VM of a vCPU: if a process has several VMs, combine their vCPUs, except for those with
  * the same id.
  */
-static uint64_t vm_key(const struct process *p, const struct taken *t)
+static uint64_t process_vm_key(const struct process *p, const struct taken *t)
 {
 	uint64_t key = (uint64_t)p->pid << 32;
 	const struct taken *other;
@@ -407,7 +407,7 @@ void files_scan_process(struct kvmstats *k, struct files_state *s, struct proces
 		return;
 	take_all(k, s, p, n);
 	for (t = p->taken; t; t = t->next)
-		t->key = vm_key(p, t);
+		t->key = process_vm_key(p, t);
 	if (files_lacks_threads(p))
 		find_threads(k, s, p, n);
 }

@@ -319,7 +319,7 @@ static void from_cmdline(const char *comm, const char *cmdline, size_t size,
 }
 
 /* systemd writes "-" in the name of a unit as "\x2d". */
-static size_t unescape(const char *from, size_t len, char *to, size_t size)
+static size_t unescape_unit(const char *from, size_t len, char *to, size_t size)
 {
 	unsigned int c;
 	size_t i, n = 0;
@@ -461,7 +461,7 @@ static enum place parse_machine(const struct part *p, struct kvmstats_identity *
 	if (ends(p, ".partition") || (ends(p, ".slice") && starts(p->text, "machine-")))
 		return MACHINES;
 	if (end < p->len && starts(p->text, "machine-"))
-		PUT(identity->machine, text, unescape(p->text + 8, end - 8, text, sizeof(text)));
+		PUT(identity->machine, text, unescape_unit(p->text + 8, end - 8, text, sizeof(text)));
 	else if (ends(p, ".libvirt-qemu"))
 		PUT(identity->machine, p->text, without(p->text, p->len, ".libvirt-qemu"));
 	else

@@ -163,7 +163,7 @@ void readers_open(struct identity_readers *r, int proc)
 	r->patience = PATIENCE_FIRST_NS;
 }
 
-static void reap(struct identity_reader *reader, int flags)
+static void reap_reader(struct identity_reader *reader, int flags)
 {
 	/* __WALL: the child has no exit signal, so that programs do not notice it. */
 	waitpid(reader->process, NULL, __WALL | flags);
@@ -191,7 +191,7 @@ void readers_close(struct identity_readers *r)
 		kill_reader(reader);
 		/* Its files are closed when it exits; it may be in a wait that nothing ends. */
 		n = poll(&(struct pollfd){ .fd = reader->fd }, 1, 10 * POLL_MS);
-		reap(reader, n > 0 ? 0 : WNOHANG);
+		reap_reader(reader, n > 0 ? 0 : WNOHANG);
 	}
 }
 
@@ -273,7 +273,7 @@ static void take(struct identity_reader *reader, const struct reader_results *re
 	}
 	if (!n || (errno != EAGAIN && errno != EINTR)) {
 		give_up(reader, results);
-		reap(reader, 0);
+		reap_reader(reader, 0);
 		return;
 	}
 	if (!reader->killed && reader->next < reader->count &&

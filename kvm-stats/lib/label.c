@@ -46,7 +46,7 @@ static bool same_process(const struct core_vm *a, const struct core_vm *b)
 }
 
 /* Set the label to that of the process, with a suffix unless the VM is its first. */
-static void set_label(struct kvmstats *k, struct core_vm *vm, unsigned int nth)
+static void set_process_label(struct kvmstats *k, struct core_vm *vm, unsigned int nth)
 {
 	char suffix[32] = "", text[sizeof(vm->process_label)];
 	unsigned int i;
@@ -65,7 +65,7 @@ static void set_label(struct kvmstats *k, struct core_vm *vm, unsigned int nth)
 }
 
 /* The mark "?" shows that the VM is named after its process. */
-static void name_process(struct core_vm *vm, const char *suffix)
+static void label_process(struct core_vm *vm, const char *suffix)
 {
 	const char *name = vm->pub.identity.name;
 	char mark[40];
@@ -92,18 +92,18 @@ static void label(struct kvmstats *k, struct core_vm *vm)
 			nth = other->nth + 1;
 	}
 	if (!*process) {
-		name_process(vm, "");
+		label_process(vm, "");
 		holder = *process ? find_holder(k, process) : NULL;
 		if (!*process || holder) {
 			vm->is_successor = holder && holder->pub.ended;
 			snprintf(suffix, sizeof(suffix), "@%d", identity->pid);
-			name_process(vm, suffix);
+			label_process(vm, suffix);
 		}
 	}
 	vm->labelled = true;
 	if (!vm->pub.vcpus_ambiguous)
 		vm->nth = nth;
-	set_label(k, vm, nth);
+	set_process_label(k, vm, nth);
 }
 
 /*
@@ -116,14 +116,14 @@ static void take_over_label(struct kvmstats *k, struct core_vm *vm)
 	const struct core_vm *holder;
 
 	strcpy(before, vm->process_label);
-	name_process(vm, "");
+	label_process(vm, "");
 	holder = find_holder(k, vm->process_label);
 	if (holder && !same_process(holder, vm)) {
 		strcpy(vm->process_label, before);
 		return;
 	}
 	vm->is_successor = false;
-	set_label(k, vm, vm->nth);
+	set_process_label(k, vm, vm->nth);
 }
 
 /* The identity was read after the VM was labelled: its label is due again. */

@@ -186,7 +186,7 @@ static void find_new(struct kvmstats *k, struct next_state *s)
 	}
 }
 
-static int next_sample(struct kvmstats *k, void *state)
+static int next_source_sample(struct kvmstats *k, void *state)
 {
 	struct next_state *s = state;
 	struct next_vm **at, *vm;
@@ -222,6 +222,6 @@ const struct source_ops source_next = {
 	.name = "next",
 	.what = "KVM_STATS_NEXT: the kernel's own list of all VMs",
 	.open = next_open,
-	.sample = next_sample,
+	.sample = next_source_sample,
 	.close = next_close,
 };

@@ -77,14 +77,14 @@ static enum kvmstats_role role_of(const char *comm)
 }
 
 /* A process and its VMs, which are k->vm[from] to k->vm[to - 1] */
-struct process {
+struct vmm_process {
 	struct kvmstats *k;
 	unsigned int from, to;
 	struct other_threads *others;	/* of its first VM */
 	unsigned int threads;	/* those whose names were read */
 };
 
-static bool is_vcpu(const struct process *p, pid_t tid)
+static bool is_vcpu(const struct vmm_process *p, pid_t tid)
 {
 	unsigned int i, j;
 
@@ -134,7 +134,7 @@ static struct other_thread *find_thread(struct other_threads *others, pid_t tid)
 
 static int read_thread(void *arg, int dirfd, int tid)
 {
-	struct process *p = arg;
+	struct vmm_process *p = arg;
 	struct other_thread *thread;
 	enum kvmstats_role role;
 	char text[64];
@@ -171,7 +171,7 @@ static void split_rest(struct other_threads *others)
 		others->role[KVMSTATS_EMULATOR] = others->total - split;
 }
 
-static void split_by_role(struct process *p, pid_t pid, uint64_t now)
+static void split_by_role(struct vmm_process *p, pid_t pid, uint64_t now)
 {
 	struct other_threads *others = p->others;
 	unsigned int i, n = 0;
@@ -239,7 +239,7 @@ static int64_t vcpu_growth(const struct kvmstats *k, struct core_vcpu *vcpu, uin
 	return run < interval ? run : interval;
 }
 
-static void update_process(struct process *p, struct core_vm *first)
+static void update_process(struct vmm_process *p, struct core_vm *first)
 {
 	const pid_t pid = first->pub.identity.pid;
 	struct other_threads *others = &first->others;
@@ -283,7 +283,7 @@ static void update_process(struct process *p, struct core_vm *first)
 void others_update(struct kvmstats *k)
 {
 	struct core_vm *first;
-	struct process p = { .k = k };
+	struct vmm_process p = { .k = k };
 	unsigned int i;
 
 	if (!k->vms || !is_own_namespace(k))

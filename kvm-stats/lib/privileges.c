@@ -140,7 +140,7 @@ static int extension(int number)
  * Only kernels with the series show the VM in fdinfo of mainline's statistics files. The numbers
  * of its capabilities and ioctls are not assigned: other kernels may use them.
  */
-static bool has_series(void)
+static bool has_kernel_series(void)
 {
 	struct probe_vm own;
 	char why[64];
@@ -162,7 +162,7 @@ struct stats_ioctls privileges_stats_ioctls(void)
 		ioctls.next = ABI_STATS_NEXT_5_10;
 		ioctls.flags = extension(ABI_CAP_STATS_5_10);
 	}
-	if (ioctls.flags > 0 && (!(ioctls.flags & ABI_CAP_STATS_GETFD) || !has_series()))
+	if (ioctls.flags > 0 && (!(ioctls.flags & ABI_CAP_STATS_GETFD) || !has_kernel_series()))
 		ioctls.flags = 0;
 	return ioctls;
 }

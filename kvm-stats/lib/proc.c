@@ -181,7 +181,7 @@ int proc_take_fd(int pidfd, const struct kvm_fd *want)
 	return -EBADF;
 }
 
-static ssize_t read_all(int fd, char *buf, size_t size)
+static ssize_t read_and_close(int fd, char *buf, size_t size)
 {
 	ssize_t n = read(fd, buf, size - 1);
 
@@ -198,7 +198,7 @@ uint64_t proc_fdinfo(int fd, const char *name)
 
 	snprintf(buf, sizeof(buf), "/proc/self/fdinfo/%d", fd);
 	info = open(buf, O_RDONLY | O_CLOEXEC);
-	if (info < 0 || read_all(info, buf, sizeof(buf)) < 0)
+	if (info < 0 || read_and_close(info, buf, sizeof(buf)) < 0)
 		return 0;
 	while ((line = strsep(&next, "\n"))) {
 		if (!strncmp(line, name, len) && line[len] == ':')
@@ -244,7 +244,7 @@ bool proc_comm(int proc, pid_t pid, char *comm, size_t size)
 	int fd = open_of(proc, pid, "comm", O_RDONLY);
 	char *newline;
 
-	if (fd < 0 || read_all(fd, comm, size) <= 0)
+	if (fd < 0 || read_and_close(fd, comm, size) <= 0)
 		return false;
 	/* the last one: a process may have others in its name */
 	newline = strrchr(comm, '\n');
@@ -259,7 +259,7 @@ static bool read_stat(int proc, pid_t pid, int n, char text[512])
 	int fd = open_of(proc, pid, "stat", O_RDONLY), field;
 	char *at;
 
-	if (fd < 0 || read_all(fd, text, 512) <= 0)
+	if (fd < 0 || read_and_close(fd, text, 512) <= 0)
 		return false;
 	/* PID (NAME) STATE...: the name may have anything in it. */
 	at = strrchr(text, ')');
@@ -340,12 +340,12 @@ static int look_at_thread(void *arg, int dirfd, int tid)
 		return 1;
 	snprintf(path, sizeof(path), "%d/syscall", tid);
 	fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && read_all(fd, text, sizeof(text)) > 0)
+	if (fd >= 0 && read_and_close(fd, text, sizeof(text)) > 0)
 		num = fd_of_call(text);
 	if (num < 0 && t->names) {
 		snprintf(path, sizeof(path), "%d/comm", tid);
 		fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
-		if (fd >= 0 && read_all(fd, text, sizeof(text)) > 0)
+		if (fd >= 0 && read_and_close(fd, text, sizeof(text)) > 0)
 			id = id_of_name(text);
 	}
 	for (i = 0; i < t->n; i++) {

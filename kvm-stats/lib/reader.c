@@ -20,7 +20,7 @@ void reader_close(struct reader *r)
 	free(r->values);
 }
 
-static bool make_room(struct reader *r, size_t size)
+static bool make_value_room(struct reader *r, size_t size)
 {
 	uint64_t *more;
 
@@ -80,7 +80,7 @@ static const char *first_of_kind(struct kvmstats *k, struct reader *r, int fd,
 	}
 	if (!wrong && have && have->data_size != table->data_size)
 		wrong = "files of one kernel differ";
-	if (!wrong && !make_room(r, size))
+	if (!wrong && !make_value_room(r, size))
 		wrong = strerror(ENOMEM);
 	if (wrong) {
 		kvmstats_free_table(table);
@@ -256,7 +256,7 @@ bool reader_vcpus(struct kvmstats *k, struct reader *r, struct stats_file *file,
 			return vcpu_unread(k, vm, strerror(errno));
 		if (n + row <= r->room)
 			break;
-		if (!make_room(r, 2 * r->room + row))
+		if (!make_value_room(r, 2 * r->room + row))
 			return vcpu_unread(k, vm, strerror(ENOMEM));
 	}
 	if (n % row)

@@ -48,7 +48,7 @@ const struct statistic *statistic_find(enum kvmstats_scope scope, const char *na
 }
 
 /* One part of the patterns, which ends at '|' or at the end */
-static bool matches(const char *part, const char *name)
+static bool matches_pattern(const char *part, const char *name)
 {
 	bool has = false;
 	char word[64];
@@ -74,7 +74,7 @@ unsigned int statistic_indexes(const struct kvmstats_table *table, const char *p
 
 	for (;;) {
 		for (i = 0; i < table->count && n < room; i++) {
-			if (table->desc[i].size == 1 && matches(part, table->desc[i].name))
+			if (table->desc[i].size == 1 && matches_pattern(part, table->desc[i].name))
 				words[n++] = table->desc[i].offset / sizeof(uint64_t);
 		}
 		end = strchr(part, '|');

@@ -16,7 +16,7 @@
 #define IDLE_SAMPLE_DIVISOR	4
 #define IDLE_ASSUMED_MAX_NS	4000000000ULL
 
-static int open_file(const struct kvmstats *k, pid_t pid, pid_t tid, const char *name)
+static int open_proc_file(const struct kvmstats *k, pid_t pid, pid_t tid, const char *name)
 {
 	char path[64];
 
@@ -110,8 +110,8 @@ void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu 
 		core_vcpu_close(vcpu);
 		vcpu->files_tid = vcpu->pub.tid;
 		if (vcpu->pub.tid) {
-			vcpu->schedstat = open_file(k, vm->pub.identity.pid, vcpu->pub.tid, "schedstat");
-			vcpu->stat = open_file(k, vm->pub.identity.pid, vcpu->pub.tid, "stat");
+			vcpu->schedstat = open_proc_file(k, vm->pub.identity.pid, vcpu->pub.tid, "schedstat");
+			vcpu->stat = open_proc_file(k, vm->pub.identity.pid, vcpu->pub.tid, "stat");
 		}
 	}
 	for (i = 0; i < MAX_RETRIES; i++) {

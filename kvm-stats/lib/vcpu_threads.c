@@ -30,7 +30,7 @@ struct vcpu_thread *vcpu_thread_find(const struct kvmstats *k, pid_t tid)
 }
 
 /* Each vCPU adds two threads at most: the present one and the previous one. */
-static bool make_room(struct kvmstats *k)
+static bool make_thread_room(struct kvmstats *k)
 {
 	size_t room = 64, vcpus = 0;
 	struct vcpu_thread *more;
@@ -98,7 +98,7 @@ bool vcpu_threads_attribute(struct kvmstats *k)
 {
 	unsigned int i, j;
 
-	if (!make_room(k))
+	if (!make_thread_room(k))
 		return false;
 	for (i = 0; i < k->vms; i++) {
 		for (j = 0; j < k->vm[i]->vcpus; j++)

@@ -174,7 +174,7 @@ static const char *pattern_of(const char *word, enum field *field)
 }
 
 /* \x1b, \u202e and \U000e0001 become that character again. */
-static void unescape(const char *word, char *to, size_t size)
+static void unescape_selector(const char *word, char *to, size_t size)
 {
 	static const struct {
 		char letter;
@@ -216,13 +216,13 @@ static bool is_number(const char *word)
 }
 
 /* As it is, or as a pattern */
-static bool matches(const char *word, const char *text, int flags)
+static bool matches_selector(const char *word, const char *text, int flags)
 {
 	char pattern[512];
 
 	if (!strcmp(word, text))
 		return true;
-	unescape(word, pattern, sizeof(pattern));
+	unescape_selector(word, pattern, sizeof(pattern));
 	return !fnmatch(pattern, text, flags);
 }
 
@@ -245,21 +245,21 @@ static bool selects(const char *word, const struct kvmstats_vm *vm)
 
 	switch (field) {
 	case FIELD_POD:
-		return matches(pattern, vm->identity.pod_uid, 0);
+		return matches_selector(pattern, vm->identity.pod_uid, 0);
 	case FIELD_CGROUP:
 		/* a cgroup and all in it */
 		snprintf(cgroup, sizeof(cgroup), "%s/*", pattern);
-		return matches(pattern, vm->identity.cgroup, 0) ||
-		       matches(cgroup, vm->identity.cgroup, 0);
+		return matches_selector(pattern, vm->identity.cgroup, 0) ||
+		       matches_selector(cgroup, vm->identity.cgroup, 0);
 	case FIELD_VMM:
-		return matches(pattern, vm->identity.vmm, 0);
+		return matches_selector(pattern, vm->identity.vmm, 0);
 	case FIELD_UUID:
-		return matches(pattern, vm->identity.uuid, FNM_CASEFOLD);
+		return matches_selector(pattern, vm->identity.uuid, FNM_CASEFOLD);
 	case FIELD_MACHINE:
-		return matches(pattern, vm->identity.machine, 0);
+		return matches_selector(pattern, vm->identity.machine, 0);
 	case FIELD_CONTAINER:
 		/* or as docker shows it */
-		return matches(pattern, vm->identity.container_id, 0) ||
+		return matches_selector(pattern, vm->identity.container_id, 0) ||
 		       (strlen(pattern) == 12 &&
 			!strncmp(pattern, vm->identity.container_id, 12));
 	default:
@@ -269,9 +269,9 @@ static bool selects(const char *word, const struct kvmstats_vm *vm)
 		return true;
 	if (*vm->identity.uuid && !strcasecmp(word, vm->identity.uuid))
 		return true;
-	return matches(word, vm->identity.name, 0) || matches(word, vm->identity.label, 0) ||
-	       matches(word, app_label(vm, label), 0) ||
-	       (strchr(word, '@') && matches(word, pid_label(vm, label), 0));
+	return matches_selector(word, vm->identity.name, 0) || matches_selector(word, vm->identity.label, 0) ||
+	       matches_selector(word, app_label(vm, label), 0) ||
+	       (strchr(word, '@') && matches_selector(word, pid_label(vm, label), 0));
 }
 
 bool app_selects(char **words, int n, const struct kvmstats_vm *vm)

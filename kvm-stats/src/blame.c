@@ -56,7 +56,7 @@ static void put_owner(struct out *out, const struct blame_victim *victim, const 
 	out_share(out, text_share(ns, victim->sum.cost));
 }
 
-static void write_rows(void *arg, struct out *out, const char *now, struct sum *sum)
+static void write_blame_rows(void *arg, struct out *out, const char *now, struct sum *sum)
 {
 	const struct blame_victim *victim = (struct blame_victim *)sum;
 	const enum out_format format = ((struct blame_command *)arg)->format;
@@ -86,7 +86,7 @@ static void write_rows(void *arg, struct out *out, const char *now, struct sum *
 	put_owner(out, victim, "-", text, 0, rest);
 }
 
-static void write_json(void *arg, struct json *j, struct sum *sum)
+static void write_blame_json(void *arg, struct json *j, struct sum *sum)
 {
 	const struct blame_victim *victim = (struct blame_victim *)sum;
 	size_t i;
@@ -125,7 +125,7 @@ static int open_blame(void *arg, const struct kvmstats_vm *first, struct kvmstat
 #define UNREPORTED_NS	10000000
 
 /* Time that is in no row, or not named */
-static void report_lost(void *arg)
+static void report_lost_charges(void *arg)
 {
 	const struct blame_counts counts = blame_counts(((struct blame_command *)arg)->sum.blame);
 
@@ -140,7 +140,7 @@ static void report_lost(void *arg)
 		      counts.unreported / 1e9);
 }
 
-static enum blame_by parse_by(const char *text)
+static enum blame_by parse_blame_by(const char *text)
 {
 	if (!text || !strcmp(text, "unit"))
 		return BLAME_BY_UNIT;
@@ -155,11 +155,11 @@ int command_blame(const struct settings *settings)
 {
 	struct blame_command command = {
 		.format = settings->format,
-		.by = parse_by(settings->by),
+		.by = parse_blame_by(settings->by),
 	};
 	const struct sampled blame = {
-		&command.sum.sums, &command, columns, open_blame, write_rows, write_json,
-		blame_sum_total, report_lost,
+		&command.sum.sums, &command, columns, open_blame, write_blame_rows, write_blame_json,
+		blame_sum_total, report_lost_charges,
 	};
 
 	return sampled_run(settings, &blame);

@@ -214,7 +214,7 @@ static void add_unseen(struct blame_sum *sum, const struct kvmstats_vm *first)
 	}
 }
 
-static int read_charges(struct sums *sums)
+static int read_blame_program(struct sums *sums)
 {
 	return blame_sample(((struct blame_sum *)sums)->blame);
 }
@@ -241,7 +241,7 @@ static void add_charges(struct sums *sums, const struct kvmstats_vm *first, char
 	end_sums(sums);
 }
 
-static void close_charges(struct sums *sums)
+static void close_blame_program(struct sums *sums)
 {
 	blame_close(((struct blame_sum *)sums)->blame);
 }
@@ -253,7 +253,7 @@ int blame_sum_open(struct blame_sum *sum, bool continues, const struct kvmstats_
 	static const struct sums_type type = {
 		.size = sizeof(struct blame_victim), .item_size = sizeof(struct blame_share),
 		.key_size = sizeof(struct blame_key), .other = &other,
-		.read = read_charges, .add = add_charges, .close = close_charges,
+		.read = read_blame_program, .add = add_charges, .close = close_blame_program,
 	};
 
 	memset(sum, 0, sizeof(*sum));

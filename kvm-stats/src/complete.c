@@ -62,7 +62,7 @@ static void print_statistics(const char *typed)
 }
 
 /* Selectors contain printable characters only; compare them with the case as typed. */
-static void print_selectors(const char *typed, const char *from)
+static void complete_selectors(const char *typed, const char *from)
 {
 	const struct settings settings = { .from = from };
 	const struct kvmstats_vm *vm;
@@ -146,7 +146,7 @@ int complete(int argc, char **argv)
 	else if (what == COMPLETE_COLUMN)
 		print_columns(typed);
 	else if (what == COMPLETE_SELECTOR)
-		print_selectors(typed, from);
+		complete_selectors(typed, from);
 	else if (what == COMPLETE_STATISTIC)
 		print_statistics(typed);
 	else if (what == COMPLETE_VCPU)

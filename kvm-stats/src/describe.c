@@ -21,7 +21,7 @@ static const struct out_column columns[] = {
 	{ NULL, NULL, false }
 };
 
-static bool wanted(const struct settings *settings, const char *name)
+static bool is_described(const struct settings *settings, const char *name)
 {
 	int i;
 
@@ -43,7 +43,7 @@ static unsigned int put_table(const struct settings *settings, struct out *out,
 		const struct kvmstats_desc *desc = &table->desc[i];
 		const char *words = app_stat_description(scope, desc->name);
 
-		if (!wanted(settings, desc->name))
+		if (!is_described(settings, desc->name))
 			continue;
 		rows++;
 		out_text(out, scope == KVMSTATS_VM ? "vm" : "vcpu");

@@ -11,7 +11,7 @@
 #define MAX_ADDRESSES	10
 #define BAR_WIDTH	40
 
-enum column {
+enum exits_column {
 	TIME, VM, VCPU, REASON, SPACE, ADDRESS, DEVICE, EXITS, KERNEL, USER, SHARE, READY, HALT,
 	MEAN, MAX, FROM, BUCKET, BAR, COLUMNS
 };
@@ -48,7 +48,7 @@ struct exits_command {
 	bool has[COLUMNS];
 };
 
-static bool has_column(const struct exits_command *w, enum column column)
+static bool has_column(const struct exits_command *w, enum exits_column column)
 {
 	switch (column) {
 	case TIME:
@@ -71,7 +71,7 @@ static bool has_column(const struct exits_command *w, enum column column)
 	}
 }
 
-static void choose_columns(struct exits_command *w)
+static void choose_exits_columns(struct exits_command *w)
 {
 	unsigned int i, n = 0;
 
@@ -145,8 +145,8 @@ static void put_total(struct exits_command *w, struct exits_vm *vm,
 	put_short(w, cell->max);
 }
 
-static void put_histogram(struct exits_command *w, struct exits_vm *vm,
-			  const struct exits_total *total, size_t others)
+static void put_exits_histogram(struct exits_command *w, struct exits_vm *vm,
+				const struct exits_total *total, size_t others)
 {
 	const uint64_t *bucket = total->bucket;
 	unsigned int i, first = EXITS_BUCKETS, last = 0;
@@ -192,16 +192,16 @@ static void add_rest(struct exits_vm *vm, size_t shown, struct exits_total *rest
 	}
 }
 
-static void put_row(struct exits_command *w, struct exits_vm *vm,
-		    const struct exits_total *total, size_t others)
+static void put_exits_row(struct exits_command *w, struct exits_vm *vm,
+			  const struct exits_total *total, size_t others)
 {
 	if (w->histogram)
-		put_histogram(w, vm, total, others);
+		put_exits_histogram(w, vm, total, others);
 	else
 		put_total(w, vm, total, others);
 }
 
-static void write_rows(void *arg, struct out *out, const char *now, struct sum *sum)
+static void write_exits_rows(void *arg, struct out *out, const char *now, struct sum *sum)
 {
 	struct exits_command *w = arg;
 	struct exits_vm *vm = (struct exits_vm *)sum;
@@ -212,11 +212,11 @@ static void write_rows(void *arg, struct out *out, const char *now, struct sum *
 	w->out = out;
 	w->now = now;
 	for (i = 0; i < shown; i++)
-		put_row(w, vm, exits_total_at(vm, i), 0);
+		put_exits_row(w, vm, exits_total_at(vm, i), 0);
 	if (shown == sum->count)
 		return;
 	add_rest(vm, shown, &rest);
-	put_row(w, vm, &rest, sum->count - shown);
+	put_exits_row(w, vm, &rest, sum->count - shown);
 }
 
 static void json_subject(struct json *j, const struct exits_command *w, struct exits_vm *vm,
@@ -257,7 +257,7 @@ static void json_total(struct json *j, const struct exits_command *w, struct exi
 	json_close(j, ']');
 }
 
-static void write_json(void *arg, struct json *j, struct sum *sum)
+static void write_exits_json(void *arg, struct json *j, struct sum *sum)
 {
 	const struct exits_command *w = arg;
 	struct exits_vm *vm = (struct exits_vm *)sum;
@@ -285,7 +285,7 @@ static void write_json(void *arg, struct json *j, struct sum *sum)
 }
 
 /* Exits that are in no row */
-static void report_lost(void *arg)
+static void report_lost_exits(void *arg)
 {
 	const struct exits_counts counts = exits_counts(((struct exits_command *)arg)->sum.exits);
 
@@ -304,7 +304,7 @@ static int open_exits(void *arg, const struct kvmstats_vm *first, struct kvmstat
 	return exits_sum_open(&w->sum, w->by, true, p);
 }
 
-static enum exits_by parse_by(const char *text)
+static enum exits_by parse_exits_by(const char *text)
 {
 	if (!text)
 		return EXITS_BY_REASON;
@@ -317,12 +317,12 @@ static enum exits_by parse_by(const char *text)
 
 int command_exits(const struct settings *settings)
 {
-	struct exits_command w = { .format = settings->format, .by = parse_by(settings->by),
+	struct exits_command w = { .format = settings->format, .by = parse_exits_by(settings->by),
 				   .histogram = settings->histogram };
 	const struct sampled exits = {
-		&w.sum.sums, &w, w.columns, open_exits, write_rows, write_json, NULL, report_lost,
+		&w.sum.sums, &w, w.columns, open_exits, write_exits_rows, write_exits_json, NULL, report_lost_exits,
 	};
 
-	choose_columns(&w);
+	choose_exits_columns(&w);
 	return sampled_run(settings, &exits);
 }

@@ -4,7 +4,7 @@
 
 #include "exits_sum.h"
 
-static void add_row(const struct exits_sum *sum, struct exits_vm *vm, const struct exits_row *row)
+static void add_exits_row(const struct exits_sum *sum, struct exits_vm *vm, const struct exits_row *row)
 {
 	const struct exits_cell *growth = &row->growth;
 	struct exits_key key = { .reason = row->key.reason };
@@ -27,7 +27,7 @@ static void add_row(const struct exits_sum *sum, struct exits_vm *vm, const stru
 		total->bucket[i] += growth->bucket[i];
 }
 
-static int read_exits(struct sums *sums)
+static int read_exits_program(struct sums *sums)
 {
 	return exits_sample(((struct exits_sum *)sums)->exits);
 }
@@ -56,12 +56,12 @@ static void add_exits(struct sums *sums, const struct kvmstats_vm *first, char *
 		vm = growth->count || growth->kernel || growth->user || growth->halt ?
 			find_kernel_sum(sums, &id) : NULL;
 		if (vm)
-			add_row(sum, vm, &rows[i]);
+			add_exits_row(sum, vm, &rows[i]);
 	}
 	end_sums(sums);
 }
 
-static void close_exits(struct sums *sums)
+static void close_exits_program(struct sums *sums)
 {
 	exits_close(((struct exits_sum *)sums)->exits);
 }
@@ -77,7 +77,7 @@ int exits_sum_open(struct exits_sum *sum, enum exits_by by, bool continues,
 	static const struct sums_type type = {
 		.size = sizeof(struct exits_vm), .item_size = sizeof(struct exits_total),
 		.key_size = sizeof(struct exits_key), .release = release_vm,
-		.read = read_exits, .add = add_exits, .close = close_exits,
+		.read = read_exits_program, .add = add_exits, .close = close_exits_program,
 	};
 
 	memset(sum, 0, sizeof(*sum));

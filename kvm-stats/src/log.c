@@ -63,7 +63,7 @@ static void put_column(struct out *out, const struct column *column,
 	out_number(out, text);
 }
 
-static void put_vm(struct out *out, const char *now, const struct vm_input *f,
+static void log_vm(struct out *out, const char *now, const struct vm_input *f,
 		   const struct kvmstats_vm *vm)
 {
 	const struct item item = item_vm(vm);
@@ -106,7 +106,7 @@ static void ask_reopen(int signal)
 }
 
 /* Redirect standard output to the end of a file. Return true if the file is empty. */
-static bool open_file(const char *path)
+static bool open_log(const char *path)
 {
 	int fd = app_create(path, O_WRONLY | O_APPEND, 0644);
 	struct stat st;
@@ -152,10 +152,10 @@ int command_log(const struct settings *settings)
 	char now[TIME_SIZE];
 
 	input_open(&f, settings, INPUT_FIRST, !settings->count, settings->nr_args);
-	if (format == OUT_CSV && (settings->file ? !open_file(settings->file) : is_begun()))
+	if (format == OUT_CSV && (settings->file ? !open_log(settings->file) : is_begun()))
 		format = OUT_CSV_MORE;
 	else if (settings->file)
-		open_file(settings->file);
+		open_log(settings->file);
 	catch_hangup();
 	make_columns(keys);
 	out = out_open(format, keys);
@@ -166,7 +166,7 @@ int command_log(const struct settings *settings)
 			app_wait(f.k, &next, settings->interval);
 		if (reopen_asked) {
 			reopen_asked = 0;
-			if (settings->file && open_file(settings->file) &&
+			if (settings->file && open_log(settings->file) &&
 			    settings->format == OUT_CSV)
 				out_keys(out);
 		}
@@ -178,7 +178,7 @@ int command_log(const struct settings *settings)
 			if (!app_selects(settings->args, settings->nr_args, vm))
 				continue;
 			shown++;
-			put_vm(out, now, &f, vm);
+			log_vm(out, now, &f, vm);
 		}
 		app_flush();
 	} while (++round != settings->count);

@@ -43,7 +43,7 @@ void bytes_text(struct bytes *b, const char *text)
 	bytes_put(b, text, strlen(text));
 }
 
-uint64_t take_number(struct taken *t)
+uint64_t take_number(struct rec_bytes *t)
 {
 	unsigned int shift = 0;
 	uint64_t n = 0;
@@ -61,7 +61,7 @@ uint64_t take_number(struct taken *t)
 	return 0;
 }
 
-uint64_t take_most(struct taken *t, uint64_t most)
+uint64_t take_most(struct rec_bytes *t, uint64_t most)
 {
 	const uint64_t n = take_number(t);
 
@@ -72,14 +72,14 @@ uint64_t take_most(struct taken *t, uint64_t most)
 	return 0;
 }
 
-int64_t take_signed(struct taken *t)
+int64_t take_signed(struct rec_bytes *t)
 {
 	const uint64_t n = take_number(t);
 
 	return n & 1 ? (int64_t)~(n / 2) : (int64_t)(n / 2);
 }
 
-void take_text(struct taken *t, char *to, size_t size)
+void take_text(struct rec_bytes *t, char *to, size_t size)
 {
 	uint64_t len = take_number(t);
 	size_t n = 0, bytes;

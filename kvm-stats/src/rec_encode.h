@@ -19,17 +19,17 @@ void bytes_signed(struct bytes *b, int64_t n);
 void bytes_text(struct bytes *b, const char *text);
 
 /* Take from the beginning; what is not there is 0 or "", and wrong is set. */
-struct taken {
+struct rec_bytes {
 	const unsigned char *at, *end;
 	bool wrong;
 };
 
-uint64_t take_number(struct taken *t);
+uint64_t take_number(struct rec_bytes *t);
 /* Sets wrong if it is more than that. */
-uint64_t take_most(struct taken *t, uint64_t most);
-int64_t take_signed(struct taken *t);
+uint64_t take_most(struct rec_bytes *t, uint64_t most);
+int64_t take_signed(struct rec_bytes *t);
 /* As much as there is room for, in whole characters of UTF-8 */
-void take_text(struct taken *t, char *to, size_t size);
+void take_text(struct rec_bytes *t, char *to, size_t size);
 
 uint32_t bytes_crc(uint32_t crc, const void *data, size_t size);
 

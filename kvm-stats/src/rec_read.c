@@ -54,7 +54,7 @@ struct recording {
 	unsigned int unread;
 };
 
-static void free_vm(struct vm *vm)
+static void rec_free_vm(struct vm *vm)
 {
 	unsigned int i;
 
@@ -75,7 +75,7 @@ static void free_vm(struct vm *vm)
 static void forget_vms(struct recording *rec)
 {
 	while (rec->vms)
-		free_vm(rec->vm[--rec->vms]);
+		rec_free_vm(rec->vm[--rec->vms]);
 }
 
 static void free_table(struct kvmstats_table *table)
@@ -104,7 +104,7 @@ static bool same_table(const struct kvmstats_table *a, const struct kvmstats_tab
 	return true;
 }
 
-static bool take_table(struct recording *rec, struct taken *t)
+static bool take_table(struct recording *rec, struct rec_bytes *t)
 {
 	const unsigned int scope = take_most(t, KVMSTATS_SCOPES - 1);
 	struct kvmstats_table *table = check_alloc(calloc(1, sizeof(*table)));
@@ -150,13 +150,13 @@ static size_t words(const struct recording *rec, enum kvmstats_scope scope)
 	return rec->table[scope] ? rec->table[scope]->data_size / 8 : 0;
 }
 
-static uint64_t *make_values(const struct recording *rec, enum kvmstats_scope scope)
+static uint64_t *rec_make_values(const struct recording *rec, enum kvmstats_scope scope)
 {
 	return check_alloc(calloc(words(rec, scope) + 1, sizeof(uint64_t)));
 }
 
 /* now becomes before, and has the changes */
-static void take_values(struct taken *t, uint64_t **now, uint64_t **before, size_t count,
+static void take_values(struct rec_bytes *t, uint64_t **now, uint64_t **before, size_t count,
 			bool key, bool known)
 {
 	uint64_t *other = *before, same;
@@ -181,7 +181,7 @@ static void take_values(struct taken *t, uint64_t **now, uint64_t **before, size
 		memcpy(*before, *now, count * 8);
 }
 
-static void take_activity(struct taken *t, struct kvmstats_activity *a)
+static void take_activity(struct rec_bytes *t, struct kvmstats_activity *a)
 {
 	uint64_t known, number;
 	unsigned int i;
@@ -206,7 +206,7 @@ static void take_activity(struct taken *t, struct kvmstats_activity *a)
 	}
 }
 
-static void take_identity(struct taken *t, struct kvmstats_vm *vm)
+static void take_identity(struct rec_bytes *t, struct kvmstats_vm *vm)
 {
 	struct kvmstats_identity *identity = &vm->identity;
 
@@ -257,7 +257,7 @@ static void add_up(const struct recording *rec, struct vm *vm)
 	}
 }
 
-static void take_vcpu(struct recording *rec, struct taken *t, struct vm *vm, bool key)
+static void take_vcpu(struct recording *rec, struct rec_bytes *t, struct vm *vm, bool key)
 {
 	const uint32_t id = take_most(t, UINT32_MAX);
 	struct vcpu *vcpu = NULL;
@@ -271,8 +271,8 @@ static void take_vcpu(struct recording *rec, struct taken *t, struct vm *vm, boo
 	if (!vcpu) {
 		known = false;
 		vcpu = check_alloc(calloc(1, sizeof(*vcpu)));
-		vcpu->now = make_values(rec, KVMSTATS_VCPU);
-		vcpu->before = make_values(rec, KVMSTATS_VCPU);
+		vcpu->now = rec_make_values(rec, KVMSTATS_VCPU);
+		vcpu->before = rec_make_values(rec, KVMSTATS_VCPU);
 		vcpu->pub.id = id;
 		vm->vcpu = check_alloc(realloc(vm->vcpu, (vm->pub.vcpus + 1) * sizeof(vcpu)));
 		vm->vcpu[vm->pub.vcpus++] = vcpu;
@@ -286,7 +286,7 @@ static void take_vcpu(struct recording *rec, struct taken *t, struct vm *vm, boo
 	vcpu->pub.before = vcpu->before;
 }
 
-static void drop_vcpus(struct vm *vm)
+static void rec_drop_vcpus(struct vm *vm)
 {
 	unsigned int i, n = 0;
 
@@ -306,7 +306,7 @@ static void drop_vcpus(struct vm *vm)
 	vm->pub.vcpu = vm->list;
 }
 
-static struct vm *take_vm(struct recording *rec, struct taken *t, bool key, uint64_t time)
+static struct vm *take_vm(struct recording *rec, struct rec_bytes *t, bool key, uint64_t time)
 {
 	const uint64_t id = take_number(t);
 	struct vm *vm = NULL;
@@ -321,10 +321,10 @@ static struct vm *take_vm(struct recording *rec, struct taken *t, bool key, uint
 		known = false;
 		vm = check_alloc(calloc(1, sizeof(*vm)));
 		vm->id = id;
-		vm->now = make_values(rec, KVMSTATS_VM);
-		vm->before = make_values(rec, KVMSTATS_VM);
-		vm->sum = make_values(rec, KVMSTATS_VCPU);
-		vm->growth = make_values(rec, KVMSTATS_VCPU);
+		vm->now = rec_make_values(rec, KVMSTATS_VM);
+		vm->before = rec_make_values(rec, KVMSTATS_VM);
+		vm->sum = rec_make_values(rec, KVMSTATS_VCPU);
+		vm->growth = rec_make_values(rec, KVMSTATS_VCPU);
 		rec->vm = check_alloc(realloc(rec->vm, (rec->vms + 1) * sizeof(vm)));
 		rec->vm[rec->vms++] = vm;
 	}
@@ -349,7 +349,7 @@ static struct vm *take_vm(struct recording *rec, struct taken *t, bool key, uint
 	n = take_most(t, MAX_COUNT);
 	for (i = 0; i < n && !t->wrong; i++)
 		take_vcpu(rec, t, vm, key);
-	drop_vcpus(vm);
+	rec_drop_vcpus(vm);
 	add_up(rec, vm);
 	if (vm->pub.vcpus) {
 		vm->pub.vcpu_sum = vm->sum;
@@ -358,7 +358,7 @@ static struct vm *take_vm(struct recording *rec, struct taken *t, bool key, uint
 	return vm;
 }
 
-static bool take_sample(struct recording *rec, struct taken *t, bool key, uint64_t time)
+static bool read_recorded_sample(struct recording *rec, struct rec_bytes *t, bool key, uint64_t time)
 {
 	unsigned int i, j, count;
 
@@ -380,7 +380,7 @@ static bool take_sample(struct recording *rec, struct taken *t, bool key, uint64
 		rec->vm[i] = vm;
 	}
 	while (rec->vms > i)
-		free_vm(rec->vm[--rec->vms]);
+		rec_free_vm(rec->vm[--rec->vms]);
 	for (i = 0; i < rec->vms; i++)
 		rec->vm[i]->pub.next = i + 1 < rec->vms ? &rec->vm[i + 1]->pub : NULL;
 	if (t->wrong)
@@ -510,10 +510,10 @@ uint64_t recording_time(const struct recording *rec, unsigned long sample)
 
 static void read_chunk(struct recording *rec, const struct chunk *chunk)
 {
-	struct taken t = { chunk->data, chunk->data + chunk->size, false };
+	struct rec_bytes t = { chunk->data, chunk->data + chunk->size, false };
 
 	if (chunk->what == 'T' ? take_table(rec, &t) :
-				 take_sample(rec, &t, chunk->key, chunk->time))
+				 read_recorded_sample(rec, &t, chunk->key, chunk->time))
 		return;
 	snprintf(rec->problem, sizeof(rec->problem), "a sample has impossible numbers in it");
 }
@@ -577,7 +577,7 @@ const char *recording_problem(const struct recording *rec)
 bool recording_try(const void *bytes, size_t size, char what)
 {
 	static struct recording rec;
-	struct taken t = { bytes, (const unsigned char *)bytes + size, false };
+	struct rec_bytes t = { bytes, (const unsigned char *)bytes + size, false };
 
-	return what == 'T' ? take_table(&rec, &t) : take_sample(&rec, &t, what == 'k', 1);
+	return what == 'T' ? take_table(&rec, &t) : read_recorded_sample(&rec, &t, what == 'k', 1);
 }

@@ -52,7 +52,7 @@ struct recorder {
 	struct recorder_totals totals;
 };
 
-static void free_vm(struct vm_state *vm)
+static void encoder_free_vm(struct vm_state *vm)
 {
 	unsigned int i;
 
@@ -82,7 +82,7 @@ static void begin_again(struct recorder *r)
 static void reset_encoder(struct recorder *r)
 {
 	while (r->vms)
-		free_vm(&r->vm[--r->vms]);
+		encoder_free_vm(&r->vm[--r->vms]);
 	memset(r->table, 0, sizeof(r->table));
 	r->need_key = true;
 }
@@ -112,7 +112,7 @@ static uint64_t whole(const char *path, int fd, uint64_t size)
 	return at;
 }
 
-static void open_file(struct recorder *r)
+static void open_recording(struct recorder *r)
 {
 	struct stat st;
 
@@ -134,13 +134,13 @@ struct recorder *recorder_open(const char *path, uint64_t max_size)
 
 	r->path = path;
 	r->max_size = max_size;
-	open_file(r);
+	open_recording(r);
 	reset_encoder(r);
 	return r;
 }
 
-static void put_table(struct recorder *r, enum kvmstats_scope scope,
-		      const struct kvmstats_table *table, uint64_t time)
+static void encode_table(struct recorder *r, enum kvmstats_scope scope,
+			 const struct kvmstats_table *table, uint64_t time)
 {
 	const size_t at = r->out.size;
 	static const unsigned char head[CHUNK_HEAD];
@@ -169,8 +169,8 @@ static void put_table(struct recorder *r, enum kvmstats_scope scope,
 }
 
 /* Where values have changed: how many stay before, and by how much; ends with 0. */
-static void put_values(struct bytes *b, const uint64_t *values, uint64_t *before,
-		       size_t words)
+static void encode_values(struct bytes *b, const uint64_t *values, uint64_t *before,
+			  size_t words)
 {
 	size_t i, same = 0;
 
@@ -222,7 +222,7 @@ static void put_identity(struct bytes *b, const struct kvmstats_vm *vm)
 	bytes_number(b, vm->nth);
 }
 
-static struct vm_state *find_vm(struct recorder *r, const struct kvmstats_vm *vm)
+static struct vm_state *encoder_find_vm(struct recorder *r, const struct kvmstats_vm *vm)
 {
 	struct vm_state *state;
 	unsigned int i;
@@ -241,7 +241,7 @@ static struct vm_state *find_vm(struct recorder *r, const struct kvmstats_vm *vm
 	return state;
 }
 
-static uint64_t *find_vcpu(struct recorder *r, struct vm_state *state, uint32_t id)
+static uint64_t *encoder_find_vcpu(struct recorder *r, struct vm_state *state, uint32_t id)
 {
 	struct vcpu_state *vcpu;
 	unsigned int i;
@@ -258,7 +258,7 @@ static uint64_t *find_vcpu(struct recorder *r, struct vm_state *state, uint32_t 
 }
 
 /* A reader forgets vCPUs that are not there. */
-static void drop_vcpus(struct vm_state *state, const struct kvmstats_vm *vm)
+static void encoder_drop_vcpus(struct vm_state *state, const struct kvmstats_vm *vm)
 {
 	unsigned int i, j, n = 0;
 
@@ -273,9 +273,9 @@ static void drop_vcpus(struct vm_state *state, const struct kvmstats_vm *vm)
 	state->vcpus = n;
 }
 
-static void put_vm(struct recorder *r, const struct kvmstats_vm *vm)
+static void encode_vm(struct recorder *r, const struct kvmstats_vm *vm)
 {
-	struct vm_state *state = find_vm(r, vm);
+	struct vm_state *state = encoder_find_vm(r, vm);
 	const bool tell = !state->told || state->nth != vm->nth ||
 			  state->started != vm->identity.started ||
 			  strcmp(state->label, vm->identity.label);
@@ -287,7 +287,7 @@ static void put_vm(struct recorder *r, const struct kvmstats_vm *vm)
 	state->nth = vm->nth;
 	state->started = vm->identity.started;
 	snprintf(state->label, sizeof(state->label), "%s", vm->identity.label);
-	drop_vcpus(state, vm);
+	encoder_drop_vcpus(state, vm);
 	bytes_number(b, state->id);
 	bytes_number(b, tell | vm->ended << 1 | vm->first_sample << 2 | vm->vcpus_ambiguous << 3 |
 		     (vm->values != NULL) << 4);
@@ -296,7 +296,7 @@ static void put_vm(struct recorder *r, const struct kvmstats_vm *vm)
 	bytes_number(b, vm->elapsed);
 	put_activity(b, &vm->sum);
 	if (vm->values)
-		put_values(b, vm->values, state->values, r->words[KVMSTATS_VM]);
+		encode_values(b, vm->values, state->values, r->words[KVMSTATS_VM]);
 	bytes_number(b, vm->vcpus);
 	for (i = 0; i < vm->vcpus; i++) {
 		const struct kvmstats_vcpu *vcpu = vm->vcpu[i];
@@ -305,8 +305,8 @@ static void put_vm(struct recorder *r, const struct kvmstats_vm *vm)
 		bytes_number(b, vcpu->tid);
 		bytes_number(b, vcpu->first_sample);
 		put_activity(b, &vcpu->last);
-		put_values(b, vcpu->values, find_vcpu(r, state, vcpu->id),
-			   r->words[KVMSTATS_VCPU]);
+		encode_values(b, vcpu->values, encoder_find_vcpu(r, state, vcpu->id),
+			      r->words[KVMSTATS_VCPU]);
 	}
 }
 
@@ -332,13 +332,13 @@ static void put_sample(struct recorder *r, const struct kvmstats *k, struct host
 	for (i = 0; i < r->vms; i++)
 		r->vm[i].seen = false;
 	for (vm = kvmstats_first(k); vm; vm = vm->next)
-		put_vm(r, vm);
+		encode_vm(r, vm);
 	chunk_seal(b, at, 'S', r->need_key, time);
 	for (i = n = 0; i < r->vms; i++) {
 		if (r->vm[i].seen)
 			r->vm[n++] = r->vm[i];
 		else
-			free_vm(&r->vm[i]);
+			encoder_free_vm(&r->vm[i]);
 	}
 	r->totals.vms += r->vms = n;
 }
@@ -352,7 +352,7 @@ static void rotate(struct recorder *r)
 	if (rename(r->path, old))
 		err(STATUS_NOTHING, "cannot rename %s", r->path);
 	close(r->fd);
-	open_file(r);
+	open_recording(r);
 	r->tell_tables = true;
 	begin_again(r);
 }
@@ -379,7 +379,7 @@ static void encode_sample(struct recorder *r, const struct kvmstats *k, struct h
 		const struct kvmstats_table *table = kvmstats_table(k, i);
 
 		if (table && (r->tell_tables || r->table[i] != table))
-			put_table(r, i, table, time);
+			encode_table(r, i, table, time);
 	}
 	put_sample(r, k, host, time);
 }

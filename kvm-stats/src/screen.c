@@ -70,7 +70,7 @@ static bool start(void)
 	return true;
 }
 
-static void put_line(int row, const char *text, bool reverse)
+static void put_screen_line(int row, const char *text, bool reverse)
 {
 	if (row >= LINES)
 		return;
@@ -118,13 +118,13 @@ static void draw_help(void)
 	char line[256];
 	unsigned int i;
 
-	put_line(0, "kvm-stats: keys; columns, and the letters that sort by them", true);
+	put_screen_line(0, "kvm-stats: keys; columns, and the letters that sort by them", true);
 	for (i = 0; i < nr_keys; i++)
-		put_line(1 + i, keys[i], false);
+		put_screen_line(1 + i, keys[i], false);
 	for (i = 0; i < columns_count; i++) {
 		snprintf(line, sizeof(line), "%c  %-8s %s", columns[i].letter,
 			 columns[i].title, columns[i].what);
-		put_line(1 + nr_keys + i, line, false);
+		put_screen_line(1 + nr_keys + i, line, false);
 	}
 }
 
@@ -140,7 +140,7 @@ static void start_blame(struct screen *s)
 {
 	struct kvmstats_probe probe = { 0 };
 
-	put_line(LINES - 1, "loading and checking the BPF program ...", false);
+	put_screen_line(LINES - 1, "loading and checking the BPF program ...", false);
 	clrtoeol();
 	refresh();
 	if (blame_sum_open(&s->blame, false, input_first(s->f), &probe)) {
@@ -198,7 +198,7 @@ static int draw_victim(const struct blame_victim *victim, int row)
 		snprintf(line, sizeof(line), "%s%*s %10.3f %10.3f %6s%%  %-8s %s", label,
 			 text_width(label) < 16 ? (int)(16 - text_width(label)) : 0, "",
 			 victim->sum.cost / 1e9, owner->item.cost / 1e9, share, owner->key.kind, name);
-		put_line(row, line, false);
+		put_screen_line(row, line, false);
 	}
 	return row;
 }
@@ -211,13 +211,13 @@ static void draw_blame(const struct screen *s)
 
 	snprintf(line, sizeof(line), "%sthreads that ran while vCPUs waited for a CPU, for %.0f s",
 		 s->paused ? "PAUSED " : "", (app_now() - s->blame_start) / 1e9);
-	put_line(0, line, false);
+	put_screen_line(0, line, false);
 	snprintf(line, sizeof(line), "%-16s %10s %10s %7s  %-8s %s", "NAME", "WAITED s", "TIME s",
 		 "SHARE", "OWNER", "");
-	put_line(1, line, true);
+	put_screen_line(1, line, true);
 	for (i = 0; i < s->blame.sums.count && row < LINES - 1; i++)
 		row = draw_victim(sum_at(&s->blame.sums, i), row);
-	put_line(LINES - 1, "b back  q quit  p pause", false);
+	put_screen_line(LINES - 1, "b back  q quit  p pause", false);
 	clrtoeol();
 }
 
@@ -234,7 +234,7 @@ static void draw_exits(const struct screen *s, unsigned int row)
 	snprintf(name, sizeof(name), "REASON, after %.0f s", (app_now() - s->exits_start) / 1e9);
 	snprintf(line, sizeof(line), "%-24s %12s %10s %10s %7s %10s %10s %10s", name, "EXITS",
 		 "KERNEL", "USER", "SHARE", "READY", "HALT", "MAX-us");
-	put_line(row++, line, true);
+	put_screen_line(row++, line, true);
 	for (i = 0; vm && i < vm->sum.count; i++) {
 		const struct exits_total *total = exits_total_at(vm, i);
 		const struct exits_cell *cell = &total->cell;
@@ -244,7 +244,7 @@ static void draw_exits(const struct screen *s, unsigned int row)
 			 exit_name(cell->isa, total->key.reason, name), cell->count,
 			 cell->kernel / 1e9, cell->user / 1e9, share, cell->ready / 1e9,
 			 cell->halt / 1e9, cell->max / 1e3);
-		put_line(row++, line, false);
+		put_screen_line(row++, line, false);
 	}
 }
 
@@ -308,11 +308,11 @@ static void draw(struct screen *s)
 		recorded(s->f, time, sizeof(time));
 	snprintf(line, sizeof(line), "%s%s%s%s%s", time, s->paused ? "PAUSED " : "", view->head,
 		 *filter ? ", filter " : "", filter);
-	put_line(0, line, false);
-	put_line(1, view->second, false);
-	put_line(2, view->titles, true);
+	put_screen_line(0, line, false);
+	put_screen_line(1, view->second, false);
+	put_screen_line(2, view->titles, true);
 	if (view->sums)
-		put_line(3, view->sums, false);
+		put_screen_line(3, view->sums, false);
 	if (s->exits)
 		draw_exits(s, head + 1 + s->view->selected - s->first);
 	for (i = 0; i < visible(view) && s->first + i < view->count &&
@@ -321,7 +321,7 @@ static void draw(struct screen *s)
 		const bool selected = s->first + i == view->selected &&
 				      view->level != VIEW_STATISTICS;
 
-		put_line(head + i, shown->text, selected);
+		put_screen_line(head + i, shown->text, selected);
 		if (shown->heat && has_colors())
 			mvchgat(head + i, shown->heat_at, shown->heat_width,
 				A_BOLD | (selected ? A_REVERSE : 0), shown->heat, NULL);
@@ -343,7 +343,7 @@ static void draw(struct screen *s)
 		snprintf(line, sizeof(line),
 			 "q quit  h help  s sort  r reverse  / filter  p %s  Enter into  Esc out%s",
 			 s->paused ? "continue" : "pause", s->f->rec ? "  [ ] time" : "");
-	put_line(LINES - 1, line, false);
+	put_screen_line(LINES - 1, line, false);
 	refresh();
 }
 

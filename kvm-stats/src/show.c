@@ -19,7 +19,7 @@ static const struct out_column columns[] = {
 	{ NULL, NULL, false }
 };
 
-struct view {
+struct show_output {
 	const struct settings *settings;
 	struct out *out;
 	char label[LABEL_SIZE];
@@ -28,7 +28,7 @@ struct view {
 	bool matched;
 };
 
-static void put_row(struct view *view, const struct kvmstats_desc *desc,
+static void put_row(struct show_output *view, const struct kvmstats_desc *desc,
 		    unsigned int i, uint64_t value)
 {
 	struct out *out = view->out;
@@ -63,7 +63,7 @@ static void put_row(struct view *view, const struct kvmstats_desc *desc,
 	out_number(out, text);
 }
 
-static bool wanted(const struct view *view, const char *name)
+static bool is_shown(const struct show_output *view, const char *name)
 {
 	int i;
 
@@ -74,8 +74,8 @@ static bool wanted(const struct view *view, const char *name)
 	return view->settings->nr_args < 2;
 }
 
-static void put_values(struct view *view, const struct kvmstats_table *table,
-		       const void *values)
+static void show_values(struct show_output *view, const struct kvmstats_table *table,
+			const void *values)
 {
 	unsigned int i, j;
 
@@ -84,7 +84,7 @@ static void put_values(struct view *view, const struct kvmstats_table *table,
 	for (i = 0; i < table->count; i++) {
 		const struct kvmstats_desc *desc = &table->desc[i];
 
-		if (!wanted(view, desc->name))
+		if (!is_shown(view, desc->name))
 			continue;
 		view->matched = true;
 		for (j = 0; j < desc->size; j++) {
@@ -96,26 +96,26 @@ static void put_values(struct view *view, const struct kvmstats_table *table,
 	}
 }
 
-static void put_vm(struct view *view, const struct vm_input *f,
-		   const struct kvmstats_vm *vm)
+static void show_vm(struct show_output *view, const struct vm_input *f,
+		    const struct kvmstats_vm *vm)
 {
 	const struct kvmstats_table *vcpu = input_table(f, KVMSTATS_VCPU);
 	unsigned int i;
 
 	app_label(vm, view->label);
 	snprintf(view->scope, sizeof(view->scope), "vm");
-	put_values(view, input_table(f, KVMSTATS_VM), vm->values);
+	show_values(view, input_table(f, KVMSTATS_VM), vm->values);
 	snprintf(view->scope, sizeof(view->scope), "vcpus");
-	put_values(view, vcpu, vm->vcpu_sum);
+	show_values(view, vcpu, vm->vcpu_sum);
 	for (i = 0; view->settings->vcpus && i < vm->vcpus; i++) {
 		snprintf(view->scope, sizeof(view->scope), "vcpu%u", vm->vcpu[i]->id);
-		put_values(view, vcpu, vm->vcpu[i]->values);
+		show_values(view, vcpu, vm->vcpu[i]->values);
 	}
 }
 
 int command_show(const struct settings *settings)
 {
-	struct view view = { .settings = settings };
+	struct show_output view = { .settings = settings };
 	const struct kvmstats_vm *vm;
 	unsigned int shown = 0;
 	struct vm_input f;
@@ -135,7 +135,7 @@ int command_show(const struct settings *settings)
 		if (!app_selects(settings->args, 1, vm))
 			continue;
 		shown++;
-		put_vm(&view, &f, vm);
+		show_vm(&view, &f, vm);
 	}
 	if (view.rows || settings->format != OUT_TABLE)
 		out_close(view.out);

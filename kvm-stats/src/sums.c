@@ -335,7 +335,7 @@ void *add_cost(const struct sums *sums, struct sum *sum, const void *key, uint64
 	return item;
 }
 
-static int compare_items(const void *x, const void *y, void *type)
+static int compare_costs(const void *x, const void *y, void *type)
 {
 	const struct sum_item *a = x, *b = y;
 
@@ -349,7 +349,7 @@ static int compare_items(const void *x, const void *y, void *type)
 void sort_items(const struct sums *sums, struct sum *sum)
 {
 	if (sum->count)
-		qsort_r(sum->items, sum->count, sums->type->item_size, compare_items,
+		qsort_r(sum->items, sum->count, sums->type->item_size, compare_costs,
 			(void *)sums->type);
 }
 

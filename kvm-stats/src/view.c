@@ -59,7 +59,7 @@ static struct view_key key_of(const struct kvmstats_vm *vm, int vcpu)
 	return (struct view_key){ vm, vm->identity.pid, vm->identity.vm_id, vm->nth, vcpu };
 }
 
-static bool same_vm(const struct view_key *key, const struct kvmstats_vm *vm)
+static bool is_same_vm(const struct view_key *key, const struct kvmstats_vm *vm)
 {
 	return key->vm == vm && key->pid == vm->identity.pid && key->number == vm->identity.vm_id;
 }
@@ -353,7 +353,7 @@ static void make_vm(struct view *view, const struct vm_input *f, unsigned int wi
 	free(items);
 }
 
-struct statistic {
+struct view_statistic {
 	const char *scope;
 	const struct kvmstats_desc *desc;
 	uint64_t value, rate, growth;
@@ -361,7 +361,7 @@ struct statistic {
 
 static int compare_statistics(const void *x, const void *y)
 {
-	const struct statistic *a = x, *b = y;
+	const struct view_statistic *a = x, *b = y;
 
 	if (a->rate != b->rate)
 		return a->rate > b->rate ? -1 : 1;
@@ -379,7 +379,7 @@ static uint64_t total(const struct kvmstats_desc *desc, const void *values)
 	return sum;
 }
 
-static unsigned int add_statistics(struct statistic *to, const char *scope,
+static unsigned int add_statistics(struct view_statistic *to, const char *scope,
 				   const struct kvmstats_table *table,
 				   const void *values, const void *before,
 				   const void *growth, uint64_t elapsed)
@@ -388,7 +388,7 @@ static unsigned int add_statistics(struct statistic *to, const char *scope,
 
 	for (i = 0; table && values && i < table->count; i++) {
 		const struct kvmstats_desc *desc = &table->desc[i];
-		struct statistic *s = &to[n];
+		struct view_statistic *s = &to[n];
 		bool grows = desc->type == KVMSTATS_CUMULATIVE || text_is_histogram(desc);
 
 		s->scope = scope;
@@ -438,7 +438,7 @@ static void make_statistics(struct view *view, const struct vm_input *f,
 	char value[TEXT_SIZE], unit[TEXT_SIZE], growth[TEXT_SIZE];
 	char label[TEXT_SHOWN(LABEL_SIZE)];
 	const struct item item = vcpu ? item_vcpu(vm, vcpu) : item_vm(vm);
-	struct statistic *list;
+	struct view_statistic *list;
 	unsigned int i, n = 0;
 
 	list = check_alloc(calloc((vms ? vms->count : 0) + (vcpus ? vcpus->count : 0) + 1,
@@ -496,7 +496,7 @@ static void find_chosen(struct view *view)
 	for (i = 0; chosen->vm && i < view->count; i++) {
 		const struct view_key *key = &view->lines[i].key;
 
-		if (key->vm && same_vm(chosen, key->vm) && key->vcpu == chosen->vcpu) {
+		if (key->vm && is_same_vm(chosen, key->vm) && key->vcpu == chosen->vcpu) {
 			view->selected = i;
 			return;
 		}
@@ -518,7 +518,7 @@ void view_make(struct view *view, const struct vm_input *f, unsigned int width)
 
 	clear(view);
 	for (vm = input_first(f); vm && view->level != VIEW_HOST; vm = vm->next) {
-		if (same_vm(&view->in, vm))
+		if (is_same_vm(&view->in, vm))
 			break;
 	}
 	if (!vm)

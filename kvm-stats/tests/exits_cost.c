@@ -194,7 +194,7 @@ int main(void)
 {
 	int stats, vcpu;
 
-	if (!allocate(&e) || find_types(&e.layout) || load_program(&e))
+	if (!allocate(&e) || find_types(&e.layout) || load_exits_program(&e))
 		return 1;
 	stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	check(stats >= 0, "the kernel does not measure BPF programs");

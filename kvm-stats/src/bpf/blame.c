@@ -32,14 +32,14 @@ struct blame {
 	size_t thread_count, thread_room;
 };
 
-static int find(void *arg, char *why, size_t size)
+static int find_blame_notifier(void *arg, char *why, size_t size)
 {
 	struct blame *b = arg;
 
 	return bpf_notifier_find(&b->notifier, why, size);
 }
 
-static int load(void *arg)
+static int load_blame(void *arg)
 {
 	struct blame *b = arg;
 	int error, cpus = libbpf_num_possible_cpus();
@@ -60,7 +60,7 @@ static int load(void *arg)
 }
 
 /* Remove the pairs of the VMs of this process: those of the check. */
-static void forget_check(struct blame *b)
+static void forget_blame_check(struct blame *b)
 {
 	const int map = bpf_map__fd(b->program->maps.charges);
 	size_t i;
@@ -90,12 +90,12 @@ int blame_open(struct blame **opened, const struct kvmstats_vm *first, struct kv
 	if (!b || !b->rows || !b->before || !b->keys || !b->values)
 		snprintf(p->why, sizeof(p->why), "%s", strerror(-error));
 	else
-		error = bpf_program_open(find, load, b, p) ?: blame_check(b, p) ?: blame_sample(b);
+		error = bpf_program_open(find_blame_notifier, load_blame, b, p) ?: blame_check(b, p) ?: blame_sample(b);
 	if (error) {
 		blame_close(b);
 		return error;
 	}
-	forget_check(b);
+	forget_blame_check(b);
 	blame_sample(b);
 	blame_enter(b, first);
 	*opened = b;
@@ -172,7 +172,7 @@ bool blame_lists(const struct blame *b, uint32_t tid)
 }
 
 /* Remove the entries of threads that have exited without a switch that was reported. */
-static void remove_exited(struct blame *b)
+static void remove_exited_threads(struct blame *b)
 {
 	const int map = bpf_map__fd(b->program->maps.vcpus);
 	uint32_t tid, next;
@@ -212,10 +212,10 @@ void blame_enter(struct blame *b, const struct kvmstats_vm *first)
 	if (announced && run_sampler(b))
 		return;
 	if (announced || full)
-		remove_exited(b);
+		remove_exited_threads(b);
 }
 
-static int compare_rows(const void *x, const void *y)
+static int compare_blame_rows(const void *x, const void *y)
 {
 	const struct blame_row *a = x, *b = y;
 
@@ -238,12 +238,12 @@ static int read_charges(struct blame *b)
 		b->rows[i].pid = b->values[i].pid;
 		b->rows[i].removed = false;
 	}
-	qsort(b->rows, b->count, sizeof(*b->rows), compare_rows);
+	qsort(b->rows, b->count, sizeof(*b->rows), compare_blame_rows);
 	return 0;
 }
 
 /* Compare with the sample before; make space in the map if it is nearly full. */
-static void find_growth(struct blame *b)
+static void find_charge_growth(struct blame *b)
 {
 	const int map = bpf_map__fd(b->program->maps.charges);
 	const bool full = b->count > BLAME_CHARGES - SPARE_PAIRS;
@@ -253,10 +253,10 @@ static void find_growth(struct blame *b)
 	for (i = 0; i < b->count; i++) {
 		struct blame_row *row = &b->rows[i];
 
-		while (j < b->count_before && compare_rows(&b->before[j], row) < 0)
+		while (j < b->count_before && compare_blame_rows(&b->before[j], row) < 0)
 			j++;
 		row->growth = row->ns;
-		if (j == b->count_before || compare_rows(&b->before[j], row))
+		if (j == b->count_before || compare_blame_rows(&b->before[j], row))
 			continue;
 		if (!b->before[j].removed)
 			row->growth -= b->before[j].ns;
@@ -281,7 +281,7 @@ int blame_sample(struct blame *b)
 	b->count_before = b->count;
 	error = run_sampler(b) ?: read_charges(b);
 	if (!error)
-		find_growth(b);
+		find_charge_growth(b);
 	return error;
 }
 

@@ -117,7 +117,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-static int compare(struct check *c, const struct times *a, const struct times *b)
+static int compare_charges(struct check *c, const struct times *a, const struct times *b)
 {
 	const uint64_t waited = b->waited - a->waited, charged = b->charged - a->charged;
 	const uint64_t hog = b->charged_hog - a->charged_hog, taken = b->taken - a->taken;
@@ -149,7 +149,7 @@ static int check_times(struct check *c)
 	do {
 		error = read_times(c, &before);
 		run_guest(c, HOG_NS);
-		error = error ?: read_times(c, &after) ?: compare(c, &before, &after);
+		error = error ?: read_times(c, &after) ?: compare_charges(c, &before, &after);
 	} while (error && --tries);
 	return error;
 }

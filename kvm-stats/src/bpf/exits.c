@@ -38,7 +38,7 @@ struct exits {
 	size_t thread_count;
 };
 
-static int find(void *arg, char *why, size_t size)
+static int find_exit_layout(void *arg, char *why, size_t size)
 {
 	struct exits *e = arg;
 
@@ -55,7 +55,7 @@ static void *map_array(const struct bpf_map *map, size_t size)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-static int load_program(struct exits *e)
+static int load_exits_program(struct exits *e)
 {
 	int error;
 
@@ -83,11 +83,11 @@ static int load_program(struct exits *e)
 	return e->slots && e->places ? 0 : -errno;
 }
 
-static int load(void *arg)
+static int load_exits(void *arg)
 {
 	struct exits *e = arg;
 
-	return load_program(e) ?: exits_bpf__attach(e->program);
+	return load_exits_program(e) ?: exits_bpf__attach(e->program);
 }
 
 static bool allocate(struct exits *e)
@@ -114,7 +114,7 @@ static void free_slot(struct exits_vcpu *v)
 }
 
 /* Forget the vCPU of the check, and start at 0. */
-static int forget_check(struct exits *e)
+static int forget_exits_check(struct exits *e)
 {
 	size_t i;
 
@@ -136,8 +136,8 @@ int exits_open(struct exits **opened, bool addresses, struct kvmstats_probe *p)
 		snprintf(p->why, sizeof(p->why), "%s", strerror(-error));
 	} else {
 		e->addresses = addresses;
-		error = bpf_program_open(find, load, e, p) ?: exits_check(e, p) ?:
-			forget_check(e);
+		error = bpf_program_open(find_exit_layout, load_exits, e, p) ?: exits_check(e, p) ?:
+			forget_exits_check(e);
 	}
 	if (error) {
 		exits_close(e);
@@ -190,7 +190,7 @@ static const struct exits_vcpu *find_serial(const struct vcpus *v, __u32 serial)
 	return bsearch(&wanted, v->list, v->count, sizeof(*v->list), compare_serials);
 }
 
-static int compare_rows(const void *x, const void *y)
+static int compare_exits_rows(const void *x, const void *y)
 {
 	const struct exits_row *a = x, *b = y;
 
@@ -237,7 +237,7 @@ static struct exits_cell *add_exit(struct exits *e, const struct exits_vcpu *v)
  * Free the slots of threads that have exited while the kernel skipped the program: it does so
  * while the program is preempted on the same CPU, since Linux 7.0.
  */
-static int reap(struct exits *e)
+static int reap_vcpus(struct exits *e)
 {
 	size_t i;
 
@@ -317,11 +317,11 @@ static void merge_rows(struct exits *e)
 {
 	size_t i, kept = 0;
 
-	qsort(e->rows, e->count, sizeof(*e->rows), compare_rows);
+	qsort(e->rows, e->count, sizeof(*e->rows), compare_exits_rows);
 	for (i = 0; i < e->count; i++) {
 		struct exits_row *last = &e->rows[kept - 1], *row = &e->rows[i];
 
-		if (!kept || compare_rows(last, row)) {
+		if (!kept || compare_exits_rows(last, row)) {
 			e->rows[kept++] = *row;
 			continue;
 		}
@@ -343,7 +343,7 @@ static bool is_live(const struct exits *e, __u32 serial, __u32 last_serial)
 static int carry(struct exits *e, size_t count, const struct exits_row *before,
 		 __u32 last_serial)
 {
-	struct exits_row *row = bsearch(before, e->rows, count, sizeof(*row), compare_rows);
+	struct exits_row *row = bsearch(before, e->rows, count, sizeof(*row), compare_exits_rows);
 	size_t i;
 
 	if (!row) {
@@ -362,10 +362,10 @@ static int carry(struct exits *e, size_t count, const struct exits_row *before,
 	return 0;
 }
 
-static void find_growth(const struct exits *e, struct exits_row *row)
+static void find_exits_growth(const struct exits *e, struct exits_row *row)
 {
 	const struct exits_row *before = bsearch(row, e->before, e->count_before, sizeof(*row),
-						 compare_rows);
+						 compare_exits_rows);
 	size_t i;
 
 	row->growth = row->cell;
@@ -376,7 +376,7 @@ static void find_growth(const struct exits *e, struct exits_row *row)
 }
 
 /* Compare with the sample before; remove the cells of vCPUs that have exited. */
-static int compare(struct exits *e, __u32 last_serial)
+static int update_growth(struct exits *e, __u32 last_serial)
 {
 	size_t i, count;
 	int error = 0;
@@ -385,9 +385,9 @@ static int compare(struct exits *e, __u32 last_serial)
 	count = e->count;
 	for (i = 0; i < e->count_before && !error; i++)
 		error = carry(e, count, &e->before[i], last_serial);
-	qsort(e->rows, e->count, sizeof(*e->rows), compare_rows);
+	qsort(e->rows, e->count, sizeof(*e->rows), compare_exits_rows);
 	for (i = 0; i < e->count; i++)
-		find_growth(e, &e->rows[i]);
+		find_exits_growth(e, &e->rows[i]);
 	for (i = 0; i < EXITS_CELLS; i++) {
 		const __u32 serial = e->places[i].key.serial;
 
@@ -436,7 +436,7 @@ int exits_sample(struct exits *e)
 	size_t i;
 
 	swap_rows(e);
-	error = reap(e);
+	error = reap_vcpus(e);
 	read_vcpus(e, &e->first);
 	error = error ?: add_cells(e);
 	read_vcpus(e, &e->second);
@@ -450,7 +450,7 @@ int exits_sample(struct exits *e)
 	if (error)
 		return error;
 	list_threads(e);
-	return compare(e, last_serial);
+	return update_growth(e, last_serial);
 }
 
 const struct exits_row *exits_rows(const struct exits *e, size_t *n)

@@ -49,7 +49,7 @@ static int read_counts(struct exits *e, struct counts *counts, struct kvmstats_p
 	return 0;
 }
 
-static int compare(struct exits *e, struct probe_vm *own, struct kvmstats_probe *p)
+static int compare_counts(struct exits *e, struct probe_vm *own, struct kvmstats_probe *p)
 {
 	struct counts before, after;
 	uint64_t counted;
@@ -85,7 +85,7 @@ int exits_check(struct exits *e, struct kvmstats_probe *p)
 		return error;
 	}
 	probe_vm_run(&own);
-	error = own.halts ? compare(e, &own, p) :
+	error = own.halts ? compare_counts(e, &own, p) :
 		fail(p, EOPNOTSUPP, "cannot check itself: a vCPU does not run here");
 	probe_vm_close(&own);
 	return error;

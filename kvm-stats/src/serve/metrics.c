@@ -48,8 +48,8 @@ static bool get_vms(const struct model *m, const struct codes *codes, unsigned i
 	return !index;
 }
 
-static bool get_vcpus(const struct model *m, const struct codes *codes, unsigned int index,
-		      struct program_value *value)
+static bool get_program_vcpus(const struct model *m, const struct codes *codes, unsigned int index,
+			      struct program_value *value)
 {
 	value->n = m->vcpus;
 	return !index;
@@ -310,7 +310,7 @@ const struct metric metrics[] = {
 		"Source of the statistics: next, bpf, files or none"),
 	PROGRAM("kvm_stats_vms", METRIC_GAUGE, "", 0, "", get_vms,
 		"Number of VMs at the last sample"),
-	PROGRAM("kvm_stats_vcpus", METRIC_GAUGE, "", 0, "", get_vcpus,
+	PROGRAM("kvm_stats_vcpus", METRIC_GAUGE, "", 0, "", get_program_vcpus,
 		"Number of vCPUs at the last sample"),
 	PROGRAM("kvm_stats_unreadable", METRIC_GAUGE, "", 0, "reason", get_unreadable,
 		"Number of processes and VMs that could not be read at the last sample"),

@@ -163,7 +163,7 @@ static const struct family *find_family(const struct model *m, const char *name)
 	return NULL;
 }
 
-static bool wanted(const struct model *m, const char *statistic)
+static bool is_exported(const struct model *m, const char *statistic)
 {
 	unsigned int i;
 
@@ -338,7 +338,7 @@ static void add_other_columns(struct model *m, enum kvmstats_scope scope,
 	uint64_t factor;
 
 	for (i = 0; table && i < table->count; i++) {
-		if (!wanted(m, table->desc[i].name))
+		if (!is_exported(m, table->desc[i].name))
 			continue;
 		metric = generate_metric(m, scope, &table->desc[i], &factor);
 		if (!metric)
@@ -470,7 +470,7 @@ static void release_label(struct model *m, const char *label)
 	}
 }
 
-static bool set_label(struct vm_series *e, const char *label)
+static bool set_series_label(struct vm_series *e, const char *label)
 {
 	struct buf b = { 0 };
 
@@ -511,7 +511,7 @@ static struct vm_series *add_vm_series(struct model *m, const struct kvmstats_vm
 	e->identity = vm->identity;
 	e->start = vm->identity.started / 1000000;
 	release_label(m, vm->identity.label);
-	if (!e->value || !e->base || !set_label(e, vm->identity.label)) {
+	if (!e->value || !e->base || !set_series_label(e, vm->identity.label)) {
 		free_vm_series(e);
 		return NULL;
 	}
@@ -573,7 +573,7 @@ static void copy_roles(uint64_t *to, const struct kvmstats_vm *vm)
 		to[i] = kvmstats_vm_other_threads(vm, i);
 }
 
-static struct vcpu_series *find_vcpu(struct model *m, struct vm_series *e, uint32_t id)
+static struct vcpu_series *find_vcpu_series(struct model *m, struct vm_series *e, uint32_t id)
 {
 	struct vcpu_series *v;
 	unsigned int i;
@@ -629,7 +629,7 @@ static bool update_vcpus(struct model *m, struct vm_series *e, const struct kvms
 		struct vcpu_series *v;
 
 		before = e->nr_vcpu;
-		v = find_vcpu(m, e, vcpu->id);
+		v = find_vcpu_series(m, e, vcpu->id);
 		if (!v)
 			return false;
 		v->seen = true;
@@ -781,7 +781,7 @@ static bool update_label(struct model *m, struct vm_series *e, const struct kvms
 			return true;
 	}
 	e->identity = vm->identity;
-	return set_label(e, vm->identity.label);
+	return set_series_label(e, vm->identity.label);
 }
 
 /* Find the series of a VM, or add them. Return NULL if memory ran out. */

@@ -108,7 +108,7 @@ static void judge(struct row *row, const struct vm_series *e)
 	}
 }
 
-static int compare(const void *a, const void *b)
+static int compare_problems(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
 
@@ -134,7 +134,7 @@ static struct row *rows(const struct model *m, unsigned int *n)
 	for (e = m->first; e && row; e = e->next)
 		judge(&row[(*n)++], e);
 	if (row)
-		qsort(row, *n, sizeof(*row), compare);
+		qsort(row, *n, sizeof(*row), compare_problems);
 	return row;
 }
 
@@ -253,7 +253,7 @@ static void put_bar(struct buf *b, const struct row *row)
 }
 
 /* Draw the share of run and ready in the last five minutes. */
-static void put_line(struct buf *b, const struct vm_series *e)
+static void put_busy_line(struct buf *b, const struct vm_series *e)
 {
 	unsigned int last = e->nr_history < HISTORY ? e->nr_history : HISTORY, i;
 	unsigned int share[MODES];
@@ -273,8 +273,8 @@ static void put_line(struct buf *b, const struct vm_series *e)
 	buf_str(b, "\"/></svg>");
 }
 
-static void put_cell(struct buf *b, const char *title, uint64_t n, unsigned int digits,
-		     bool known)
+static void put_html_cell(struct buf *b, const char *title, uint64_t n, unsigned int digits,
+			  bool known)
 {
 	buf_str(b, "<td class=n data-of=\"");
 	buf_str(b, title);
@@ -295,7 +295,7 @@ static bool any_unknown(const struct row *row, unsigned int n)
 	return false;
 }
 
-static void put_row(struct buf *b, const struct row *row, unsigned int modes)
+static void put_html_row(struct buf *b, const struct row *row, unsigned int modes)
 {
 	static const char *const titles[MODES] = {
 		"run %", "ready %", "throttled %", "halt %", "poll %", "other %", "unknown %",
@@ -315,14 +315,14 @@ static void put_row(struct buf *b, const struct row *row, unsigned int modes)
 	buf_str(b, problem_names[row->problem]);
 	if (row->problem == PROBLEM_STARVED && e->waits)
 		waits_summary(b, e->waits);
-	put_cell(b, "vCPUs", e->vcpus, 0, true);
+	put_html_cell(b, "vCPUs", e->vcpus, 0, true);
 	buf_str(b, "<td class=g>");
 	put_bar(b, row);
 	for (i = 0; i < modes; i++)
-		put_cell(b, titles[i], row->share[i], 1, row->time);
-	put_cell(b, "exits/s", row->exits, 0, row->time);
+		put_html_cell(b, titles[i], row->share[i], 1, row->time);
+	put_html_cell(b, "exits/s", row->exits, 0, row->time);
 	buf_str(b, "<td class=g>");
-	put_line(b, e);
+	put_busy_line(b, e);
 	buf_str(b, "\n");
 }
 
@@ -391,7 +391,7 @@ void page_html(struct buf *b, struct model *m, uint64_t now, const char *metrics
 	buf_str(b, modes < MODES ? "" : "<th scope=col>unknown %");
 	buf_str(b, "<th scope=col>exits/s<th scope=col>busy</thead>\n<tbody>\n");
 	for (i = 0; row && i < n; i++)
-		put_row(b, &row[i], modes);
+		put_html_row(b, &row[i], modes);
 	buf_str(b, "</tbody></table>\n<p><a href=\"");
 	/* Relative links work through a proxy that adds a prefix. */
 	buf_html(b, metrics_path + 1);

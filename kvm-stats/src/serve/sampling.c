@@ -45,7 +45,7 @@ static void close_blame(struct server *s)
 }
 
 /* Load the BPF program if it is due, for the samples after this one. */
-static void open_blame(struct server *s)
+static void retry_blame(struct server *s)
 {
 	struct kvmstats_probe probe = { 0 };
 
@@ -117,7 +117,7 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 	if (s->model->blame)
 		forget_sums(&s->blame.sums, NULL, NULL);
 	else if (s->settings.model.owners && !no_source)
-		open_blame(s);
+		retry_blame(s);
 }
 
 /* Wait until the next sample is due or wanted. Return false to stop. */

@@ -106,7 +106,7 @@ static void free_pages(struct server *s)
 	}
 }
 
-static void open_exits(struct server *s)
+static void open_exits_or_exit(struct server *s)
 {
 	struct kvmstats_probe probe = { 0 };
 
@@ -128,7 +128,7 @@ static void init_server(struct server *s)
 	s->login_done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->model = model_new(&s->settings.model);
 	if (s->settings.model.exits)
-		open_exits(s);
+		open_exits_or_exit(s);
 	if (kvmstats_open(&s->k, &(struct kvmstats_options){ .wait = true }) ||
 	    s->sample_done < 0 || s->login_done < 0 || !s->model ||
 	    deflateInit2(&s->z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)

@@ -9,14 +9,14 @@ const char *const format_types[FORMATS] = {
 	[FORMAT_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
 };
 
-struct writer {
+struct metrics_writer {
 	struct buf *b;
 	struct model *m;
 	bool openmetrics;
 	const struct vm_series *end;	/* the first VM that is excluded, or NULL */
 };
 
-static void put_head(struct writer *w, const struct metric *metric)
+static void put_head(struct metrics_writer *w, const struct metric *metric)
 {
 	static const char *const types[][2] = {
 		[METRIC_COUNTER] = { "counter", "counter" },
@@ -47,7 +47,7 @@ static void put_head(struct writer *w, const struct metric *metric)
 	buf_char(w->b, '\n');
 }
 
-static void put_number(struct writer *w, uint64_t n, unsigned int digits)
+static void put_number(struct metrics_writer *w, uint64_t n, unsigned int digits)
 {
 	if (digits)
 		buf_fixed(w->b, n, digits);
@@ -56,17 +56,17 @@ static void put_number(struct writer *w, uint64_t n, unsigned int digits)
 	buf_char(w->b, '\n');
 }
 
-static const struct vm_series *first_vm_series(const struct writer *w)
+static const struct vm_series *first_vm_series(const struct metrics_writer *w)
 {
 	return w->m->first == w->end ? NULL : w->m->first;
 }
 
-static const struct vm_series *next_vm_series(const struct writer *w, const struct vm_series *e)
+static const struct vm_series *next_vm_series(const struct metrics_writer *w, const struct vm_series *e)
 {
 	return e->next == w->end ? NULL : e->next;
 }
 
-static void put_label(struct writer *w, const char *name, const char *value)
+static void put_label(struct metrics_writer *w, const char *name, const char *value)
 {
 	buf_str(w->b, ",");
 	buf_str(w->b, name);
@@ -77,7 +77,7 @@ static void put_label(struct writer *w, const char *name, const char *value)
 
 #define PUT_LABEL(id)	put_label(w, #id, identity->id);
 
-static void put_info(struct writer *w, const struct metric *metric)
+static void put_info(struct metrics_writer *w, const struct metric *metric)
 {
 	const struct kvmstats_identity *identity;
 	const struct vm_series *e;
@@ -99,7 +99,7 @@ static void put_info(struct writer *w, const struct metric *metric)
 	}
 }
 
-static void put_gauge(struct writer *w, const struct metric *metric,
+static void put_gauge(struct metrics_writer *w, const struct metric *metric,
 		      uint64_t (*get)(const struct vm_series *e), unsigned int digits)
 {
 	const struct vm_series *e;
@@ -123,13 +123,13 @@ static uint64_t get_start(const struct vm_series *e)
 	return e->start;
 }
 
-static uint64_t get_vcpus(const struct vm_series *e)
+static uint64_t get_series_vcpus(const struct vm_series *e)
 {
 	return e->ended ? 0 : e->vcpus;
 }
 
 /* Write {vm="NAME" or {vm="NAME",vcpu="0". */
-static void put_vm_labels(struct writer *w, const struct vm_series *e, const struct vcpu_series *v)
+static void put_vm_labels(struct metrics_writer *w, const struct vm_series *e, const struct vcpu_series *v)
 {
 	buf_put(w->b, e->labels, e->labels_len);
 	if (v) {
@@ -146,7 +146,7 @@ static uint64_t since(const struct family *c, const uint64_t *value, const uint6
 	return (c->grows ? value[i] - base[i] : value[i]) * c->factor;
 }
 
-static void put_modes(struct writer *w, const struct family *c, const char *name,
+static void put_modes(struct metrics_writer *w, const struct family *c, const char *name,
 		      const struct vm_series *e, const struct vcpu_series *v)
 {
 	const uint64_t *value = v ? v->value : e->value, *base = v ? v->base : e->base;
@@ -164,7 +164,7 @@ static void put_modes(struct writer *w, const struct family *c, const char *name
 	}
 }
 
-static void put_roles(struct writer *w, const struct family *c, const char *name,
+static void put_roles(struct metrics_writer *w, const struct family *c, const char *name,
 		      const struct vm_series *e)
 {
 	unsigned int i;
@@ -179,7 +179,7 @@ static void put_roles(struct writer *w, const struct family *c, const char *name
 	}
 }
 
-static void put_pages(struct writer *w, const struct family *c, const char *name,
+static void put_pages(struct metrics_writer *w, const struct family *c, const char *name,
 		      const struct vm_series *e)
 {
 	unsigned int i;
@@ -196,7 +196,7 @@ static void put_pages(struct writer *w, const struct family *c, const char *name
 	}
 }
 
-static void put_histogram(struct writer *w, const struct family *c, const char *name,
+static void put_histogram(struct metrics_writer *w, const struct family *c, const char *name,
 			  const struct vm_series *e)
 {
 	uint64_t count = 0;
@@ -227,7 +227,7 @@ static void put_histogram(struct writer *w, const struct family *c, const char *
 	put_number(w, since(c, e->value, e->base, BOUNDS + 1), 9);
 }
 
-static void put_values(struct writer *w, const struct family *c, const char *name,
+static void put_values(struct metrics_writer *w, const struct family *c, const char *name,
 		       const struct vm_series *e, const struct vcpu_series *v)
 {
 	if (c->metric->from == FROM_MODES) {
@@ -247,7 +247,7 @@ static void put_values(struct writer *w, const struct family *c, const char *nam
 	}
 }
 
-static void put_family(struct writer *w, const struct family *c)
+static void put_family(struct metrics_writer *w, const struct family *c)
 {
 	bool total = c->metric->type == METRIC_COUNTER;
 	const struct vm_series *e;
@@ -266,7 +266,7 @@ static void put_family(struct writer *w, const struct family *c)
 	}
 }
 
-static void put_wait(struct writer *w, const struct metric *metric, const struct vm_series *e,
+static void put_wait(struct metrics_writer *w, const struct metric *metric, const struct vm_series *e,
 		     const char *kind, const char *owner, uint64_t ns)
 {
 	buf_str(w->b, metric->name);
@@ -278,7 +278,7 @@ static void put_wait(struct writer *w, const struct metric *metric, const struct
 	put_number(w, ns, metric->digits);
 }
 
-static void put_waits(struct writer *w, const struct metric *metric)
+static void put_waits(struct metrics_writer *w, const struct metric *metric)
 {
 	const struct vm_series *e;
 	bool head = false;
@@ -297,7 +297,7 @@ static void put_waits(struct writer *w, const struct metric *metric)
 	}
 }
 
-static void put_exit(struct writer *w, const struct metric *metric, const struct vm_series *e,
+static void put_exit(struct metrics_writer *w, const struct metric *metric, const struct vm_series *e,
 		     const struct exits_total *total, const char *phase, uint64_t n)
 {
 	char name[EXIT_NAME_SIZE];
@@ -312,7 +312,7 @@ static void put_exit(struct writer *w, const struct metric *metric, const struct
 	put_number(w, n, metric->digits);
 }
 
-static void put_exits(struct writer *w, const struct metric *metric)
+static void put_exits(struct metrics_writer *w, const struct metric *metric)
 {
 	const struct vm_series *e;
 	bool head = false;
@@ -361,7 +361,7 @@ static uint64_t count_series(const struct model *m, const struct vm_series *e)
 }
 
 /* Exclude the youngest VMs, beginning with the first that exceeds --max-series. */
-static void apply_series_limit(struct writer *w)
+static void apply_series_limit(struct metrics_writer *w)
 {
 	uint64_t n = 0, more;
 	struct vm_series *e;
@@ -376,7 +376,7 @@ static void apply_series_limit(struct writer *w)
 	}
 }
 
-static void put_program(struct writer *w, const struct metric *metric,
+static void put_program(struct metrics_writer *w, const struct metric *metric,
 			const struct codes *codes)
 {
 	struct program_value value = { 0 };
@@ -403,7 +403,7 @@ static void put_program(struct writer *w, const struct metric *metric,
 void write_metrics(struct buf *b, struct model *m, enum format format,
 		   const struct codes *codes)
 {
-	struct writer w = { .b = b, .m = m, .openmetrics = format == FORMAT_OPENMETRICS };
+	struct metrics_writer w = { .b = b, .m = m, .openmetrics = format == FORMAT_OPENMETRICS };
 	unsigned int i;
 
 	buf_reset(b);
@@ -414,7 +414,7 @@ void write_metrics(struct buf *b, struct model *m, enum format format,
 		else if (metrics[i].from == FROM_START)
 			put_gauge(&w, &metrics[i], get_start, 3);
 		else if (metrics[i].from == FROM_VCPUS)
-			put_gauge(&w, &metrics[i], get_vcpus, 0);
+			put_gauge(&w, &metrics[i], get_series_vcpus, 0);
 		else if (metrics[i].from == FROM_WAITS)
 			put_waits(&w, &metrics[i]);
 	}
