@@ -1,72 +1,71 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Access to members for languages that cannot use the structures of a C header */
-#include <string.h>
+/* Accessors of the objects that are opaque in kvmstats.h */
+#include <stdlib.h>
 
-#include "kvmstats.h"
+#include "structures.h"
+
+#define GET(type, object, name, value) \
+	type kvmstats_##object##_##name(const struct kvmstats_##object *object) \
+	{ \
+		return object->value; \
+	}
+
+GET(const char *, vm, label, identity.label)
+GET(const char *, vm, name, identity.name)
+GET(const char *, vm, domain, identity.domain)
+GET(const char *, vm, uuid, identity.uuid)
+GET(const char *, vm, vmm, identity.vmm)
+GET(const char *, vm, machine, identity.machine)
+GET(const char *, vm, pod_uid, identity.pod_uid)
+GET(const char *, vm, container_id, identity.container_id)
+GET(const char *, vm, cgroup, identity.cgroup)
+GET(pid_t, vm, pid, identity.pid)
+GET(uint64_t, vm, id, identity.vm_id)
+GET(uint64_t, vm, started, identity.started)
+GET(unsigned int, vm, nth, nth)
+GET(bool, vm, first_sample, first_sample)
+GET(bool, vm, ended, ended)
+GET(uint64_t, vm, ended_at, ended_at)
+GET(uint64_t, vm, time, time)
+GET(uint64_t, vm, elapsed, elapsed)
+GET(bool, vm, vcpus_ambiguous, vcpus_ambiguous)
+GET(unsigned int, vm, vcpus, vcpus)
+GET(uint32_t, vcpu, id, id)
+GET(pid_t, vcpu, tid, tid)
+GET(bool, vcpu, first_sample, first_sample)
+GET(const char *, desc, name, name)
+GET(unsigned int, desc, type, type)
+GET(unsigned int, desc, unit, unit)
+GET(unsigned int, desc, base, base)
+GET(int, desc, exponent, exponent)
+GET(unsigned int, desc, size, size)
+GET(uint32_t, desc, bucket_size, bucket_size)
+GET(const char *, probe, name, name)
+GET(const char *, probe, what, what)
+GET(bool, probe, works, works)
+GET(const char *, probe, why, why)
+GET(const char *, probe, help, help)
+GET(uint64_t, times, elapsed, elapsed)
 
 struct kvmstats_vm *kvmstats_next(const struct kvmstats_vm *vm)
 {
 	return vm->next;
 }
 
-const char *kvmstats_vm_text(const struct kvmstats_vm *vm, const char *member)
+struct kvmstats_probe *kvmstats_probe(unsigned int i, const char *proc)
 {
-	const struct kvmstats_identity *identity = &vm->identity;
-	const struct {
-		const char *name, *text;
-	} members[] = {
-		{ "label", identity->label },
-		{ "name", identity->name },
-		{ "domain", identity->domain },
-		{ "uuid", identity->uuid },
-		{ "vmm", identity->vmm },
-		{ "machine", identity->machine },
-		{ "pod_uid", identity->pod_uid },
-		{ "container_id", identity->container_id },
-		{ "cgroup", identity->cgroup },
-	};
-	unsigned int i;
+	struct kvmstats_probe *probe = malloc(sizeof(*probe));
 
-	for (i = 0; i < sizeof(members) / sizeof(*members); i++) {
-		if (!strcmp(members[i].name, member))
-			return members[i].text;
+	if (probe && probe_source(i, proc, probe)) {
+		free(probe);
+		probe = NULL;
 	}
-	return NULL;
+	return probe;
 }
 
-struct number {
-	const char *name;
-	uint64_t value;
-};
-
-static uint64_t find_number(const struct number *numbers, unsigned int n, const char *name)
+void kvmstats_probe_free(struct kvmstats_probe *probe)
 {
-	unsigned int i;
-
-	for (i = 0; i < n; i++) {
-		if (!strcmp(numbers[i].name, name))
-			return numbers[i].value;
-	}
-	return 0;
-}
-
-uint64_t kvmstats_vm_number(const struct kvmstats_vm *vm, const char *member)
-{
-	const struct number numbers[] = {
-		{ "pid", vm->identity.pid },
-		{ "vm_id", vm->identity.vm_id },
-		{ "started", vm->identity.started },
-		{ "nth", vm->nth },
-		{ "vcpus", vm->vcpus },
-		{ "first_sample", vm->first_sample },
-		{ "ended", vm->ended },
-		{ "ended_at", vm->ended_at },
-		{ "vcpus_ambiguous", vm->vcpus_ambiguous },
-		{ "time", vm->time },
-		{ "elapsed", vm->elapsed },
-	};
-
-	return find_number(numbers, sizeof(numbers) / sizeof(*numbers), member);
+	free(probe);
 }
 
 const struct kvmstats_times *kvmstats_vm_times(const struct kvmstats_vm *vm, bool last)
@@ -87,17 +86,6 @@ const struct kvmstats_vcpu *kvmstats_vm_vcpu(const struct kvmstats_vm *vm, unsig
 	return i < vm->vcpus ? vm->vcpu[i] : NULL;
 }
 
-uint64_t kvmstats_vcpu_number(const struct kvmstats_vcpu *vcpu, const char *member)
-{
-	const struct number numbers[] = {
-		{ "id", vcpu->id },
-		{ "tid", vcpu->tid },
-		{ "first_sample", vcpu->first_sample },
-	};
-
-	return find_number(numbers, sizeof(numbers) / sizeof(*numbers), member);
-}
-
 const struct kvmstats_times *kvmstats_vcpu_times(const struct kvmstats_vcpu *vcpu, bool last)
 {
 	return last ? &vcpu->last.times : &vcpu->times;
@@ -111,11 +99,6 @@ const void *kvmstats_vcpu_values(const struct kvmstats_vcpu *vcpu, bool total)
 uint64_t kvmstats_times_mode(const struct kvmstats_times *times, enum kvmstats_mode mode)
 {
 	return (unsigned int)mode < KVMSTATS_MODES ? times->mode[mode] : 0;
-}
-
-uint64_t kvmstats_times_elapsed(const struct kvmstats_times *times)
-{
-	return times->elapsed;
 }
 
 bool kvmstats_times_known(const struct kvmstats_times *times, enum kvmstats_mode mode)
@@ -143,34 +126,13 @@ bool kvmstats_activity_known(const struct kvmstats_activity *a, enum kvmstats_ev
 	return (unsigned int)event < KVMSTATS_EVENTS && a->known >> event & 1;
 }
 
+bool kvmstats_activity_other_threads(const struct kvmstats_activity *a, uint64_t *nanoseconds)
+{
+	*nanoseconds = a->other_threads;
+	return a->known & KVMSTATS_OTHER_THREADS_KNOWN;
+}
+
 const struct kvmstats_desc *kvmstats_desc(const struct kvmstats_table *table, unsigned int i)
 {
 	return table && i < table->count ? &table->desc[i] : NULL;
-}
-
-const char *kvmstats_desc_name(const struct kvmstats_desc *desc)
-{
-	return desc->name;
-}
-
-int64_t kvmstats_desc_number(const struct kvmstats_desc *desc, const char *member)
-{
-	const struct number numbers[] = {
-		{ "type", desc->type },
-		{ "unit", desc->unit },
-		{ "base", desc->base },
-		{ "exponent", (int64_t)desc->exponent },
-		{ "size", desc->size },
-		{ "offset", desc->offset },
-		{ "bucket_size", desc->bucket_size },
-	};
-
-	return find_number(numbers, sizeof(numbers) / sizeof(*numbers), member);
-}
-
-int kvmstats_open_source(struct kvmstats **k, const char *source, const char *proc, bool wait)
-{
-	const struct kvmstats_options options = { .source = source, .proc = proc, .wait = wait };
-
-	return kvmstats_open(k, &options);
 }

@@ -38,8 +38,7 @@ static void vcpu_update(struct kvmstats *k, const struct core_vm *vm, struct cor
 	}
 }
 
-void kvmstats_add_activity(struct kvmstats_activity *sum,
-			   const struct kvmstats_activity *a)
+void add_activity(struct kvmstats_activity *sum, const struct kvmstats_activity *a)
 {
 	unsigned int i;
 
@@ -141,7 +140,7 @@ static void vcpus_update(struct kvmstats *k, struct core_vm *vm)
 		struct core_vcpu *vcpu = vm->vcpu[i];
 
 		vcpu_update(k, vm, vcpu);
-		kvmstats_add_activity(&vm->pub.sum, &vcpu->pub.last);
+		add_activity(&vm->pub.sum, &vcpu->pub.last);
 		add_values(words, vm, vcpu);
 	}
 	set_uncounted(table, vm);

@@ -12,7 +12,7 @@
 #ifndef KVMSTATS_FILE_H
 #define KVMSTATS_FILE_H
 
-#include "kvmstats.h"
+#include "structures.h"
 
 /* Where the blocks of one file are */
 struct file_layout {

@@ -2,7 +2,7 @@
 #ifndef KVMSTATS_IDENTITY_H
 #define KVMSTATS_IDENTITY_H
 
-#include "kvmstats.h"
+#include "structures.h"
 
 /* Beginning of a cgroup's path: Kata keeps only the vCPU threads in the cgroup of the pod. */
 #define KATA_OVERHEAD	"/kata_overhead/"

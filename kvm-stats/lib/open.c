@@ -22,10 +22,9 @@ static const struct source_ops *find_source(unsigned int i)
 	return NULL;
 }
 
-static int open_proc(const struct kvmstats_options *options)
+static int open_proc(const char *proc)
 {
-	const char *proc = options && options->proc ? options->proc : "/proc";
-	int fd = open(proc, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = open(proc ? proc : "/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -76,9 +75,7 @@ static bool better_works(const struct kvmstats *k)
 	unsigned int i;
 
 	for (i = 0; !*k->only && (source = find_source(i)) && source != k->source; i++) {
-		struct kvmstats_options options = { .proc = k->proc_path };
-
-		if (!kvmstats_probe(i, &options, &probe) && probe.works)
+		if (!probe_source(i, k->proc_path, &probe) && probe.works)
 			return true;
 	}
 	return false;
@@ -144,39 +141,27 @@ void source_look(struct kvmstats *k, bool failed)
 	k->changes += strcmp(before, "none") || k->source;
 }
 
-/* Programs that were built with a newer header may ask for more than is supported. */
-static bool is_supported(const struct kvmstats_options *options)
-{
-	unsigned int i;
-
-	for (i = 0; options && i < sizeof(options->reserved) / sizeof(*options->reserved); i++) {
-		if (options->reserved[i])
-			return false;
-	}
-	return true;
-}
-
-int kvmstats_open(struct kvmstats **opened, const struct kvmstats_options *options)
+int kvmstats_open(struct kvmstats **opened, const char *source, const char *proc, unsigned int flags)
 {
 	struct kvmstats *k;
 	int ret;
 
-	if (!is_supported(options))
+	/* A program that was built with a newer header may ask for more than is supported. */
+	if (flags & ~KVMSTATS_WAIT)
 		return -EINVAL;
 	k = calloc(1, sizeof(*k));
 	if (!k)
 		return -ENOMEM;
 	k->why = "";
-	k->wait = options && options->wait;
-	snprintf(k->proc_path, sizeof(k->proc_path), "%s",
-		 options && options->proc ? options->proc : "/proc");
+	k->wait = flags & KVMSTATS_WAIT;
+	snprintf(k->proc_path, sizeof(k->proc_path), "%s", proc ? proc : "/proc");
 	k->kvm = which_kvm();
 	k->permissions = which_permissions();
-	k->proc = open_proc(options);
+	k->proc = open_proc(proc);
 	readers_open(&k->readers, k->proc);
 	ret = k->proc < 0 ? k->proc : 0;
-	if (!ret && options && options->source)
-		ret = snprintf(k->only, sizeof(k->only), "%s", options->source) <
+	if (!ret && source)
+		ret = snprintf(k->only, sizeof(k->only), "%s", source) <
 		      (int)sizeof(k->only) ? 0 : -EINVAL;
 	k->events = uevent_count_open();
 	if (!ret)
@@ -206,8 +191,7 @@ void kvmstats_close(struct kvmstats *k)
 	free(k);
 }
 
-int kvmstats_probe(unsigned int i, const struct kvmstats_options *options,
-		   struct kvmstats_probe *probe)
+int probe_source(unsigned int i, const char *proc, struct kvmstats_probe *probe)
 {
 	const struct source_ops *source = find_source(i);
 	struct kvmstats *k = calloc(1, sizeof(*k));
@@ -215,7 +199,7 @@ int kvmstats_probe(unsigned int i, const struct kvmstats_options *options,
 
 	if (!k)
 		return -ENOMEM;
-	k->proc = open_proc(options);
+	k->proc = open_proc(proc);
 	if (!source)
 		ret = -ENOENT;
 	else if (k->proc < 0)

@@ -47,11 +47,6 @@ uint64_t kvmstats_vm_other_threads(const struct kvmstats_vm *vm, enum kvmstats_r
 	return (unsigned int)role < KVMSTATS_ROLES ? of->others.role[role] : 0;
 }
 
-uint64_t kvmstats_activity_other_threads(const struct kvmstats_activity *a)
-{
-	return a->other_threads;
-}
-
 /* Return true if PIDs in the host's procfs are PIDs of this process's namespace. */
 static bool is_own_namespace(const struct kvmstats *k)
 {

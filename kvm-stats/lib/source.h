@@ -7,13 +7,13 @@
 #define KVMSTATS_SOURCE_H
 
 #include "clock.h"
-#include "kvmstats.h"
+#include "structures.h"
 
 struct core_vm;
 struct core_vcpu;
 
 struct source_ops {
-	const char *name;	/* as in kvmstats_options.source */
+	const char *name;	/* as in kvmstats_open() */
 	const char *what;	/* one line for people */
 
 	/*
@@ -54,7 +54,7 @@ int core_set_table(struct kvmstats *k, enum kvmstats_scope scope,
 
 /*
  * Report a VM. key identifies it permanently (its VM id, the address of its struct kvm...).
- * pid is in the PID namespace of kvmstats_options.proc. Returns NULL if out of memory. VMs
+ * pid is in the PID namespace of the procfs of kvmstats_open(). Returns NULL if out of memory. VMs
  * of one process without VM ids are sorted by first report.
  */
 struct core_vm *core_vm(struct kvmstats *k, uint64_t key, pid_t pid);

@@ -7,7 +7,7 @@
 #define KVMSTATS_STAT_GROUP_H
 
 #include "events.h"
-#include "kvmstats.h"
+#include "structures.h"
 
 #define MAX_SUMMED_STATS	48
 

@@ -6,7 +6,7 @@
 #ifndef KVMSTATS_STATISTIC_H
 #define KVMSTATS_STATISTIC_H
 
-#include "kvmstats.h"
+#include "structures.h"
 
 struct statistic {
 	enum kvmstats_scope scope;

@@ -57,7 +57,7 @@ static void print_sources(void)
 	unsigned int i;
 
 	warnx("no source of statistics works");
-	for (i = 0; !kvmstats_probe(i, NULL, &probe); i++)
+	for (i = 0; !probe_source(i, NULL, &probe); i++)
 		fprintf(stderr, "  %s: %s%s%s\n", probe.name, probe.why,
 			*probe.help ? ": " : "", probe.help);
 }
@@ -79,11 +79,10 @@ static void check_permission(const struct kvmstats *k, bool wait)
 
 struct kvmstats *app_open_waiting(bool wait)
 {
-	const struct kvmstats_options options = { .wait = wait };
 	struct kvmstats *k;
 	int ret;
 
-	ret = kvmstats_open(&k, &options);
+	ret = kvmstats_open(&k, NULL, NULL, wait ? KVMSTATS_WAIT : 0);
 	if (ret && ret != -ENODEV)
 		errx(STATUS_NOTHING, "%s", strerror(-ret));
 	if (ret) {
@@ -117,7 +116,7 @@ static void warn_nothing_found(const struct kvmstats *k)
 	struct kvmstats_probe probe;
 	unsigned int i;
 
-	for (i = 0; !kvmstats_probe(i, NULL, &probe); i++) {
+	for (i = 0; !probe_source(i, NULL, &probe); i++) {
 		if (strcmp(probe.name, kvmstats_source(k)) || !*probe.why)
 			continue;
 		warnx("no VMs found (source: %s, %s)", probe.name, probe.why);

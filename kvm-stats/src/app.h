@@ -3,7 +3,7 @@
 #ifndef APP_H
 #define APP_H
 
-#include "kvmstats.h"
+#include "structures.h"
 #include "out.h"
 #include "text.h"
 

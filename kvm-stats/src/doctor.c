@@ -65,7 +65,7 @@ int command_doctor(const struct settings *settings)
 		printf("kvm-stats " KVMSTATS_VERSION ", %s %s %s\n", name.sysname,
 		       name.release, name.machine);
 	}
-	for (i = 0; !kvmstats_probe(i, NULL, &probe); i++) {
+	for (i = 0; !probe_source(i, NULL, &probe); i++) {
 		used = probe.works && !any;
 		any |= probe.works;
 		put(out, &probe, used);

@@ -2,7 +2,7 @@
 #ifndef HOST_H
 #define HOST_H
 
-#include "kvmstats.h"
+#include "structures.h"
 
 /* State of the host; 0 if unknown */
 struct host {

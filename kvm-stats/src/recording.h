@@ -20,7 +20,7 @@
 #define RECORDING_H
 
 #include "host.h"
-#include "kvmstats.h"
+#include "structures.h"
 
 #define RECORDING_MAGIC		"KVMSTATSREC\n"	/* 12 bytes, no 0 at the end */
 #define RECORDING_FORMAT	1

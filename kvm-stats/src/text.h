@@ -8,7 +8,7 @@
 #ifndef TEXT_H
 #define TEXT_H
 
-#include "kvmstats.h"
+#include "structures.h"
 
 #define TEXT_SIZE	32	/* enough for each text here */
 

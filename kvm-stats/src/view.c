@@ -315,7 +315,7 @@ static void make_host(struct view *view, const struct vm_input *f, unsigned int 
 		items[n] = item_vm(vm);
 		vcpu_elapsed += items[n++].vcpu_elapsed * vm->vcpus;
 		sums.vcpus += vm->vcpus;
-		kvmstats_add_activity(&activity, &vm->sum);
+		add_activity(&activity, &vm->sum);
 		if (vm->elapsed)
 			sums.elapsed = vm->elapsed;
 	}

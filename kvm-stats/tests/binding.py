@@ -1,38 +1,75 @@
 #!/usr/bin/python3
-# SPDX-License-Identifier: LGPL-2.1-or-later
-"""The library from Python, without a header: how the time of all vCPUs was spent."""
+# SPDX-License-Identifier: GPL-2.0-only
+"""The Python module with a VM of VMM, if a source works here. Prints TAP.
 
-import ctypes
+usage: tests/binding.py DIR VMM
+
+DIR contains kvmstats.py.
+"""
+import errno
+import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
+from io import StringIO
 
-lib = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libkvmstats.so.1")
-for name in ("first", "next", "vm_times", "table", "find", "vm_values"):
-    getattr(lib, "kvmstats_" + name).restype = ctypes.c_void_p
-for name in ("source", "source_why", "vm_text", "mode_name"):
-    getattr(lib, "kvmstats_" + name).restype = ctypes.c_char_p
-for name in ("vm_number", "times_mode", "times_elapsed", "value"):
-    getattr(lib, "kvmstats_" + name).restype = ctypes.c_uint64
+if len(sys.argv) != 3:
+    sys.exit("usage: tests/binding.py DIR VMM")
+sys.path.insert(0, sys.argv[1])
+import kvmstats  # noqa: E402
 
-handle = ctypes.c_void_p()
-error = lib.kvmstats_open_source(ctypes.byref(handle), None, None, True)
-if error:
-    sys.exit(f"kvmstats_open_source: {error}")
-print("source", lib.kvmstats_source(handle).decode(),
-      lib.kvmstats_source_why(handle).decode())
-for _ in range(2):
-    lib.kvmstats_sample(handle)
-    time.sleep(0.2)
-exits = ctypes.c_void_p(lib.kvmstats_find(ctypes.c_void_p(lib.kvmstats_table(handle, 1)), b"exits"))
-vm = ctypes.c_void_p(lib.kvmstats_first(handle))
-while vm:
-    times = ctypes.c_void_p(lib.kvmstats_vm_times(vm, False))
-    modes = {lib.kvmstats_mode_name(mode).decode(): lib.kvmstats_times_mode(times, mode)
-             for mode in range(7)}
-    values = ctypes.c_void_p(lib.kvmstats_vm_values(vm, 1, True))
-    print(lib.kvmstats_vm_text(vm, b"label").decode(errors="replace"),
-          lib.kvmstats_vm_number(vm, b"pid"), lib.kvmstats_vm_number(vm, b"vcpus"),
-          lib.kvmstats_value(exits, values, 0) if exits and values else "-", modes,
-          "adds up" if sum(modes.values()) == lib.kvmstats_times_elapsed(times) else "does not")
-    vm = ctypes.c_void_p(lib.kvmstats_next(vm))
-lib.kvmstats_close(handle)
+COUNT = FAILED = 0
+
+
+def result(passed, text):
+    """Print a line of TAP."""
+    global COUNT, FAILED
+    COUNT += 1
+    FAILED += not passed
+    print(f"{'ok' if passed else 'not ok'} {COUNT} - {text}")
+
+
+def raises(**options):
+    """Return the errno with which the library cannot be opened."""
+    try:
+        with kvmstats.Host(**options):
+            return 0
+    except OSError as error:
+        return error.errno
+
+
+result(raises(source="nothing") == errno.EINVAL, "a source that does not exist: EINVAL")
+result(raises(flags=1 << 31) == errno.EINVAL, "an unknown flag: EINVAL")
+result(raises(flags=kvmstats.WAIT) == 0, "with WAIT, the library opens without a source")
+result(kvmstats.MODES[:2] == ["run", "ready"] and kvmstats.EVENTS[0] == "exits",
+       "modes and events have names")
+if not raises():
+    with kvmstats.Host() as host, subprocess.Popen(
+            [sys.argv[2], "-k", "1", "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as vmm:
+        started = vmm.stdout.read(1)
+        host.sample()
+        time.sleep(0.2)
+        found = [vm for vm in host.sample() if vm.pid == vmm.pid]
+        result(len(found) == 1 or not started, f"the VM is found by the source {host.source}")
+        for vm in found:
+            vcpus = vm.vcpu_list()
+            result(len(vcpus) == vm.vcpus == 2 and vcpus[1].id > vcpus[0].id >= 0 < vcpus[0].tid,
+                   "the VM has two vCPUs with threads")
+            result(not vm.ended and vm.elapsed > 100000000 and vm.machine == "",
+                   f"members have values: {vm.label} {vm.name} {vm.elapsed}")
+            last = vm.times(last=True)
+            result(abs(sum(last.values()) / vm.elapsed / 2 - 1) < 0.5, f"times add up: {last}")
+            result(all(sum(vcpu.times(last=True).values()) for vcpu in vcpus) and
+                   "exits" in vcpus[0].events(), "each vCPU has times and events")
+            result(vm.total("exits") == sum(vcpu.total("exits") for vcpu in vcpus) > 0,
+                   f"totals are the sums over the vCPUs: {vm.total('exits')} exits")
+            result(vm.total("no_such") is None and vm.total("exits", kvmstats.VM) is None,
+                   "statistics that do not exist are None")
+            result(list(vm.other_threads()) == kvmstats.ROLES, "other threads have roles")
+        text = StringIO()
+        with redirect_stdout(text):
+            kvmstats.print_metrics()
+        result('kvm_vm_vcpu_seconds_total{vm="vmm' in text.getvalue(), "the exporter prints the VM")
+        vmm.kill()
+print(f"1..{COUNT}")
+sys.exit(FAILED > 0)

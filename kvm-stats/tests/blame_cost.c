@@ -189,13 +189,12 @@ static void measure_blame(char *vmm)
 
 static void measure_exit(void)
 {
-	struct kvmstats_options options = { .source = "bpf" };
 	__u32 id = 0, size;
 	int empty, link, program = -1;
 	struct kvmstats *k;
 	double ns;
 
-	if (kvmstats_open(&k, &options))
+	if (kvmstats_open(&k, "bpf", NULL, 0))
 		return;
 	kvmstats_sample(k);
 	empty = load_empty("sched_process_exit", &link);

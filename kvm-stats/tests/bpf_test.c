@@ -276,12 +276,11 @@ static void test_known(const struct bpf_layout *layout)
 /* Linux 6.1 goes through the files of such a process only among those of all. */
 static void test_headless(void)
 {
-	const struct kvmstats_options options = { .source = "bpf" };
 	pid_t pid = fork_vm(true), neighbour = fork_neighbour();
 	struct kvmstats *k;
 	int i, seen = 0;
 
-	if (!kvmstats_open(&k, &options)) {
+	if (!kvmstats_open(&k, "bpf", NULL, 0)) {
 		for (i = 0; i < 5; i++) {
 			const struct kvmstats_vm *vm;
 
@@ -425,7 +424,6 @@ static void test_rt_quota(void)
 /* The VM's own file is closed, the vCPU's is not. */
 static void test_without_file(void)
 {
-	const struct kvmstats_options options = { .source = "bpf" };
 	const struct kvmstats_vm *vm;
 	struct kvmstats *k;
 	struct probe_vm vm_of;
@@ -438,7 +436,7 @@ static void test_without_file(void)
 	close(vm_of.vm_stats);
 	close(vm_of.vm);
 	vm_of.vm = vm_of.vm_stats = -1;
-	if (!kvmstats_open(&k, &options) && !kvmstats_sample(k)) {
+	if (!kvmstats_open(&k, "bpf", NULL, 0) && !kvmstats_sample(k)) {
 		vm = find_vm(k, getpid());
 		tap_result(vm && !vm->values && vm->vcpus == 1 &&
 			   vm->vcpu[0]->id == 1,

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "kvmstats.h"
+#include "structures.h"
 #include "tap.h"
 #include "vm.h"
 
@@ -21,10 +21,9 @@ static pid_t vmm;
 
 static struct kvmstats *open_source(const char *name)
 {
-	struct kvmstats_options options = { .source = name };
 	struct kvmstats *k;
 
-	if (kvmstats_open(&k, &options))
+	if (kvmstats_open(&k, name, NULL, 0))
 		errx(1, "the source %s does not work", name);
 	return k;
 }

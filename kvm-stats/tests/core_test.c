@@ -702,12 +702,11 @@ static bool uses(struct kvmstats *k, const char *source, unsigned int changes)
 	return !strcmp(kvmstats_source(k), source) && kvmstats_source_changes(k) == changes;
 }
 
-static void test_sources(const struct kvmstats_options *options)
+static void test_sources(const char *proc)
 {
-	struct kvmstats_options wait = *options;
 	struct kvmstats *k;
 
-	if (kvmstats_open(&k, options))
+	if (kvmstats_open(&k, NULL, proc, 0))
 		return;
 	kvmstats_sample(k);
 	tap_result(uses(k, "test", 0) && !strcmp(kvmstats_source_why(k),
@@ -734,9 +733,8 @@ static void test_sources(const struct kvmstats_options *options)
 	kvmstats_close(k);
 
 	broken = true;
-	tap_result(kvmstats_open(&k, options) == -ENODEV, "no source works: no handle");
-	wait.wait = true;
-	tap_result(!kvmstats_open(&k, &wait) && uses(k, "none", 0) && !kvmstats_sample(k),
+	tap_result(kvmstats_open(&k, NULL, proc, 0) == -ENODEV, "no source works: no handle");
+	tap_result(!kvmstats_open(&k, NULL, proc, KVMSTATS_WAIT) && uses(k, "none", 0) && !kvmstats_sample(k),
 		   "the option wait opens without a source");
 	broken = false;
 	tap_result(!kvmstats_sample(k) && uses(k, "test", 1) && kvmstats_first(k),
@@ -755,7 +753,7 @@ uint64_t __wrap_read_clock(clockid_t clock)
 }
 
 /* The clock is years behind until NTP sets it. */
-static void test_start_time(const struct kvmstats_options *options)
+static void test_start_time(const char *proc)
 {
 	const int64_t years = 27 * 365 * 86400 * 1000LL * MS;
 	const struct kvmstats_vm *vm;
@@ -763,7 +761,7 @@ static void test_start_time(const struct kvmstats_options *options)
 	struct kvmstats *k;
 
 	clock_error = -years;
-	if (kvmstats_open(&k, options))
+	if (kvmstats_open(&k, NULL, proc, 0))
 		return;
 	kvmstats_sample(k);
 	vm = kvmstats_first(k);
@@ -850,11 +848,11 @@ static void test_numbers(struct kvmstats *k)
 
 int main(void)
 {
-	struct kvmstats_options options = { .proc = make_proc() };
+	const char *proc = make_proc();
 	struct kvmstats *k;
 
 	clock_ns = 1000 * MS;
-	if (kvmstats_open(&k, &options) || kvmstats_sample(k)) {
+	if (kvmstats_open(&k, NULL, proc, 0) || kvmstats_sample(k)) {
 		printf("Bail out! the source of the test does not work\n");
 		return 1;
 	}
@@ -871,34 +869,34 @@ int main(void)
 	test_end(k);
 	kvmstats_close(k);
 	keys[0] = 1;
-	if (!kvmstats_open(&k, &options)) {
+	if (!kvmstats_open(&k, NULL, proc, 0)) {
 		kvmstats_sample(k);
 		test_shared_thread(k);
 	}
 	kvmstats_close(k);
 	thread.up_to_date = false;
-	if (!kvmstats_open(&k, &options))
+	if (!kvmstats_open(&k, NULL, proc, 0))
 		test_labels(k);
 	kvmstats_close(k);
 	keys[0] = 1;
 	keys[1] = 0;
-	if (!kvmstats_open(&k, &options)) {
+	if (!kvmstats_open(&k, NULL, proc, 0)) {
 		kvmstats_sample(k);
-		test_lost(k, options.proc, 3, 100, 1000);
-		test_lost(k, options.proc, 3, 10, 1000);
-		test_lost(k, options.proc, 3, 50, 100);
-		test_lost(k, options.proc, 7, 100, 200);
-		test_lost(k, options.proc, 20, 10, 100);
-		test_lost(k, options.proc, 30, 10, 500);
-		test_lost(k, options.proc, 1, 50, 100);
-		test_lost(k, options.proc, 0, 10, 100);
-		test_lost(k, options.proc, 0, 50, 1000);
-		test_resting(k, options.proc);
+		test_lost(k, proc, 3, 100, 1000);
+		test_lost(k, proc, 3, 10, 1000);
+		test_lost(k, proc, 3, 50, 100);
+		test_lost(k, proc, 7, 100, 200);
+		test_lost(k, proc, 20, 10, 100);
+		test_lost(k, proc, 30, 10, 500);
+		test_lost(k, proc, 1, 50, 100);
+		test_lost(k, proc, 0, 10, 100);
+		test_lost(k, proc, 0, 50, 1000);
+		test_resting(k, proc);
 	}
 	kvmstats_close(k);
 	tid = 1;
-	test_start_time(&options);
-	test_sources(&options);
-	nftw(options.proc, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	test_start_time(proc);
+	test_sources(proc);
+	nftw(proc, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	return tap_end();
 }

@@ -123,7 +123,6 @@ static bool start_other(bool children, int files)
 
 static void measure(const struct row *row)
 {
-	const struct kvmstats_options options = { .source = row->source };
 	unsigned long long start, used, sum = 0, fewest = -1ULL;
 	unsigned int vcpus = 0, i;
 	const struct kvmstats_vm *vm;
@@ -134,7 +133,7 @@ static void measure(const struct row *row)
 
 	snprintf(what, sizeof(what), "%s, %u vCPUs%s", row->source, VMMS * row->vcpus,
 		 row->files ? " with 100,000 files" : "");
-	error = kvmstats_open(&k, &options);
+	error = kvmstats_open(&k, row->source, NULL, 0);
 	if (error) {
 		printf("# %s: does not work here\n", what);
 		return;

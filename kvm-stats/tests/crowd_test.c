@@ -169,7 +169,6 @@ static bool reports(const struct kvmstats *k, pid_t pid)
 
 int main(int argc, char **argv)
 {
-	struct kvmstats_options options = { 0 };
 	pid_t crowd, other;
 	struct kvmstats *k;
 	int made[2];
@@ -178,14 +177,14 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: crowd_test SOURCE\n");
 		return 2;
 	}
-	source = options.source = argv[1];
+	source = argv[1];
 	files = !strcmp(source, "files");
 	crowd = start(COPIES, 0, made);
 	result(crowd > 0 && made[0] >= COPIES, "%d descriptors of a vCPU exist",
 	       made[0]);
 	/* After the crowd: it is read although the crowd was. */
 	other = start(1, 0, made);
-	result(other > 0 && !kvmstats_open(&k, &options), "another VM starts");
+	result(other > 0 && !kvmstats_open(&k, source, NULL, 0), "another VM starts");
 	if (tap_failed)
 		return tap_end();
 	sample(k, crowd, other, "descriptors");
@@ -194,7 +193,7 @@ int main(int argc, char **argv)
 	kvmstats_close(k);
 
 	crowd = start(1, THREADS, made);
-	result(crowd > 0 && made[1] > 2000 && !kvmstats_open(&k, &options), "a process has %d threads",
+	result(crowd > 0 && made[1] > 2000 && !kvmstats_open(&k, source, NULL, 0), "a process has %d threads",
 	       made[1]);
 	if (tap_failed)
 		return tap_end();

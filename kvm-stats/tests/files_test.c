@@ -29,8 +29,7 @@ uint64_t __wrap_read_clock(clockid_t clock)
 
 static bool open_source(void)
 {
-	const struct kvmstats_options options = { .source = "files" };
-	bool opened = !kvmstats_open(&k, &options);
+	bool opened = !kvmstats_open(&k, "files", NULL, 0);
 
 	if (!opened)
 		tap_result(false, "the source files");

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 
 #include "abi.h"
-#include "kvmstats.h"
+#include "structures.h"
 #include "tap.h"
 
 static unsigned int queries, foreign;
@@ -43,9 +43,8 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 /* Open a source, look for VMs, and return the error of opening it. */
 static int try(const char *source)
 {
-	const struct kvmstats_options options = { .source = source };
 	struct kvmstats *k;
-	int ret = kvmstats_open(&k, &options);
+	int ret = kvmstats_open(&k, source, NULL, 0);
 
 	if (!ret) {
 		kvmstats_sample(k);

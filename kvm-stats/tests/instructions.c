@@ -18,7 +18,7 @@
 #include <x86intrin.h>
 
 #include "abi.h"
-#include "kvmstats.h"
+#include "structures.h"
 
 #define VMMS	100
 #define VCPUS	10	/* vCPUs of each VM */
@@ -85,12 +85,11 @@ static unsigned int count_vcpus(const struct kvmstats *k)
 /* In one of four samples each idle vCPU is read. */
 static void measure(const char *source)
 {
-	const struct kvmstats_options options = { .source = source };
 	unsigned long long start, spent, least = -1ULL, sum = 0;
 	struct kvmstats *k;
 	int i, j;
 
-	if (kvmstats_open(&k, &options))
+	if (kvmstats_open(&k, source, NULL, 0))
 		errx(1, "the source %s does not work here", source);
 	for (i = -1; i < ROUNDS; i++) {
 		start = __rdtsc();

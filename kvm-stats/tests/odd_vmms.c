@@ -34,7 +34,6 @@
 #define WAITS		(MODE(READY) | MODE(THROTTLED))
 
 static const char *source;
-static struct kvmstats_options options;
 static struct kvmstats *k;
 
 #define result(ok, text, ...)	tap_result(ok, "%s: " text, source, ##__VA_ARGS__)
@@ -448,7 +447,7 @@ static void test_counters(void)
 	replace_device(folder, "first");
 	kvmstats_close(k);
 	k = NULL;
-	if (kvmstats_open(&k, &options))
+	if (kvmstats_open(&k, source, NULL, 0))
 		errx(1, "%s does not work any longer", source);
 	sample();
 	check_counter(pid, &exits, "no change");
@@ -649,10 +648,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: odd_vmms SOURCE\n");
 		return 2;
 	}
-	options.source = source = argv[1];
+	source = argv[1];
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		      -1, 0);
-	if (shared == MAP_FAILED || kvmstats_open(&k, &options))
+	if (shared == MAP_FAILED || kvmstats_open(&k, source, NULL, 0))
 		errx(1, "%s does not work here", source);
 	sample();
 	test_shared("VMs that one thread runs in turn", run_vms_in_turn);

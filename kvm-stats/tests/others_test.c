@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "kvmstats.h"
+#include "structures.h"
 #include "tap.h"
 #include "vm.h"
 
@@ -106,7 +106,6 @@ int main(int argc, char **argv)
 {
 	char *arguments[] = { argv[argc - 1], "-p", "-k", "-b", "-t", "1", "-i", "2", "1", "2",
 			      NULL };
-	struct kvmstats_options options = { 0 };
 	const struct kvmstats_vm *vm;
 	struct account before, after = { 0 };
 	uint64_t role[KVMSTATS_ROLES], others = 0, io;
@@ -117,11 +116,11 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: others_test SOURCE VMM\n");
 		return 2;
 	}
-	source = options.source = argv[1];
+	source = argv[1];
 	pid = vm_start(arguments, NULL, NULL);
 	result(pid > 0, "a VMM with three busy threads starts");
 	before = stop(pid);
-	result(!kvmstats_open(&k, &options) && (vm = sample(pid)), "the VM is found");
+	result(!kvmstats_open(&k, source, NULL, 0) && (vm = sample(pid)), "the VM is found");
 	if (tap_failed)
 		return tap_end();
 	/*
@@ -144,7 +143,7 @@ int main(int argc, char **argv)
 		       "sample %u has the time of other threads", i);
 		if (!vm)
 			return tap_end();
-		others += kvmstats_activity_other_threads(&vm->sum);
+		others += vm->sum.other_threads;
 	}
 	after.others -= before.others;
 	after.io -= before.io;

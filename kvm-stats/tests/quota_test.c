@@ -14,7 +14,7 @@
 
 #include "cgroup.h"
 #include "core.h"
-#include "kvmstats.h"
+#include "structures.h"
 #include "tap.h"
 #include "vm.h"
 
@@ -315,7 +315,6 @@ static void test_real_time(void)
 
 int main(int argc, char **argv)
 {
-	struct kvmstats_options options = { .source = "bpf" };
 	const bool two = sysconf(_SC_NPROCESSORS_ONLN) > 1;
 	struct vm pinned[VMS] = { { .vcpus = "1", .cpu = 0 }, { .vcpus = "1", .cpu = 1 } };
 	struct vm moving[VMS] = { { .vcpus = "1", .cpu = -1 }, { .vcpus = "1", .cpu = -1 } };
@@ -329,7 +328,7 @@ int main(int argc, char **argv)
 	}
 	program = argv[1];
 	run_first();
-	if (kvmstats_open(&k, &options))
+	if (kvmstats_open(&k, "bpf", NULL, 0))
 		errx(1, "the source bpf does not work here");
 	works = cgroup_create(slice, NULL, "kvm-stats-check") && cgroup_set_quota(slice, AMPLE_MS);
 	rmdir(slice);

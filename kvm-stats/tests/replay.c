@@ -217,7 +217,7 @@ int kvmstats_describe(struct kvmstats_table **vm, struct kvmstats_table **vcpu,
 		      char *why, size_t size)
 {
 	struct kvmstats *k;
-	int ret = kvmstats_open(&k, NULL);
+	int ret = kvmstats_open(&k, NULL, NULL, 0);
 
 	*vm = *vcpu = NULL;
 	if (!ret) {

@@ -122,12 +122,11 @@ const struct source_ops *const source_list[] = { &source_test, NULL };
 
 static struct kvmstats *open_rows(void)
 {
-	struct kvmstats_options options = { .proc = folder };
 	struct kvmstats *k = NULL;
 
 	file = tmpfile();
 	write_file();
-	kvmstats_open(&k, &options);
+	kvmstats_open(&k, NULL, folder, 0);
 	return k;
 }
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "abi.h"
-#include "kvmstats.h"
+#include "structures.h"
 #include "tap.h"
 
 #define MAX_FDS		16
@@ -222,16 +222,15 @@ static void go(int fds)
 
 int main(int argc, char **argv)
 {
-	struct kvmstats_options options = { 0 };
 	int i, before, fds, ret;
 
 	if (argc < 2)
 		errx(2, "usage: sources SOURCE...");
 	for (i = 1; i < argc; i++) {
-		options.source = source = argv[i];
+		source = argv[i];
 		start_vmm();
 		before = count_fds();
-		ret = kvmstats_open(&k, &options);
+		ret = kvmstats_open(&k, source, NULL, 0);
 		result(!ret, "works here");
 		if (!ret) {
 			sample();

@@ -162,7 +162,7 @@ static void test_shares(void)
 
 		t->elapsed = t->mode[KVMSTATS_READY] = i ? SECOND / 100 * 99 : SECOND / 1000 * 1029;
 		t->known = -1;
-		kvmstats_add_activity(&vm.sum, &vcpus[i].last);
+		add_activity(&vm.sum, &vcpus[i].last);
 	}
 	item = item_vcpu(&vm, &vcpus[0]);
 	tap_result(!strcmp(ready_of(&item), "100.0"),

@@ -24,14 +24,12 @@ static int failed;
 
 static void *watch(void *arg)
 {
-	struct kvmstats_options options = { .wait = true };
-	struct kvmstats_probe probe;
 	struct kvmstats *k;
 	int i, error = 0;
 
 	for (i = 0; i < ROUNDS && !error; i++) {
-		kvmstats_probe(i, NULL, &probe);
-		error = kvmstats_open(&k, &options);
+		kvmstats_probe_free(kvmstats_probe(i, NULL));
+		error = kvmstats_open(&k, NULL, NULL, KVMSTATS_WAIT);
 		if (error)
 			break;
 		error = kvmstats_sample(k);

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "cgroup.h"
-#include "kvmstats.h"
+#include "structures.h"
 #include "tap.h"
 #include "vm.h"
 
@@ -494,7 +494,6 @@ static void test_quota(void)
 
 int main(int argc, char **argv)
 {
-	struct kvmstats_options options = { 0 };
 
 	if (argc == 4 && !strcmp(argv[1], "-l")) {
 		take_long = true;
@@ -507,9 +506,8 @@ int main(int argc, char **argv)
 	}
 	source = argv[1];
 	program = argv[2];
-	options.source = source;
 	run_first();
-	if (kvmstats_open(&k, &options))
+	if (kvmstats_open(&k, source, NULL, 0))
 		errx(1, "%s does not work here", source);
 	test_busy();
 	test_starved();

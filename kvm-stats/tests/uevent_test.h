@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kvmstats.h"
+#include "structures.h"
 #include "probe_vm.h"
 #include "tap.h"
 #include "uevent.h"
@@ -110,12 +110,11 @@ static pid_t fork_neighbour(void)
 /* KVM says nothing of a VM that changes hands: its file is missed. */
 static void test_heir(const char *source)
 {
-	const struct kvmstats_options options = { .source = source };
 	pid_t maker, heir, neighbour = fork_neighbour();
 	int i, tell, heard;
 	struct kvmstats *k;
 
-	if (kvmstats_open(&k, &options)) {
+	if (kvmstats_open(&k, source, NULL, 0)) {
 		tap_result(false, "the source %s", source);
 		return;
 	}
@@ -239,13 +238,12 @@ static bool fill_socket(void)
 /* A VM of an old process is reported at the next sample, with or without uevents. */
 static void see_at_once(const char *source, const char *where, bool (*before)(void))
 {
-	const struct kvmstats_options options = { .source = source };
 	int i, start, done;
 	pid_t maker = fork_told(run_idle, &start, &done);
 	struct kvmstats *k;
 	char c = 0;
 
-	if (kvmstats_open(&k, &options)) {
+	if (kvmstats_open(&k, source, NULL, 0)) {
 		tap_result(false, "%s: the source %s", where, source);
 		return;
 	}

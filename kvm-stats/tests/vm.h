@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "kvmstats.h"
+#include "structures.h"
 
 /*
  * A VMM that has started, or -1. It ends with its parent. prepare, if there is one, is

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "kvmstats.h"
+#include "structures.h"
 
 struct model;
 

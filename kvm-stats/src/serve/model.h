@@ -7,7 +7,7 @@
 #ifndef SERVE_MODEL_H
 #define SERVE_MODEL_H
 
-#include "kvmstats.h"
+#include "structures.h"
 #include "metrics.h"
 #include "waits.h"
 

@@ -25,7 +25,7 @@ static void diagnose(struct server *s, uint64_t *next)
 	if (app_now() < *next)
 		return;
 	*next = app_now() + DOCTOR_INTERVAL;
-	for (i = 0; !kvmstats_probe(i, NULL, &probe); i++) {
+	for (i = 0; !probe_source(i, NULL, &probe); i++) {
 		if (n < sizeof(text))
 			n += snprintf(text + n, sizeof(text) - n, "%s: %s%s%s\n", probe.name,
 				      probe.why, *probe.help ? ": " : "", probe.help);

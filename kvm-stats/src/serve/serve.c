@@ -129,7 +129,7 @@ static void init_server(struct server *s)
 	s->model = model_new(&s->settings.model);
 	if (s->settings.model.exits)
 		open_exits_or_exit(s);
-	if (kvmstats_open(&s->k, &(struct kvmstats_options){ .wait = true }) ||
+	if (kvmstats_open(&s->k, NULL, NULL, KVMSTATS_WAIT) ||
 	    s->sample_done < 0 || s->login_done < 0 || !s->model ||
 	    deflateInit2(&s->z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		errx(STATUS_NOTHING, "out of memory");

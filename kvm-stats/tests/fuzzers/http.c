@@ -108,7 +108,7 @@ static void start(struct server *s, bool users)
 	s->model = model_new(&s->settings.model);
 	pthread_mutex_init(&s->lock, NULL);
 	if (deflateInit2(&s->z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK ||
-	    kvmstats_open(&s->k, &(struct kvmstats_options){ 0 }))
+	    kvmstats_open(&s->k, NULL, NULL, 0))
 		errx(1, "start");
 	start_listening(s);
 }

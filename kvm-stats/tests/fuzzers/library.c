@@ -235,24 +235,18 @@ static void check_times(const struct kvmstats_times *times)
 
 static void walk(struct kvmstats *k)
 {
-	static const char *const texts[] = { "label", "name", "uuid", "cgroup", "nothing" };
-	static const char *const numbers[] = { "pid", "vcpus", "ended", "time", "nothing" };
 	struct kvmstats_vm *vm, *other;
 	const char *why;
 	uint64_t n;
 	int i;
 
 	for (vm = kvmstats_first(k); vm; vm = kvmstats_next(vm)) {
-		for (i = 0; i < 5; i++) {
-			kvmstats_vm_text(vm, texts[i]);
-			kvmstats_vm_number(vm, numbers[i]);
-		}
 		for (other = kvmstats_first(k); other != vm; other = kvmstats_next(other)) {
-			if (!strcmp(other->identity.label, vm->identity.label))
+			if (!strcmp(kvmstats_vm_label(other), kvmstats_vm_label(vm)))
 				abort();
 		}
 		for (i = 0; kvmstats_vm_vcpu(vm, i); i++) {
-			kvmstats_vcpu_number(kvmstats_vm_vcpu(vm, i), "id");
+			kvmstats_vcpu_id(kvmstats_vm_vcpu(vm, i));
 			check_times(kvmstats_vcpu_times(kvmstats_vm_vcpu(vm, i), i & 1));
 			kvmstats_activity_event(kvmstats_vcpu_activity(kvmstats_vm_vcpu(vm, i)), i % 5);
 			kvmstats_vcpu_values(kvmstats_vm_vcpu(vm, i), i & 1);
@@ -321,7 +315,6 @@ static void make_root(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct kvmstats *k[2] = { NULL }, **handle;
-	const struct kvmstats_options options = { .proc = root };
 
 	at = data;
 	end = data + size;
@@ -329,7 +322,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		make_root();
 	while (at < end) {
 		handle = &k[byte() & 1];
-		if (!*handle && kvmstats_open(handle, &options))
+		if (!*handle && kvmstats_open(handle, NULL, root, 0))
 			abort();
 		switch (byte() % 9) {
 		case 0:

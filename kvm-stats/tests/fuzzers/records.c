@@ -144,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	at = data;
 	end = data + size;
-	if (kvmstats_open(&k, NULL))
+	if (kvmstats_open(&k, NULL, NULL, 0))
 		abort();
 	while (at < end) {
 		kvmstats_sample(k);

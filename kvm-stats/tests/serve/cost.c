@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 	const char *c;
 
 	m = model_new(&options);
-	if (!m || kvmstats_open(&k, NULL) ||
+	if (!m || kvmstats_open(&k, NULL, NULL, 0) ||
 	    deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		return 1;
 	for (i = 0; i < rounds; i++) {
