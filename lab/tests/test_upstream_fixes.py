@@ -132,7 +132,9 @@ class Newest(unittest.TestCase):
         self.assertEqual((text("virt/f.c"), text("arch/gone.c")), (BUG, None))
 
     def test_base_without_statements(self):
-        with mock.patch.object(fixes.base_file, "find", return_value=None), \
+        find = fixes.base_file.find
+        with mock.patch.object(fixes.base_file, "find", lambda name, *base: (
+                None if name == "upstream.toml" else find(name, *base))), \
                 mock.patch.object(sys, "argv", ["upstream-fixes"]), \
                 self.assertRaisesRegex(records.Invalid, "has no upstream.toml"):
             fixes.main()
