@@ -138,7 +138,7 @@ const char *kvmstats_role_name(enum kvmstats_role role);
 #define KVMSTATS_WAIT	(1U << 0)
 
 /*
- * Open the source with this name; NULL: the first source that works, in the order of
+ * Open the source with this name; or with NULL the first source that works, in the order of
  * kvmstats_probe(). proc: where the host's procfs is mounted; NULL: /proc. Raises the soft
  * limit of open files (RLIMIT_NOFILE) to the hard limit if the source needs many.
  *
@@ -275,7 +275,7 @@ void kvmstats_free_table(struct kvmstats_table *table);
  * name of the process is known, because /proc hides it or the process blocks its readers.
  */
 const char *kvmstats_vm_label(const struct kvmstats_vm *vm);
-const char *kvmstats_vm_name(const struct kvmstats_vm *vm);	/* of the VM, or of its process */
+const char *kvmstats_vm_name(const struct kvmstats_vm *vm);	/* its own or its process's */
 const char *kvmstats_vm_domain(const struct kvmstats_vm *vm);	/* of libvirt */
 const char *kvmstats_vm_uuid(const struct kvmstats_vm *vm);	/* lower case */
 /* qemu, firecracker, cloud-hypervisor, crosvm, kvmtool, or the name of the process */
@@ -295,7 +295,7 @@ uint64_t kvmstats_vm_id(const struct kvmstats_vm *vm);
  * nanoseconds since 1970, 0 if unknown. Follows steps of the host's clock.
  */
 uint64_t kvmstats_vm_started(const struct kvmstats_vm *vm);
-/* 1, 2, ... in order of creation among the VMs of one process; 0 if it has had only one */
+/* 1, 2, ... in order of creation among its process's VMs; 0 if the process has had only one */
 unsigned int kvmstats_vm_nth(const struct kvmstats_vm *vm);
 /*
  * No rates: the VM was first seen at the last sample, and it is not known that it was created
@@ -309,7 +309,7 @@ bool kvmstats_vm_first_sample(const struct kvmstats_vm *vm);
  */
 bool kvmstats_vm_ended(const struct kvmstats_vm *vm);
 uint64_t kvmstats_vm_ended_at(const struct kvmstats_vm *vm);	/* CLOCK_MONOTONIC, ns; or 0 */
-uint64_t kvmstats_vm_time(const struct kvmstats_vm *vm);	/* of the values; the same clock */
+uint64_t kvmstats_vm_time(const struct kvmstats_vm *vm);	/* when the values were read; the same clock */
 /*
  * Nanoseconds since the previous sample. 0 at the first one, or if the clock has not advanced:
  * rates are unknown then.
@@ -348,7 +348,7 @@ uint64_t kvmstats_activity_event(const struct kvmstats_activity *a, enum kvmstat
 bool kvmstats_activity_known(const struct kvmstats_activity *a, enum kvmstats_event event);
 
 /*
- * Set the CPU time, since the previous sample, of the threads of the VM's process that are not
+ * Set the CPU time, since the previous sample, of the process's threads that are not
  * vCPUs; of a process with several VMs, only the first one has it. Return false if it is unknown.
  */
 bool kvmstats_activity_other_threads(const struct kvmstats_activity *a, uint64_t *nanoseconds);

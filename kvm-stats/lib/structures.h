@@ -83,7 +83,7 @@ struct kvmstats_activity {
 	uint64_t known;
 	uint64_t event[KVMSTATS_EVENTS];
 	/*
-	 * CPU time of the threads of the VM's process that are not vCPUs, nanoseconds; of a
+	 * CPU time of the process's threads that are not vCPUs, nanoseconds; of a
 	 * process with several VMs, only the first one has it. 0 for a vCPU.
 	 */
 	uint64_t other_threads;
@@ -120,7 +120,7 @@ struct kvmstats_vcpu {
 struct kvmstats_vm {
 	struct kvmstats_vm *next;	/* in order of PID, then VM id */
 	/*
-	 * 1, 2, ... in order of creation among the VMs of one process; 0 if the process
+	 * 1, 2, ... in order of creation among the process's VMs; 0 if the process
 	 * has had only one. VMs that appear at the same sample are ordered by VM id if
 	 * the kernel provides it, otherwise by file descriptor, which is usually the
 	 * same order.

@@ -10,7 +10,7 @@
 
 struct json {
 	struct buf *buf;
-	const char *line;	/* "\n" and blanks before the next key, value or end; NULL: none */
+	const char *line;	/* "\n" and blanks before the next key, value or end, or NULL */
 	unsigned int depth;
 	bool comma;		/* before the next key or value */
 };

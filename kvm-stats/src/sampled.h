@@ -8,7 +8,7 @@
 
 struct sampled {
 	struct sums *sums;
-	void *arg;		/* of all functions */
+	void *arg;		/* for all functions */
 	const struct out_column *columns;
 	/* Open the sums; as blame_open() */
 	int (*open)(void *arg, const struct kvmstats_vm *first, struct kvmstats_probe *p);

@@ -19,7 +19,7 @@
 struct sum_item {
 	uint64_t group;		/* sorts items before their cost does */
 	uint64_t cost;		/* nanoseconds */
-	uint64_t growth;	/* of the cost since list_items() */
+	uint64_t growth;	/* increase in cost since list_items() */
 	uint64_t recent;	/* cost of the last minutes, weighted by age */
 	bool listed;		/* has series */
 };
@@ -34,7 +34,7 @@ struct sum {
 	pid_t ended_pid;
 	unsigned int ended_nth;
 	bool live;
-	uint64_t cost;		/* of all items */
+	uint64_t cost;		/* sum over all items */
 	void *items;		/* by group, then the most expensive first */
 	size_t count, room;
 	unsigned int listed;	/* number of items */
