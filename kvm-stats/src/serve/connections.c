@@ -123,23 +123,28 @@ struct connection *connection_of(struct MHD_Connection *connection)
 				       MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
+bool has_half_closed(const struct connection *c)
+{
+	struct pollfd peer = { .fd = c->fd, .events = POLLRDHUP };
+
+	return poll(&peer, 1, 0) > 0 && peer.revents & POLLRDHUP;
+}
+
 void request_completed(void *server, struct MHD_Connection *connection, void **request,
 		       enum MHD_RequestTerminationCode how)
 {
 	struct connection *c = connection_of(connection);
 	struct server *s = server;
-	struct pollfd peer = { .events = POLLRDHUP };
 
 	if (!c)
 		return;
-	peer.fd = c->fd;
 	if (how == MHD_REQUEST_TERMINATED_COMPLETED_OK && c->scrapes)
 		end_scrape(s, c);
 	end_login(s, c);
 	c->scrapes = c->waited = c->admitted = false;
 	c->used = true;
 	/* libmicrohttpd may have missed the event while it did not read. */
-	c->half_closed = poll(&peer, 1, 0) > 0 && peer.revents & POLLRDHUP;
+	c->half_closed = has_half_closed(c);
 	enqueue_connection(s, c, STATE_READING);
 }
 

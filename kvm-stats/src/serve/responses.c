@@ -456,8 +456,13 @@ static enum MHD_Result send_sample(struct server *s, struct connection *c, enum 
 							  "Accept-Encoding");
 	struct MHD_Response *r;
 
+	/*
+	 * libmicrohttpd reads when a request is resumed, and closes the connection without a
+	 * response if it finds the client's end: such a client gets the last sample.
+	 */
 	if (!c->waited && !s->stop &&
-	    (text < TEXT_JSON || (!s->sampled && text != TEXT_HEALTH)) && request_sample(s)) {
+	    (text < TEXT_JSON || (!s->sampled && text != TEXT_HEALTH)) && request_sample(s) &&
+	    !has_half_closed(c)) {
 		c->waited = true;
 		suspend_connection(c, STATE_WAITING);
 		return MHD_YES;

@@ -144,6 +144,8 @@ void request_completed(void *server, struct MHD_Connection *connection, void **r
 struct connection *connection_of(struct MHD_Connection *connection);
 void set_state(struct connection *c, enum state state);
 void enqueue_connection(struct server *s, struct connection *c, enum state state);
+/* Return true if the client has closed its sending side; what it sent may still be unread. */
+bool has_half_closed(const struct connection *c);
 void suspend_connection(struct connection *c, enum state state);
 /* Resume connections whose sample, login or timeout has occurred, or all of them. */
 void resume_connections(struct server *s, bool sampled, bool stopping);
