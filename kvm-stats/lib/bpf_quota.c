@@ -88,11 +88,6 @@ static __u64 waited(const struct bpf_thread *thread)
 	return thread->ready + thread->queued_for;
 }
 
-static __u64 at_most(__u64 a, __u64 b)
-{
-	return a < b ? a : b;
-}
-
 /*
  * The kernel has no time for real-time quotas. A thread that used up its share since the
  * previous sample, or has to wait for the next period now, waited because of the quota, for as

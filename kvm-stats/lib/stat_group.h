@@ -32,6 +32,11 @@ uint64_t stat_group_sum(const struct stat_group *group, const uint64_t *values);
 uint64_t stat_group_growth(const struct stat_group *group, const uint64_t *now,
 			   const uint64_t *before);
 
+static inline uint64_t at_most(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* Return how much a counter grew: 0 if it was reset through debugfs. */
 static inline uint64_t growth_of(uint64_t now, uint64_t before)
 {

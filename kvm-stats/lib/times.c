@@ -22,11 +22,6 @@
 /* Quotas are for periods of 100 ms, and booked when they end. */
 #define PERIOD		100000000ULL
 
-static uint64_t at_most(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static uint64_t deduct(uint64_t *left, uint64_t amount)
 {
 	amount = at_most(*left, amount);

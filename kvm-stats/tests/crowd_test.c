@@ -18,7 +18,7 @@
 #include "tap.h"
 #include "vm.h"
 
-#define COPIES	(files ? 15000 : 400000)	/* of a statistics file or a vCPU */
+#define COPIES	(files ? 15000 : 400000)	/* descriptors of one statistics file or vCPU */
 #define THREADS	20000
 #define STATS_FD	_IO(KVMIO, 0xce)
 
