@@ -45,6 +45,13 @@ static inline bool cgroup_set_quota(const char *cgroup, unsigned int ms)
 	return cgroup_put(cgroup, "cpu.cfs_quota_us", us) || cgroup_put(cgroup, "cpu.max", max);
 }
 
+/* Give a cgroup the largest weight or the smallest one. */
+static inline bool cgroup_set_weight(const char *cgroup, bool largest)
+{
+	return cgroup_put(cgroup, "cpu.shares", largest ? "262144" : "2") ||
+	       cgroup_put(cgroup, "cpu.weight", largest ? "10000" : "1");
+}
+
 /*
  * Create a cgroup below another one, or below the root if parent is NULL: then its name has the
  * PID, because several tests can run at a time.

@@ -130,8 +130,7 @@ static void create_group(char *cgroup, const char *name)
 {
 	if (!cgroup_create(cgroup, NULL, name))
 		err(1, "%s", cgroup);
-	cgroup_put(cgroup, "cpu.shares", "262144");
-	cgroup_put(cgroup, "cpu.weight", "10000");
+	cgroup_set_weight(cgroup, true);
 }
 
 /* A process that wants all of a CPU */

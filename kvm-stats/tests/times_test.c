@@ -72,24 +72,12 @@ static void two_cpus(cpu_set_t *two)
 	}
 }
 
-/* The process becomes one of a cgroup, whose file this is. */
-static bool enter(const char *tasks)
-{
-	int fd = open(tasks, O_WRONLY | O_CLOEXEC);
-	char pid[16];
-	int n = snprintf(pid, sizeof(pid), "%d", getpid());
-	bool entered = fd >= 0 && write(fd, pid, n) == n;
-
-	close(fd);
-	return entered;
-}
-
-static bool prepare(const void *tasks)
+static bool prepare(const void *cgroup)
 {
 	cpu_set_t two;
 
 	two_cpus(&two);
-	return (!tasks || enter(tasks)) && !sched_setaffinity(0, sizeof(two), &two);
+	return (!cgroup || cgroup_enter(cgroup)) && !sched_setaffinity(0, sizeof(two), &two);
 }
 
 static void end_vmm(pid_t pid)
@@ -123,10 +111,10 @@ static bool threads_known(const struct kvmstats_vm *vm)
  * knows the thread of a vCPU only after its first run. The wait before that, which is long on
  * a busy machine, is booked but not reported.
  */
-static pid_t start_vmm(char *vcpus, bool busy, const char *tasks)
+static pid_t start_vmm(char *vcpus, bool busy, const char *cgroup)
 {
 	char *arguments[] = { program, "-k", busy ? "-b" : "-k", "1", vcpus, NULL };
-	pid_t pid = vm_start(arguments, prepare, tasks);
+	pid_t pid = vm_start(arguments, prepare, cgroup);
 	int tries = 0;
 
 	if (pid < 0)
@@ -329,47 +317,19 @@ static void test_halting(void)
 	end_vmm(pid);
 }
 
-/* Settings of a cgroup, for both versions of cgroups */
-struct asked {
-	const char *quota, *max;	/* NULL if not set */
-	const char *shares, *weight;
-};
-
-/* A cgroup, and the file that takes its processes */
-struct group {
-	char folder[64], tasks[80];
-};
-
-static bool make_group(struct group *group, const char *name, const struct asked *asked)
+/* ms: quota in each 100 ms, 0 without one. Return false if this host has no such cgroups. */
+static bool make_group(char *cgroup, const char *name, bool largest, unsigned int ms)
 {
-	char *folder = group->folder;
-
-	snprintf(folder, sizeof(group->folder), "/sys/fs/cgroup/cpu/kvm-stats-%d-%s", getpid(),
-		 name);
-	snprintf(group->tasks, sizeof(group->tasks), "%s/tasks", folder);
-	if (!mkdir(folder, 0755) && cgroup_put(folder, "cpu.shares", asked->shares) &&
-	    (!asked->quota || cgroup_put(folder, "cpu.cfs_quota_us", asked->quota)))
+	if (!cgroup_create(cgroup, NULL, name))
+		return false;
+	if (cgroup_set_weight(cgroup, largest) && (!ms || cgroup_set_quota(cgroup, ms)))
 		return true;
-	rmdir(folder);
-	snprintf(folder, sizeof(group->folder), "/sys/fs/cgroup/kvm-stats-%d-%s", getpid(), name);
-	snprintf(group->tasks, sizeof(group->tasks), "%s/cgroup.procs", folder);
-	cgroup_put("/sys/fs/cgroup", "cgroup.subtree_control", "+cpu");
-	if (!mkdir(folder, 0755) && cgroup_put(folder, "cpu.weight", asked->weight) &&
-	    (!asked->max || cgroup_put(folder, "cpu.max", asked->max)))
-		return true;
-	rmdir(folder);
+	rmdir(cgroup);
 	return false;
 }
 
-static void end_group(const struct group *group)
-{
-	/* it has to be empty */
-	while (rmdir(group->folder) && errno == EBUSY)
-		wait_ms(10);
-}
-
 /* What wants all of the CPUs that VMMs have; it ends as one */
-static pid_t start_hogs(const char *tasks)
+static pid_t start_hogs(const char *cgroup)
 {
 	pid_t pid = fork();
 	cpu_set_t two, one;
@@ -379,7 +339,7 @@ static pid_t start_hogs(const char *tasks)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	two_cpus(&two);
-	if (!enter(tasks))
+	if (!cgroup_enter(cgroup))
 		_exit(126);
 	for (i = 0; i < CPU_SETSIZE; i++) {
 		if (!CPU_ISSET(i, &two) || fork())
@@ -398,29 +358,27 @@ static pid_t start_hogs(const char *tasks)
 /* A thread that is worth next to nothing waits for as long as others want its CPUs. */
 static void test_starved(void)
 {
-	static const struct asked little = { .shares = "2", .weight = "1" };
-	static const struct asked much = { .shares = "262144", .weight = "10000" };
 	const int seconds = take_long ? 10 : 2;
 	struct kvmstats_times before;
-	struct group ours, theirs;
+	char ours[CGROUP_PATH], theirs[CGROUP_PATH];
 	const struct kvmstats_vm *vm;
 	uint64_t told, real;
 	unsigned int part;
 	pid_t pid, hogs;
 
-	if (!make_group(&ours, "little", &little)) {
+	if (!make_group(ours, "kvm-stats-little", false, 0)) {
 		tap_result(true, "%s: no CPU # SKIP no cgroup of CPUs", source);
 		return;
 	}
-	if (!make_group(&theirs, "much", &much))
-		err(1, "%s", theirs.folder);
+	if (!make_group(theirs, "kvm-stats-much", true, 0))
+		err(1, "%s", theirs);
 	/* one: two could wait for each other, which have no CPU to let go of a lock */
-	pid = start_vmm("1", true, ours.tasks);
+	pid = start_vmm("1", true, ours);
 	vm = stop(pid);
 	told = sum_of(&vm->times, WAITS);
 	real = booked(vm);
 	go_on(vm);
-	hogs = start_hogs(theirs.tasks);
+	hogs = start_hogs(theirs);
 	wait_ms(1000);
 	kvmstats_sample(k);
 	before = find_vm(pid)->times;
@@ -441,38 +399,34 @@ static void test_starved(void)
 	       "it waited for %llu ms, the scheduler has %llu",
 	       (unsigned long long)(told / MS), (unsigned long long)(real / MS));
 	end_vmm(pid);
-	end_group(&ours);
-	end_group(&theirs);
+	cgroup_remove(ours);
+	cgroup_remove(theirs);
 }
 
 static void test_quota(void)
 {
-	/* Maximum weight, or a busy machine leaves it less CPU time. */
-	static const struct asked twentieth = {
-		.quota = "5000", .max = "5000 100000",
-		.shares = "262144", .weight = "10000",
-	};
 	const struct kvmstats_vm *vm;
 	struct kvmstats_times before;
-	struct group group;
+	char cgroup[CGROUP_PATH];
 	unsigned int part, tries;
 	uint64_t real;
 	pid_t pid;
 
-	if (!make_group(&group, "quota", &twentieth)) {
+	/* Largest weight, or a busy host leaves it less CPU time. */
+	if (!make_group(cgroup, "kvm-stats-quota", true, 5)) {
 		tap_result(true, "%s: a quota # SKIP no cgroup with one", source);
 		return;
 	}
-	pid = start_vmm("2", true, group.tasks);
+	pid = start_vmm("2", true, cgroup);
 	before = find_vm(pid)->times;
-	real = cgroup_throttled(group.folder, "cpu.stat");
+	real = cgroup_throttled(cgroup, "cpu.stat");
 	part = least(pid, take_long ? 60 : 3, 1000, MODE(RUN) | WAITS);
 	result(part >= 995, "vCPUs with a quota: %.1f %% ran, waited or were throttled",
 	       part / 10.0);
 	/* On a busy host, the VM needs more time to use its quota up. */
-	for (tries = 0; tries < 60 && cgroup_throttled(group.folder, "cpu.stat") - real < 1000 * MS; tries++)
+	for (tries = 0; tries < 60 && cgroup_throttled(cgroup, "cpu.stat") - real < 1000 * MS; tries++)
 		least(pid, 1, 1000, MODE(RUN) | WAITS);
-	real = cgroup_throttled(group.folder, "cpu.stat") - real;
+	real = cgroup_throttled(cgroup, "cpu.stat") - real;
 	vm = find_vm(pid);
 	if (vm && vm->times.known & MODE(THROTTLED)) {
 		const uint64_t told = vm->times.mode[KVMSTATS_THROTTLED] -
@@ -489,7 +443,7 @@ static void test_quota(void)
 		result(strcmp(source, "bpf"), "what is throttled is not known");
 	}
 	end_vmm(pid);
-	end_group(&group);
+	cgroup_remove(cgroup);
 }
 
 int main(int argc, char **argv)
