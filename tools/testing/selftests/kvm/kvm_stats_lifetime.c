@@ -573,8 +573,10 @@ static void test_killed(void)
 		if (file == &all.vm_stats_fd || file == &all.vcpu_stats_fd) {
 			/* These files have a different header. */
 			file->abi = &abi_stats_fd;
-			file->stats.fd = fd;
-			file->stats.descs = NULL;
+			file->stats = (struct kvm_stats) {
+				.fd = fd,
+				.id_offset = abi_stats_fd.id_offset,
+			};
 			file->size = lseek(fd, 0, SEEK_END);
 			file->reference = malloc(file->size);
 			snprintf(file->label, sizeof(file->label), "stats_fd");
