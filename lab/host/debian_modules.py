@@ -60,7 +60,7 @@ TARGETS = {
     # QEMU 7.2 computes LARL addresses at a distance of more than 2 GB wrong, 4 GB too low: read
     # the addresses of per-CPU variables from a table instead.
     "s390x": Target("s390x", make=("CC_FLAGS_FTRACE=",),
-                    cflags=("-DCONFIG_DEBUG_FORCE_WEAK_PER_CPU=1",)),
+                    cflags=("-DCONFIG_ARCH_MODULE_NEEDS_WEAK_PER_CPU=1",)),
 }
 
 # Options on which no structure depends.
