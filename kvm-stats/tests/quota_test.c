@@ -22,6 +22,7 @@
 #define AMPLE_MS	100000
 #define VMS		2
 #define ENOUGH		(400 * MS)	/* of throttled time */
+#define RESOLUTION	1000		/* of times in cgroups, ns */
 
 static struct kvmstats *k;
 static char *program;
@@ -158,10 +159,15 @@ static bool close_to(uint64_t a, uint64_t b)
 	return a <= b + b / 20 + 20 * MS && b <= a + a / 20 + 20 * MS;
 }
 
-/* A CPU that is throttled stops all vCPUs that wait for it, each for that time. */
+/*
+ * A CPU that is throttled stops all vCPUs that wait for it, each for that time: all of them if they
+ * have one CPU.
+ */
 static bool fits(unsigned int vcpus, uint64_t told, uint64_t real)
 {
-	return close_to(told, real) || (told > real && told <= vcpus * real);
+	if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
+		return close_to(told, vcpus * real);
+	return close_to(told, real) || (told > real && told <= vcpus * (real + RESOLUTION));
 }
 
 /* All throttled time is booked when the quota is ample. */

@@ -57,6 +57,9 @@ struct rq {
 	int cpu;
 	__u64 clock;
 	__u64 clock_task;
+	/* 5.19 and later */
+	__u64 clock_pelt;
+	unsigned long lost_idle_time;
 };
 
 struct cfs_rq {
@@ -65,9 +68,12 @@ struct cfs_rq {
 	__u64 throttled_clock_self;
 	__u64 throttled_clock_self_time;
 	/* 5.19 to 6.5 */
+	__u64 throttled_clock_pelt;
 	__u64 throttled_clock_pelt_time;
 	/* up to 5.18 */
+	__u64 throttled_clock_task;
 	__u64 throttled_clock_task_time;
+	int throttle_count;
 };
 
 struct sched_entity {
@@ -365,23 +371,43 @@ static __always_inline void read_account(const struct task_struct *task,
 
 /*
  * How long the threads of a queue could not run because their own group, or one above it,
- * had used up its quota. Before 6.6, the time in which the queue was empty counts as well.
+ * had used up its quota, until now: the kernel adds the time when the quota is renewed, and
+ * an idle CPU does not update its clocks. Before 6.6, the time in which the queue was empty
+ * counts as well. Global, like sum_throttled() and has_quota(), so that the verifier checks it
+ * once instead of once per caller.
  */
-static __always_inline __u64 read_throttled(const struct cfs_rq *queue, const struct rq *rq)
+__noinline __u64 read_throttled(__u64 address)
 {
-	struct pair clock;
+	const struct cfs_rq *queue = (const void *)address;
+	const struct rq *rq = BPF_CORE_READ(queue, rq);
+	__u64 now = bpf_ktime_get_ns() + clock_offset;
+	__u64 booked, begin, again;
+	bool lasts;
 
+	/* The others exclude lost time, as of the last update. */
 	if (bpf_core_field_exists(queue->throttled_clock_self_time)) {
-		clock = READ_PAIR(queue, throttled_clock_self, throttled_clock_self_time);
-		if (clock.first)
-			clock.second += since(BPF_CORE_READ(rq, clock), clock.first);
-		return clock.second;
+		booked = BPF_CORE_READ(queue, throttled_clock_self_time);
+		begin = BPF_CORE_READ(queue, throttled_clock_self);
+		lasts = begin;
+		again = BPF_CORE_READ(queue, throttled_clock_self_time);
+	} else if (bpf_core_field_exists(queue->throttled_clock_pelt_time)) {
+		booked = BPF_CORE_READ(queue, throttled_clock_pelt_time);
+		lasts = BPF_CORE_READ(queue, throttle_count);
+		begin = BPF_CORE_READ(queue, throttled_clock_pelt);
+		again = BPF_CORE_READ(queue, throttled_clock_pelt_time);
+		now += BPF_CORE_READ(rq, clock_pelt) - BPF_CORE_READ(rq, lost_idle_time) -
+		       BPF_CORE_READ(rq, clock);
+	} else if (bpf_core_field_exists(queue->throttled_clock_task_time)) {
+		booked = BPF_CORE_READ(queue, throttled_clock_task_time);
+		lasts = BPF_CORE_READ(queue, throttle_count);
+		begin = BPF_CORE_READ(queue, throttled_clock_task);
+		again = BPF_CORE_READ(queue, throttled_clock_task_time);
+		now += BPF_CORE_READ(rq, clock_task) - BPF_CORE_READ(rq, clock);
+	} else {
+		return 0;
 	}
-	if (bpf_core_field_exists(queue->throttled_clock_pelt_time))
-		return BPF_CORE_READ(queue, throttled_clock_pelt_time);
-	if (bpf_core_field_exists(queue->throttled_clock_task_time))
-		return BPF_CORE_READ(queue, throttled_clock_task_time);
-	return 0;
+	/* Otherwise, it was booked in between. */
+	return lasts && again == booked ? again + since(now, begin) : again;
 }
 
 /* The run queues of CPUs, as far as a thread was seen there */
@@ -423,7 +449,7 @@ __noinline __u64 sum_throttled(__u64 group, __u64 queue)
 	for (cpu = 0; cpu < BPF_MAX_CPUS && cpu < cpus; cpu++) {
 		other = queue_on((const void *)group, (const void *)queue, rq, cpu);
 		if (other)
-			sum += read_throttled(other, BPF_CORE_READ(other, rq));
+			sum += read_throttled((__u64)other);
 	}
 	return sum;
 }
@@ -455,7 +481,6 @@ static __always_inline void read_quota(const struct task_struct *task,
 {
 	const struct task_group *group = NULL;
 	const struct cfs_rq *queue;
-	const struct rq *rq;
 
 	if (!bpf_core_field_exists(task->sched_task_group) ||
 	    !bpf_core_field_exists(group->cfs_bandwidth) ||
@@ -463,7 +488,6 @@ static __always_inline void read_quota(const struct task_struct *task,
 		return;
 	group = BPF_CORE_READ(task, sched_task_group);
 	queue = BPF_CORE_READ(task, se.cfs_rq);
-	rq = BPF_CORE_READ(queue, rq);
 	thread->flags |= BPF_QUOTA;
 	thread->moves = BPF_CORE_READ(task, se.nr_migrations);
 	if (group != known->group) {
@@ -474,7 +498,7 @@ static __always_inline void read_quota(const struct task_struct *task,
 	}
 	if (!known->limited)
 		return;
-	thread->throttled = read_throttled(queue, rq);
+	thread->throttled = read_throttled((__u64)queue);
 	thread->group = (__u64)group;
 	thread->group_throttled = known->throttled;
 }
