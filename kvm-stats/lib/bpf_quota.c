@@ -11,7 +11,7 @@
 struct quota_thread {
 	__u64 object;			/* the vCPU; 0 if the slot is free */
 	struct bpf_thread thread;	/* at the last sample */
-	__u64 total;			/* throttled since the vCPU was first seen */
+	__u64 total;			/* throttled since this thread was first seen */
 	__u64 rt_credit;		/* time for which a real-time quota can have throttled it */
 	bool seen;
 	/* In this sample */
@@ -120,9 +120,11 @@ static void update_thread(struct bpf_quota *quota, struct quota_thread *t,
 	__u64 grew = 0;
 
 	t->moved = false;
+	/* A thread that has exited may have run a vCPU at this address. */
 	if (!t->object || t->thread.born != now->born) {
 		quota->vcpus += !t->object;
 		t->object = record->object;
+		t->total = 0;
 		t->rt_credit = now->rt_period;
 		t->thread = *now;
 	}

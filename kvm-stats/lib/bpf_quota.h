@@ -25,7 +25,7 @@ struct bpf_quota {
 /* Update the times with the records of a sample, of vCPUs and others. 0 or -ENOMEM */
 int bpf_quota_update(struct bpf_quota *quota, const struct bpf_record **records, int n);
 
-/* Return the time of a vCPU, of one of these records, since it was first seen. */
+/* Return the time of a vCPU, of one of these records, since its thread was first seen. */
 __u64 bpf_quota_throttled(const struct bpf_quota *quota, const struct bpf_record *record);
 
 void bpf_quota_free(struct bpf_quota *quota);
