@@ -17,7 +17,6 @@
 #include "blame.bpf.h"
 
 /* <linux/sched.h> */
-#define PF_KTHREAD	0x00200000
 #define TASK_DEAD	0x80
 /* No quota, RUNTIME_INF */
 #define NO_QUOTA	(~0ULL)
@@ -133,11 +132,6 @@ struct bpf_iter__task {
 };
 #pragma clang attribute pop
 
-/* Offsets in struct kvm_vcpu, which may belong to a module: set by the loader */
-const volatile __u32 vcpu_notifier;
-const volatile __u32 vcpu_kvm;
-const volatile __u32 vcpu_pid;
-
 /* CLOCK_MONOTONIC when this program was loaded: younger threads have not waited before. */
 const volatile __u64 opened;
 
@@ -179,13 +173,11 @@ struct {
 
 struct blame_counts counts;
 
-/*
- * Filters by the low 16 bits: whether a thread may be a vCPU, a process a VMM. Bits are
- * never cleared; a wrong hit costs a lookup of the thread, and userspace, which knows
- * the VMMs, corrects it for a process.
- */
-#define FILTER_BITS	65536
-static __u64 tids[FILTER_BITS / 64], tgids[FILTER_BITS / 64];
+#define VCPU	struct blame_vcpu
+#include "vcpu_thread.bpf.h"
+
+/* Whether a process may be a VMM; userspace, which knows the VMMs, corrects a wrong hit. */
+static __u64 tgids[FILTER_BITS / 64];
 
 /* Cgroups whose names are in the map, by the low bits of the id; userspace removes those that are not */
 __u64 named[BLAME_CGROUPS];
@@ -193,36 +185,9 @@ __u64 named[BLAME_CGROUPS];
 /* Entries of charges; userspace corrects the number at each sample */
 __u32 pairs;
 
-static __always_inline bool in_filter(const __u64 *filter, __u32 id)
-{
-	return filter[id % FILTER_BITS / 64] >> id % 64 & 1;
-}
-
-static __always_inline void add_to_filter(__u64 *filter, __u32 id)
-{
-	__sync_fetch_and_or(&filter[id % FILTER_BITS / 64], 1ULL << id % 64);
-}
-
 static __always_inline struct blame_cpu *find_cpu(__u32 cpu)
 {
 	return bpf_map_lookup_elem(&cpus, &cpu);
-}
-
-static __always_inline bool has_vcpu(struct task_struct *task)
-{
-	return task->preempt_notifiers.first && !(task->flags & PF_KTHREAD);
-}
-
-static __always_inline struct blame_vcpu *find_vcpu(struct task_struct *task)
-{
-	__u32 tid = task->pid;
-	struct blame_vcpu *vcpu;
-
-	if (!in_filter(tids, tid))
-		return NULL;
-	vcpu = bpf_map_lookup_elem(&vcpus, &tid);
-	/* Another thread had this TID, or userspace has only announced this one. */
-	return vcpu && vcpu->task == (__u64)task ? vcpu : NULL;
 }
 
 /*
@@ -265,15 +230,6 @@ static __always_inline __u64 read_quota(struct cfs_rq *queue, const bool raw)
 	if (bpf_core_field_exists(queue->throttled_clock_task_time))
 		return GET(queue, throttled_clock_task_time);
 	return 0;
-}
-
-static __always_inline bool is_on_cpu(struct task_struct *task)
-{
-	__u32 on_cpu = 0;
-
-	/* one byte since 7.3 */
-	bpf_core_read(&on_cpu, bpf_core_field_size(task->on_cpu), &task->on_cpu);
-	return on_cpu;
 }
 
 /*
@@ -360,23 +316,6 @@ static __always_inline void strip_cpu(char comm[16])
 		if (end)
 			comm[i] = '\0';
 	}
-}
-
-static __always_inline __u64 read_vcpu(const void *notifier, __u32 offset)
-{
-	const void *value = NULL;
-
-	bpf_probe_read_kernel(&value, sizeof(value), notifier - vcpu_notifier + offset);
-	return (__u64)value;
-}
-
-/*
- * Whether a thread that has a vCPU runs it: other threads have one during an ioctl that
- * does not run it, such as the VMM's main thread, which sets registers.
- */
-static __always_inline bool runs_vcpu(struct task_struct *task)
-{
-	return read_vcpu(task->preempt_notifiers.first, vcpu_pid) == (__u64)task->thread_pid;
 }
 
 /* vcpu: the thread's own, or NULL */

@@ -12,6 +12,7 @@
 #include "bpf_layout.h"
 #include "bpf_program.h"
 #include "clock.h"
+#include "threads.h"
 #include "src/bpf/blame.skel.h"
 
 /* Entries that remain free until pairs that no longer grow are removed */
@@ -20,16 +21,14 @@
 struct blame {
 	struct bpf_notifier notifier;
 	struct blame_bpf *program;
-	size_t vcpus;		/* on the host when the program was loaded */
+	const struct kvmstats_vm *first;	/* VMs while the program is loaded */
 	/* Last sample and the one before it, sorted by pair */
 	struct blame_row *rows, *before;
 	size_t count, count_before;
 	struct blame_pair *keys;
 	struct blame_charge *values;
 	size_t room;
-	/* Threads of vCPUs, sorted by TID */
-	struct blame_thread *threads;
-	size_t thread_count, thread_room;
+	struct threads threads;
 };
 
 static int find_blame_notifier(void *arg, char *why, size_t size)
@@ -54,9 +53,7 @@ static int load_blame(void *arg)
 	b->program->rodata->vcpu_pid = b->notifier.vcpu_pid;
 	b->program->rodata->opened = read_clock(CLOCK_MONOTONIC);
 	error = bpf_map__set_max_entries(b->program->maps.cpus, cpus);
-	if (2 * b->vcpus > BLAME_VCPUS)
-		error = error ?: bpf_map__set_max_entries(b->program->maps.vcpus, 2 * b->vcpus);
-	return error ?: blame_bpf__load(b->program) ?: blame_bpf__attach(b->program);
+	return error ?: set_thread_room(b->program->maps.vcpus, b->first) ?: blame_bpf__load(b->program) ?: blame_bpf__attach(b->program);
 }
 
 /* Remove the pairs of the VMs of this process: those of the check. */
@@ -75,12 +72,10 @@ int blame_open(struct blame **opened, const struct kvmstats_vm *first, struct kv
 	/* Batches may have a bucket more than the map has entries. */
 	const size_t room = 2 * BLAME_CHARGES;
 	struct blame *b = calloc(1, sizeof(*b));
-	const struct kvmstats_vm *vm;
 	int error = -ENOMEM;
 
 	if (b) {
-		for (vm = first; vm; vm = vm->next)
-			b->vcpus += vm->vcpus;
+		b->first = first;
 		b->room = room;
 		b->rows = calloc(room, sizeof(*b->rows));
 		b->before = calloc(room, sizeof(*b->before));
@@ -107,7 +102,7 @@ void blame_close(struct blame *b)
 	if (!b)
 		return;
 	blame_bpf__destroy(b->program);
-	free(b->threads);
+	free(b->threads.list);
 	free(b->rows);
 	free(b->before);
 	free(b->keys);
@@ -115,60 +110,15 @@ void blame_close(struct blame *b)
 	free(b);
 }
 
-static int compare_threads(const void *x, const void *y)
-{
-	const struct blame_thread *a = x, *b = y;
-
-	return (a->tid > b->tid) - (a->tid < b->tid);
-}
-
-/* Make space for more threads. */
-static bool grow_threads(struct blame *b)
-{
-	const size_t room = 2 * b->thread_room + 256;
-	struct blame_thread *threads = realloc(b->threads, room * sizeof(*threads));
-
-	if (!threads)
-		return false;
-	b->threads = threads;
-	b->thread_room = room;
-	return true;
-}
-
 /* Enter vCPUs, charge open waits, and list the vCPUs. */
 static int run_sampler(struct blame *b)
 {
-	size_t len = 0;
-	ssize_t n;
-	int fd;
-
-	fd = bpf_iter_create(bpf_link__fd(b->program->links.blame_sample));
-	if (fd < 0)
-		return -errno;
-	do {
-		if (len == b->thread_room * sizeof(*b->threads) && !grow_threads(b)) {
-			n = -1;
-			break;
-		}
-		n = read(fd, (char *)b->threads + len,
-			 b->thread_room * sizeof(*b->threads) - len);
-		if (n > 0)
-			len += n;
-	} while (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)));
-	n = n < 0 ? -errno : 0;
-	close(fd);
-	b->thread_count = len / sizeof(*b->threads);
-	if (b->thread_count)
-		qsort(b->threads, b->thread_count, sizeof(*b->threads), compare_threads);
-	return n;
+	return read_threads(&b->threads, b->program->links.blame_sample);
 }
 
 bool blame_lists(const struct blame *b, uint32_t tid)
 {
-	const struct blame_thread key = { .tid = tid };
-
-	return b->thread_count && bsearch(&key, b->threads, b->thread_count, sizeof(key),
-					  compare_threads);
+	return has_thread(&b->threads, tid);
 }
 
 /* Remove the entries of threads that have exited without a switch that was reported. */
@@ -188,27 +138,11 @@ static void remove_exited_threads(struct blame *b)
 
 void blame_enter(struct blame *b, const struct kvmstats_vm *first)
 {
-	const int map = bpf_map__fd(b->program->maps.vcpus);
-	bool announced = false, full = false;
-	const struct kvmstats_vm *vm;
-	unsigned int i;
+	struct blame_vcpu entry = { 0 };
+	bool announced, full = false;
 
-	for (vm = first; vm; vm = vm->next) {
-		const struct blame_vcpu vcpu = {
-			.vm = { .kvm = vm->nth ?: 1, .tgid = vm->identity.pid },
-		};
-
-		for (i = 0; !vm->ended && i < vm->vcpus; i++) {
-			const uint32_t tid = vm->vcpu[i]->tid;
-
-			if (!tid || blame_lists(b, tid))
-				continue;
-			if (!bpf_map_update_elem(map, &tid, &vcpu, BPF_NOEXIST))
-				announced = true;
-			else if (errno == E2BIG)
-				full = true;
-		}
-	}
+	announced = announce_threads(&b->threads, bpf_map__fd(b->program->maps.vcpus), &entry, first,
+				     &full);
 	if (announced && run_sampler(b))
 		return;
 	if (announced || full)
@@ -293,8 +227,8 @@ const struct blame_row *blame_rows(const struct blame *b, size_t *n)
 
 const struct blame_thread *blame_threads(const struct blame *b, size_t *n)
 {
-	*n = b->thread_count;
-	return b->threads;
+	*n = b->threads.count;
+	return b->threads.list;
 }
 
 struct blame_counts blame_counts(const struct blame *b)
