@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/fuse.h>
 #include <linux/kvm.h>
 #include <pthread.h>
 #include <sched.h>
@@ -30,9 +29,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "fuse.h"
+
 #define USER	65534
 #define FOLDER	"/run"	/* hidden by a tmpfs in a mount namespace */
-#define FILE_NODE	2
 
 static int check(int ret, const char *what)
 {
@@ -70,65 +70,6 @@ static void become_user(void)
 	write_file("/proc/self/uid_map", map);
 	write_file("/proc/self/setgroups", "deny");
 	write_file("/proc/self/gid_map", map);
-}
-
-static void answer(int fuse, const struct fuse_in_header *in, const void *data, size_t size)
-{
-	char buf[sizeof(struct fuse_out_header) + 256];
-	const struct fuse_out_header out = { .len = sizeof(out) + size, .unique = in->unique };
-
-	memcpy(buf, &out, sizeof(out));
-	memcpy(buf + sizeof(out), data, size);
-	if (write(fuse, buf, out.len) < 0 && errno != ENOENT)
-		err(1, "FUSE");
-}
-
-/* A directory with one file, whose contents never arrive */
-static void serve(int fuse)
-{
-	const struct fuse_attr directory = { .ino = FUSE_ROOT_ID, .mode = S_IFDIR | 0755, .nlink = 2 };
-	const struct fuse_attr file = { .ino = FILE_NODE, .mode = S_IFREG | 0644, .nlink = 1,
-					.size = 4096 };
-	static char buf[1 << 20];
-	const struct fuse_in_header *in = (void *)buf;
-
-	while (read(fuse, buf, sizeof(buf)) >= (ssize_t)sizeof(*in)) {
-		switch (in->opcode) {
-		case FUSE_INIT:
-			answer(fuse, in, &(struct fuse_init_out){
-				.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION,
-				.max_write = 4096 }, sizeof(struct fuse_init_out));
-			break;
-		case FUSE_LOOKUP:
-			answer(fuse, in, &(struct fuse_entry_out){
-				.nodeid = FILE_NODE, .attr = file }, sizeof(struct fuse_entry_out));
-			break;
-		case FUSE_GETATTR:
-			answer(fuse, in, &(struct fuse_attr_out){
-				.attr = in->nodeid == FILE_NODE ? file : directory },
-			       sizeof(struct fuse_attr_out));
-			break;
-		case FUSE_OPEN:
-			answer(fuse, in, &(struct fuse_open_out){ 0 },
-			       sizeof(struct fuse_open_out));
-			break;
-		}
-	}
-}
-
-/*
- * In another process: the kernel ends requests when it exits. Nothing else ends the thread that
- * waits, not even SIGKILL.
- */
-static void start_server(int fuse)
-{
-	if (check(fork(), "fork")) {
-		close(fuse);
-		return;
-	}
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	serve(fuse);
-	_exit(0);
 }
 
 /* Wait until the thread waits in this function of the kernel. */
@@ -179,14 +120,11 @@ static void start_thread(void *(*run)(void *), void *arg)
 
 static void hang(void)
 {
-	char options[128];
 	int fuse, fd;
 	void *page;
 
 	fuse = check(open(FOLDER "/fuse", O_RDWR | O_CLOEXEC), "/dev/fuse");
-	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fuse);
-	check(mount("hung", FOLDER "/files", "fuse", MS_NOSUID | MS_NODEV, options), "mount fuse");
-	start_server(fuse);
+	check(fuse_mount(fuse, FOLDER "/files", 1, NULL, 0), "mount fuse");
 	fd = check(open(FOLDER "/files/file", O_RDONLY), "file");
 	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
