@@ -73,6 +73,8 @@ int sampled_run(const struct settings *settings, const struct sampled *command)
 
 	app_check_selectors(kvmstats_first(k), settings->args, settings->nr_args);
 	open_or_exit(command, k);
+	/* Loading takes some time: sums of the VMs' times begin with the program's. */
+	app_sample(k);
 	add_sums(sums, kvmstats_first(k), settings->args, settings->nr_args);
 	if (!sums->count && settings->nr_args) {
 		status = app_status(k, 0, true);
