@@ -21,8 +21,6 @@
 #include "tap.h"
 #include "vm.h"
 
-#define ROUNDS		20
-#define SWITCHES	20000
 #define THREADS		2000
 #define SEGMENT_MAX_NS	200	/* of a switch on a CPU for which a vCPU waits */
 #define WAIT_MAX_NS	20000	/* switches around the end of a wait */
@@ -41,34 +39,6 @@ static bool pin_to(const void *arg)
 	CPU_ZERO(&cpus);
 	CPU_SET(cpu, &cpus);
 	return !sched_setaffinity(0, sizeof(cpus), &cpus);
-}
-
-static void switch_threads(void)
-{
-	int there[2], back[2], i;
-	char c = 0;
-	pid_t pid;
-
-	if (pipe(there) || pipe(back))
-		return;
-	pid = fork();
-	/* Another owner, so that each switch starts a segment. */
-	if (!pid)
-		prctl(PR_SET_NAME, "other");
-	for (i = 0; i < SWITCHES / 2; i++) {
-		if (!pid && read(there[0], &c, 1) == 1 && write(back[1], &c, 1) == 1)
-			continue;
-		if (pid && write(there[1], &c, 1) == 1 && read(back[0], &c, 1) == 1)
-			continue;
-		break;
-	}
-	if (!pid)
-		_exit(0);
-	waitpid(pid, NULL, 0);
-	for (i = 0; i < 2; i++) {
-		close(there[i]);
-		close(back[i]);
-	}
 }
 
 static void sleep_a_second(void)
@@ -90,24 +60,6 @@ static void exit_threads(void)
 		pthread_join(thread, NULL);
 }
 
-/* Nanoseconds of a run of the program above one of the empty program, in the best round */
-static double measure(int program, int empty, void (*work)(void))
-{
-	double best = 1e9;
-	int i;
-
-	for (i = 0; i < ROUNDS; i++) {
-		const struct runs a = read_runs(program), e = read_runs(empty);
-		double ns;
-
-		work();
-		ns = mean_ns(a, read_runs(program)) - mean_ns(e, read_runs(empty));
-		if (ns < best)
-			best = ns;
-	}
-	return best;
-}
-
 /*
  * Nanoseconds of the program when a wait ends in which threads were switched many times, with some
  * other switches; in the best round
@@ -118,7 +70,7 @@ static double measure_wait_end(int program)
 	double best = 1e9;
 	int i;
 
-	for (i = 0; i < ROUNDS; i++) {
+	for (i = 0; i < COST_ROUNDS; i++) {
 		struct runs before;
 		double ns;
 
@@ -152,25 +104,25 @@ static void measure_blame(char *vmm)
 	program = bpf_program__fd(blame->program->progs.blame_switch);
 	empty = load_empty("sched_switch", &link);
 	tap_result(empty >= 0 && link >= 0, "an empty program is attached to sched_switch");
-	ns = measure(program, empty, switch_threads);
+	ns = measure_events(program, empty, switch_threads);
 	tap_result(ns <= SWITCH_MAX_NS, "blame: a switch, no vCPU waits: %.0f ns, at most %d", ns,
 		   SWITCH_MAX_NS);
 	/* Threads with real-time priority keep the vCPU waiting. */
 	vm = vm_start(arguments, pin_to, NULL);
 	sleep(1);
 	sched_setscheduler(0, SCHED_FIFO, &priority);
-	ns = measure(program, empty, switch_threads);
+	ns = measure_events(program, empty, switch_threads);
 	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
 	tap_result(ns > SWITCH_MAX_NS && ns <= SEGMENT_MAX_NS,
 		   "blame: a switch, a vCPU waits: %.0f ns, at most %d", ns, SEGMENT_MAX_NS);
 	ns = measure_wait_end(program);
 	tap_result(ns > SEGMENT_MAX_NS && ns <= WAIT_MAX_NS,
-		   "blame: the end of a wait with %d switches: %.1f us, at most %d", SWITCHES,
+		   "blame: the end of a wait with %d switches: %.1f us, at most %d", COST_SWITCHES,
 		   ns / 1e3, WAIT_MAX_NS / 1000);
 	kill(vm, SIGKILL);
 	waitpid(vm, NULL, 0);
 	vm = vm_start(crowd, pin_to, NULL);
-	ns = measure(program, empty, sleep_a_second);
+	ns = measure_events(program, empty, sleep_a_second);
 	tap_result(ns > SWITCH_MAX_NS && ns <= CROWD_MAX_NS,
 		   "blame: a switch, " CROWD " VMs wait: %.0f ns, at most %d", ns, CROWD_MAX_NS);
 	kill(vm, SIGKILL);
@@ -214,7 +166,7 @@ static void measure_exit(void)
 			close(program);
 		program = fd;
 	}
-	ns = measure(program, empty, exit_threads);
+	ns = measure_events(program, empty, exit_threads);
 	tap_result(program >= 0 && ns <= SEGMENT_MAX_NS,
 		   "bpf: the exit of a thread that is not a vCPU: %.0f ns, at most %d", ns, SEGMENT_MAX_NS);
 	kvmstats_close(k);
