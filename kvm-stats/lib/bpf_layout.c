@@ -447,6 +447,27 @@ static int find_exits(const struct types *types, void *into)
 	       find_reason(types, found);
 }
 
+static int find_stalls(const struct types *types, void *into)
+{
+	struct bpf_stall_layout *found = into;
+	static const struct need needs[] = {
+		TRACEPOINT(sched_switch),
+		{ "bpf_task_pt_regs", BTF_KIND_FUNC,
+		  "BPF helper bpf_task_pt_regs is missing; Linux 5.15 or later required" },
+	};
+	__u32 stat = 0, generic = 0, blocking = 0;
+	int error;
+
+	error = check_needs(types, needs, sizeof(needs) / sizeof(*needs)) ?:
+		find_notifier(types, &found->notifier) ?:
+		find_member(types, "kvm_vcpu", "stat", &stat, NULL, 0) ?:
+		find_member(types, "kvm_vcpu_stat", "generic", &generic, NULL, 0) ?:
+		find_member(types, "kvm_vcpu_stat_generic", "blocking", &blocking, NULL,
+			    sizeof(__u64));
+	found->vcpu_blocking = stat + generic + blocking;
+	return error;
+}
+
 int bpf_types_find(struct bpf_kvm_types *found, char *why, size_t size)
 {
 	char said[COMPLAINT_SIZE];
@@ -486,6 +507,11 @@ int bpf_exit_layout_find(struct bpf_exit_layout *found, char *why, size_t size)
 {
 	memset(found, 0, sizeof(*found));
 	return with_types(find_exits, found, why, size);
+}
+
+int bpf_stall_layout_find(struct bpf_stall_layout *found, char *why, size_t size)
+{
+	return with_types(find_stalls, found, why, size);
 }
 
 void bpf_types_free(struct bpf_kvm_types *types)

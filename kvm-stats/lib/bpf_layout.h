@@ -55,4 +55,13 @@ struct bpf_exit_layout {
 /* As bpf_notifier_find(), for "exits" */
 int bpf_exit_layout_find(struct bpf_exit_layout *found, char *why, size_t size);
 
+/* Offsets that lead from a thread to whether its vCPU is halted */
+struct bpf_stall_layout {
+	struct bpf_notifier notifier;
+	__u32 vcpu_blocking;
+};
+
+/* As bpf_notifier_find(), for "stalls" */
+int bpf_stall_layout_find(struct bpf_stall_layout *found, char *why, size_t size);
+
 #endif /* KVMSTATS_BPF_LAYOUT_H */

@@ -62,6 +62,7 @@ int command_serve(const struct settings *settings);
 int command_describe(const struct settings *settings);
 int command_blame(const struct settings *settings);
 int command_exits(const struct settings *settings);
+int command_stalls(const struct settings *settings);
 int command_doctor(const struct settings *settings);
 
 /* The command, for messages */

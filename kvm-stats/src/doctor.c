@@ -48,6 +48,8 @@ static const struct {
 	  host_probe_blame },
 	{ "exits", "a BPF program that adds up the exits of vCPUs by reason",
 	  host_probe_exits },
+	{ "stalls", "a BPF program that charges sleeps of vCPUs outside of halts to reasons",
+	  host_probe_stalls },
 };
 
 int command_doctor(const struct settings *settings)

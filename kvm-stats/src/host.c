@@ -4,6 +4,7 @@
 
 #include "bpf/blame.h"
 #include "bpf/exits.h"
+#include "bpf/stalls.h"
 #include "host.h"
 
 struct host host_now(void)
@@ -33,4 +34,13 @@ void host_probe_exits(struct kvmstats_probe *probe)
 	probe->works = !exits_open(&exits, false, probe);
 	if (probe->works)
 		exits_close(exits);
+}
+
+void host_probe_stalls(struct kvmstats_probe *probe)
+{
+	struct stalls *stalls;
+
+	probe->works = !stalls_open(&stalls, NULL, probe);
+	if (probe->works)
+		stalls_close(stalls);
 }

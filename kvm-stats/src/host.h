@@ -15,5 +15,6 @@ struct host host_now(void);
 /* Check whether a command works on this host: fill in works, why and help. */
 void host_probe_blame(struct kvmstats_probe *probe);
 void host_probe_exits(struct kvmstats_probe *probe);
+void host_probe_stalls(struct kvmstats_probe *probe);
 
 #endif /* HOST_H */

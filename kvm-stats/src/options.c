@@ -41,6 +41,10 @@ const struct command commands[COMMANDS] = {
 		"exits", command_exits, "[SELECTOR]...",
 		"Show the time that the exits of VMs take, by reason.",
 		"table csv json", "1", COMPLETE_SELECTOR, COMPLETE_SELECTOR },
+	[COMMAND_STALLS] = {
+		"stalls", command_stalls, "[SELECTOR]...",
+		"Show why vCPUs sleep that are not halted.",
+		"table csv json", "1", COMPLETE_SELECTOR, COMPLETE_SELECTOR },
 	[COMMAND_EXPORT] = {
 		"export", command_export, "",
 		"Print the metrics once, for Prometheus.",
@@ -171,11 +175,13 @@ static void set_version(struct settings *settings, const char *name, const char 
 
 const struct option_row options[] = {
 	{ 'o', "output", "FORMAT",
-	  ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(EXPORT) | ON(DESCRIBE) | ON(DOCTOR),
+	  ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(STALLS) | ON(EXPORT) |
+	  ON(DESCRIBE) | ON(DOCTOR),
 	  set_output, COMPLETE_FORMAT, "Print the output as FORMAT.", NULL },
-	{ 'd', "delay", "SECONDS", ON(TOP) | ON(LOG) | ON(RECORD) | ON(BLAME) | ON(EXITS) | ON(SERVE),
+	{ 'd', "delay", "SECONDS", ON(TOP) | ON(LOG) | ON(RECORD) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
+	  ON(SERVE),
 	  set_delay, COMPLETE_NOTHING, "Take a sample every SECONDS.", NULL },
-	{ 'n', "count", "COUNT", ON(TOP) | ON(LOG) | ON(RECORD) | ON(BLAME) | ON(EXITS),
+	{ 'n', "count", "COUNT", ON(TOP) | ON(LOG) | ON(RECORD) | ON(BLAME) | ON(EXITS) | ON(STALLS),
 	  set_count, COMPLETE_NOTHING, "Stop after COUNT samples.", NULL },
 	{ 's', "sort", "COLUMN", ON(TOP),
 	  set_sort, COMPLETE_COLUMN, "Sort by COLUMN.", "RUN" },
@@ -341,7 +347,8 @@ static void choose_format(const struct command *command, struct settings *settin
 		;
 	settings->format = formats[i].format;
 	if (settings->format == OUT_JSON && (command->run == command_log || command->run == command_blame ||
-					     command->run == command_exits))
+					     command->run == command_exits ||
+					     command->run == command_stalls))
 		settings->format = OUT_JSON_LINES;
 }
 

@@ -247,6 +247,11 @@ void host_probe_exits(struct kvmstats_probe *probe)
 	host_probe_blame(probe);
 }
 
+void host_probe_stalls(struct kvmstats_probe *probe)
+{
+	host_probe_blame(probe);
+}
+
 /* Only some statistics have a description. */
 const char *app_stat_description(enum kvmstats_scope scope, const char *name)
 {

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Interface between the BPF program of "stalls" and its loader */
+#ifndef KVMSTATS_BPF_STALLS_H
+#define KVMSTATS_BPF_STALLS_H
+
+#include <linux/types.h>
+
+#include "blame.bpf.h"
+
+#define STALLS_VCPUS	4096
+
+/* Why a vCPU's thread sleeps outside of a halt */
+enum stall {
+	STALL_NONE,		/* it is halted, or does not sleep */
+	STALL_STOPPED,		/* by a signal or a debugger */
+	STALL_FROZEN,		/* by its cgroup or a suspend of the host */
+	STALL_MEMORY,		/* for memory: swap, userfaultfd, a limit of its cgroup */
+	STALL_DISK,		/* in the VMM, for a file or a block device */
+	STALL_LOCK,		/* in the VMM, for a lock or a condition */
+	STALL_WAIT,		/* in the VMM: poll, sleep, pipe, socket */
+	STALL_KVM,		/* in KVM, or in another driver that the VMM uses by ioctl */
+	STALLS,
+};
+
+/* Classes of system calls, by which sleeps in the VMM differ */
+enum stall_call {
+	CALL_OTHER,
+	CALL_FUTEX,
+	CALL_IOCTL,
+	CALL_MEMORY,		/* takes the lock of the address space */
+	CALL_FILE,		/* never of a pipe or a socket */
+};
+
+#define STALLS_CALLS	512
+
+/* A vCPU's thread, by TID */
+struct stalls_vcpu {
+	struct blame_vm vm;
+	__u64 notifier;		/* address: another one is another vCPU */
+	__u64 task;		/* address of the thread */
+	__u64 since;		/* the open stall is charged up to here; 0 if none is open */
+	__u64 run_delay;	/* at its start */
+	__u32 reason;		/* of it */
+	__u32 reserved;
+	__u64 ns[STALLS];
+};
+
+#endif /* KVMSTATS_BPF_STALLS_H */

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <err.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stalls_sum.h"
+#include "xalloc.h"
+
+const char *stall_name(uint64_t reason)
+{
+	static const char *const names[STALL_REASONS] = {
+		[STALL_STOPPED] = "stopped",
+		[STALL_FROZEN] = "frozen",
+		[STALL_MEMORY] = "memory",
+		[STALL_DISK] = "disk",
+		[STALL_LOCK] = "lock",
+		[STALL_WAIT] = "wait",
+		[STALL_KVM] = "kvm",
+		[STALL_PAUSED] = "paused",
+		[STALL_UNKNOWN] = "unknown",
+	};
+
+	return names[reason];
+}
+
+static int compare_tids(const void *x, const void *y)
+{
+	const uint32_t *a = x, *b = y;
+
+	return (*a > *b) - (*a < *b);
+}
+
+/* Find the threads whose vCPUs have had no exit since the previous sample: they did not run. */
+static uint32_t *find_idle_threads(const struct kvmstats_vm *first, size_t *count)
+{
+	const struct kvmstats_vm *vm;
+	uint32_t *tids;
+	size_t room = 1;
+	unsigned int i;
+
+	for (vm = first; vm; vm = vm->next)
+		room += vm->vcpus;
+	tids = check_alloc(calloc(room, sizeof(*tids)));
+	*count = 0;
+	for (vm = first; vm; vm = vm->next) {
+		for (i = 0; i < vm->vcpus; i++) {
+			const struct kvmstats_vcpu *vcpu = vm->vcpu[i];
+
+			if (!vcpu->first_sample && vcpu->last.known >> KVMSTATS_EXITS & 1 &&
+			    !vcpu->last.event[KVMSTATS_EXITS])
+				tids[(*count)++] = vcpu->tid;
+		}
+	}
+	qsort(tids, *count, sizeof(*tids), compare_tids);
+	return tids;
+}
+
+static void add_stall(const struct stalls_sum *sum, struct stalls_vm *vm, uint64_t reason, uint64_t ns)
+{
+	if (ns)
+		add_cost(&sum->sums, &vm->sum, &reason, ns);
+}
+
+static void add_rows(const struct stalls_sum *sum, const struct kvmstats_vm *first)
+{
+	const struct stalls_row *rows;
+	struct stalls_vm *vm;
+	size_t i, count, idle_count;
+	uint32_t *idle = find_idle_threads(first, &idle_count);
+	uint64_t reason;
+	bool paused;
+
+	rows = stalls_rows(sum->stalls, &count);
+	for (i = 0; i < count; i++) {
+		vm = find_kernel_sum(&sum->sums, &rows[i].vm);
+		if (!vm)
+			continue;
+		paused = bsearch(&rows[i].tid, idle, idle_count, sizeof(*idle), compare_tids);
+		for (reason = STALL_STOPPED; reason < STALLS; reason++)
+			add_stall(sum, vm, paused && (reason == STALL_LOCK || reason == STALL_WAIT) ?
+				  STALL_PAUSED : reason, rows[i].growth[reason]);
+	}
+	free(idle);
+}
+
+static int read_stalls_program(struct sums *sums)
+{
+	return stalls_sample(((struct stalls_sum *)sums)->stalls);
+}
+
+static void add_stalls(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
+{
+	struct stalls_sum *sum = (struct stalls_sum *)sums;
+	const struct blame_thread *threads;
+	const struct kvmstats_vm *v;
+	struct stalls_vm *vm;
+	size_t i, count;
+
+	stalls_enter(sum->stalls, first);
+	threads = stalls_threads(sum->stalls, &count);
+	begin_sums(sums, first, args, n, threads, count);
+	for (v = first; v && sum->begun; v = v->next) {
+		vm = find_sum(sums, v);
+		if (vm) {
+			vm->elapsed += v->sum.times.elapsed;
+			vm->other += v->sum.times.mode[KVMSTATS_OTHER];
+		}
+	}
+	add_rows(sum, first);
+	for (i = 0; i < sums->count; i++) {
+		vm = sum_at(sums, i);
+		if (vm->other > vm->sum.cost)
+			add_stall(sum, vm, STALL_UNKNOWN, vm->other - vm->sum.cost);
+	}
+	sum->begun = true;
+	end_sums(sums);
+}
+
+static void close_stalls_program(struct sums *sums)
+{
+	stalls_close(((struct stalls_sum *)sums)->stalls);
+}
+
+int stalls_sum_open(struct stalls_sum *sum, bool continues, const struct kvmstats_vm *first,
+		    struct kvmstats_probe *p)
+{
+	static const struct sums_type type = {
+		.size = sizeof(struct stalls_vm), .item_size = sizeof(struct stall_share),
+		.key_size = sizeof(uint64_t),
+		.read = read_stalls_program, .add = add_stalls, .close = close_stalls_program,
+	};
+
+	memset(sum, 0, sizeof(*sum));
+	sum->sums.type = &type;
+	sum->sums.continues = continues;
+	return stalls_open(&sum->stalls, first, p);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Stalls of bpf/stalls.h, added up for each VM by reason */
+#ifndef STALLS_SUM_H
+#define STALLS_SUM_H
+
+#include "bpf/stalls.h"
+#include "sums.h"
+
+/* Reasons besides those of enum stall */
+enum {
+	STALL_PAUSED = STALLS,	/* in the VMM, which has not run the vCPU since the previous sample */
+	STALL_UNKNOWN,		/* OTHER without a reason */
+	STALL_REASONS,
+};
+
+struct stall_share {
+	struct sum_item item;
+	uint64_t reason;
+};
+
+struct stalls_vm {
+	struct sum sum;
+	uint64_t elapsed;	/* time of its vCPUs */
+	uint64_t other;		/* OTHER of its vCPUs */
+};
+
+struct stalls_sum {
+	struct sums sums;
+	struct stalls *stalls;
+	bool begun;		/* the next sample of the VMs is since the last one */
+};
+
+/* Like stalls_open(); continues: as struct sums */
+int stalls_sum_open(struct stalls_sum *sum, bool continues, const struct kvmstats_vm *first,
+		    struct kvmstats_probe *p);
+
+static inline const struct stall_share *stall_share_at(const struct sum *sum, size_t i)
+{
+	return (const struct stall_share *)sum->items + i;
+}
+
+/* The name of a reason: one word */
+const char *stall_name(uint64_t reason);
+
+#endif /* STALLS_SUM_H */
