@@ -120,7 +120,7 @@ static struct core_vm *find_vm(struct kvmstats *k, uint64_t key)
 
 	for (i = 0; i < k->vms; i++) {
 		at = (k->cursor + i) % k->vms;
-		if (k->vm[at]->key == key && !k->vm[at]->pub.ended_at) {
+		if (k->vm[at]->pub.key == key && !k->vm[at]->pub.ended_at) {
 			k->cursor = at;
 			return k->vm[at];
 		}
@@ -145,7 +145,7 @@ static struct core_vm *new_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 	vm = calloc(1, sizeof(*vm));
 	if (!vm)
 		return NULL;
-	vm->key = key;
+	vm->pub.key = key;
 	vm->pub.first_sample = true;
 	vm->now = make_values(table);
 	vm->before = make_values(table);
@@ -429,6 +429,32 @@ void core_vcpu_idle(struct core_vcpu *vcpu, uint64_t time)
 void core_set_time(struct kvmstats *k, uint64_t nanoseconds)
 {
 	k->time = nanoseconds;
+}
+
+void core_vm_identity(struct core_vm *vm, const struct kvmstats_identity *identity,
+		      unsigned int nth)
+{
+	vm->pub.identity = *identity;
+	vm->pub.nth = nth;
+	vm->has_identity = true;
+	vm->labelled = true;
+}
+
+void core_vm_others(struct core_vm *vm, uint64_t total, const uint64_t role[KVMSTATS_ROLES])
+{
+	struct other_threads *others = &vm->others;
+
+	others->clock = vm->pub.time;
+	others->growth = growth_of(total, others->total);
+	others->total = total;
+	memcpy(others->role, role, sizeof(others->role));
+}
+
+void core_restart(struct kvmstats *k)
+{
+	core_forget_all(k);
+	k->sampled_before = 0;
+	k->changes++;
 }
 
 int core_set_table(struct kvmstats *k, enum kvmstats_scope scope,

@@ -24,6 +24,7 @@ struct other_threads {
 	uint64_t clock;			/* of the process at the previous sample; 0: none */
 	int64_t pending;		/* vCPUs ran longer than the process: to be deducted */
 	uint64_t total, role[KVMSTATS_ROLES];
+	uint64_t growth;		/* of total, in a recording */
 	uint64_t split;			/* when the roles were updated; 0: never */
 	bool partial;			/* there are more threads than are read */
 	struct other_thread *thread;
@@ -70,7 +71,6 @@ struct core_vcpu {
 
 struct core_vm {
 	struct kvmstats_vm pub;
-	uint64_t key;
 	bool seen, had_values, labelled;
 	bool hidden;			/* the name is only that of its process */
 	bool has_identity;		/* /proc was read, whether it hides the process or not */
@@ -104,6 +104,8 @@ struct kvmstats {
 	void *state;
 	char only[32];			/* the name of the one to use; "": the best */
 	bool wait;
+	bool recorded;			/* the source also has what the core reads itself */
+	char recorded_source[32];	/* what the recorder read */
 	unsigned int changes;
 	char source_why[600];
 	char proc_path[256];

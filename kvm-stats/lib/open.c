@@ -176,6 +176,21 @@ int kvmstats_open(struct kvmstats **opened, const char *source, const char *proc
 	return ret;
 }
 
+int source_open(struct kvmstats **opened, const struct source_ops *source, void *state)
+{
+	struct kvmstats *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return -ENOMEM;
+	k->why = "";
+	k->recorded = true;
+	k->proc = -1;
+	k->source = source;
+	k->state = state;
+	*opened = k;
+	return 0;
+}
+
 void kvmstats_close(struct kvmstats *k)
 {
 	if (!k)
@@ -213,6 +228,8 @@ int probe_source(unsigned int i, const char *proc, struct kvmstats_probe *probe)
 
 const char *kvmstats_source(const struct kvmstats *k)
 {
+	if (k->recorded)
+		return k->recorded_source;
 	return k->source ? k->source->name : "none";
 }
 

@@ -275,12 +275,31 @@ static void update_process(struct vmm_process *p, struct core_vm *first)
 			    pid, ROLE_THREADS_MAX);
 }
 
+/* A VM whose process has more threads than are known was reported without them. */
+static void take_recorded(struct kvmstats *k)
+{
+	unsigned int i;
+
+	for (i = 0; i < k->vms; i++) {
+		struct core_vm *vm = k->vm[i];
+
+		if (!vm->seen || vm->others.clock != vm->pub.time || vm->pub.first_sample)
+			continue;
+		vm->pub.sum.other_threads = vm->others.growth;
+		vm->pub.sum.known |= KVMSTATS_OTHER_THREADS_KNOWN;
+	}
+}
+
 void others_update(struct kvmstats *k)
 {
 	struct core_vm *first;
 	struct vmm_process p = { .k = k };
 	unsigned int i;
 
+	if (k->recorded) {
+		take_recorded(k);
+		return;
+	}
 	if (!k->vms || !is_own_namespace(k))
 		return;
 	for (p.from = 0; p.from < k->vms; p.from = p.to) {

@@ -288,11 +288,13 @@ int kvmstats_sample(struct kvmstats *k)
 	int ret;
 
 	begin_sample(k);
-	source_look(k, false);
-	count_destroyed(k);
+	if (!k->recorded) {
+		source_look(k, false);
+		count_destroyed(k);
+	}
 	ret = read_source(k);
 	/* The source fails: choose another one, which shares no state with it. */
-	if (ret && ret != -ENOMEM && k->source) {
+	if (ret && ret != -ENOMEM && k->source && !k->recorded) {
 		source_look(k, true);
 		ret = read_source(k);
 	}
@@ -301,7 +303,8 @@ int kvmstats_sample(struct kvmstats *k)
 		k->sampled = k->time;
 	if (!k->looked)
 		k->looked = k->sampled;
-	identities_update(k);
+	if (!k->recorded)
+		identities_update(k);
 	for (i = 0; i < k->vms; i++) {
 		if (k->vm[i]->seen)
 			read_threads(k, k->vm[i]);
@@ -333,6 +336,7 @@ int kvmstats_sample(struct kvmstats *k)
 	count_in_process(k);
 	label_vms(k);
 	link_vms(k);
-	count_unobserved(k);
+	if (!k->recorded)
+		count_unobserved(k);
 	return ret;
 }

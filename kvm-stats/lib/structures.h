@@ -119,6 +119,7 @@ struct kvmstats_vcpu {
  */
 struct kvmstats_vm {
 	struct kvmstats_vm *next;	/* in order of PID, then VM id */
+	uint64_t key;			/* by the source: no other present VM has it */
 	/*
 	 * 1, 2, ... in order of creation among the process's VMs; 0 if the process
 	 * has had only one. VMs that appear at the same sample are ordered by VM id if

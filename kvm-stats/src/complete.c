@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "columns.h"
-#include "vm_input.h"
+#include "input.h"
 #include "options.h"
 
 static void print_word(const char *typed, const char *word, int len, const char *description)
@@ -67,11 +67,11 @@ static void complete_selectors(const char *typed, const char *from)
 	const struct settings settings = { .from = from };
 	const struct kvmstats_vm *vm;
 	char selector[SELECTOR_SIZE];
-	struct vm_input f;
+	struct input f;
 
 	input_open(&f, &settings, INPUT_LAST, false, 0);
-	for (vm = input_first(&f); vm; vm = vm->next) {
-		app_selector(input_first(&f), vm, selector);
+	for (vm = kvmstats_first(f.k); vm; vm = vm->next) {
+		app_selector(kvmstats_first(f.k), vm, selector);
 		if (!strncmp(selector, typed, strlen(typed)))
 			puts(selector);
 	}

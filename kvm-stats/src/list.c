@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <stdio.h>
 
-#include "vm_input.h"
+#include "input.h"
 
 static const struct out_column columns[] = {
 	{ "NAME", "name", false },
@@ -27,18 +27,18 @@ static void text_or_none(struct out *out, const char *text)
 }
 
 /* For the completion of command lines, and scripts */
-static int list_selectors(const struct settings *settings, struct vm_input *f)
+static int list_selectors(const struct settings *settings, struct input *f)
 {
 	const struct kvmstats_vm *vm;
 	char selector[SELECTOR_SIZE];
 	unsigned int shown = 0;
 	int status;
 
-	for (vm = input_first(f); vm; vm = vm->next) {
+	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
 		if (!app_selects(settings->args, settings->nr_args, vm))
 			continue;
 		shown++;
-		app_selector(input_first(f), vm, selector);
+		app_selector(kvmstats_first(f->k), vm, selector);
 		puts(selector);
 	}
 	status = input_status(f, shown, settings->nr_args);
@@ -48,7 +48,7 @@ static int list_selectors(const struct settings *settings, struct vm_input *f)
 
 int command_list(const struct settings *settings)
 {
-	struct vm_input f;
+	struct input f;
 	const struct kvmstats_vm *vm;
 	unsigned int shown = 0;
 	char label[LABEL_SIZE];
@@ -59,7 +59,7 @@ int command_list(const struct settings *settings)
 	if (settings->format == OUT_SELECTORS)
 		return list_selectors(settings, &f);
 	out = out_open(settings->format, columns);
-	for (vm = input_first(&f); vm; vm = vm->next) {
+	for (vm = kvmstats_first(f.k); vm; vm = vm->next) {
 		if (!app_selects(settings->args, settings->nr_args, vm))
 			continue;
 		shown++;
@@ -76,7 +76,7 @@ int command_list(const struct settings *settings)
 		text_or_none(out, vm->identity.pod_uid);
 		text_or_none(out, vm->identity.container_id);
 		text_or_none(out, vm->identity.cgroup);
-		out_text(out, input_source(&f));
+		out_text(out, kvmstats_source(f.k));
 	}
 	if (shown || settings->format != OUT_TABLE)
 		out_close(out);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <err.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -10,7 +12,7 @@
 
 #include "app.h"
 #include "columns.h"
-#include "vm_input.h"
+#include "input.h"
 #include "text.h"
 
 /* Before the columns of "top" that have a key, and after them */
@@ -63,7 +65,7 @@ static void put_column(struct out *out, const struct column *column,
 	out_number(out, text);
 }
 
-static void log_vm(struct out *out, const char *now, const struct vm_input *f,
+static void log_vm(struct out *out, const char *now, const struct input *f,
 		   const struct kvmstats_vm *vm)
 {
 	const struct item item = item_vm(vm);
@@ -91,7 +93,7 @@ static void log_vm(struct out *out, const char *now, const struct vm_input *f,
 			put_column(out, &columns[i], &item);
 	}
 	out_bool(out, vm->ended);
-	out_text(out, input_source(f));
+	out_text(out, kvmstats_source(f->k));
 	for (i = 0; i < columns_count; i++) {
 		if (columns[i].kind == COLUMN_OTHERS)
 			put_column(out, &columns[i], &item);
@@ -105,16 +107,71 @@ static void ask_reopen(int signal)
 	reopen_asked = 1;
 }
 
-/* Redirect standard output to the end of a file. Return true if the file is empty. */
-static bool open_log(const char *path)
+/* The file of --file, which is standard output */
+struct log_file {
+	const char *path;	/* NULL if it is not a file of ours */
+	off_t size;		/* before the present sample */
+	bool failing;
+	unsigned long lost;	/* samples */
+};
+
+/* Redirect standard output to the end of a file. */
+static void open_log(struct log_file *file)
 {
-	int fd = app_create(path, O_WRONLY | O_APPEND, 0644);
-	struct stat st;
+	int fd = app_create(file->path, O_RDWR | O_APPEND, 0644);
+	char last = '\n';
+	off_t size;
 
 	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)
-		err(STATUS_NOTHING, "cannot open %s", path);
+		err(STATUS_NOTHING, "cannot open %s", file->path);
 	close(fd);
-	return fstat(STDOUT_FILENO, &st) || !st.st_size;
+	/* a line that another log could not complete */
+	size = lseek(STDOUT_FILENO, 0, SEEK_END);
+	if (size > 0 && pread(STDOUT_FILENO, &last, 1, size - 1) == 1 && last != '\n')
+		putchar('\n');
+}
+
+/* Start a sample; keys are printed again if the file was emptied. */
+static void begin_log_sample(struct log_file *file, const struct out *out)
+{
+	struct stat st;
+
+	if (!file->path)
+		return;
+	if (reopen_asked) {
+		reopen_asked = 0;
+		open_log(file);
+	}
+	file->size = fstat(STDOUT_FILENO, &st) ? 0 : st.st_size;
+	if (!file->size && out)
+		out_keys(out);
+}
+
+/* Write a sample, or none of it if the disk is full: no line is torn. */
+static void end_log_sample(struct log_file *file)
+{
+	bool failed;
+	int error;
+
+	if (!file->path) {
+		app_flush();
+		return;
+	}
+	failed = fflush(stdout);
+	error = errno;
+	failed |= ferror(stdout);
+	if (failed) {
+		__fpurge(stdout);
+		clearerr(stdout);
+		if (ftruncate(STDOUT_FILENO, file->size))
+			error = errno;
+		if (!file->failing)
+			warnx("cannot write %s: %s; will retry", file->path, strerror(error));
+		file->lost++;
+	} else if (file->failing) {
+		warnx("resumed writing %s, %lu samples lost", file->path, file->lost);
+	}
+	file->failing = failed;
 }
 
 /* What "log >>FILE" adds to has its keys. */
@@ -139,56 +196,62 @@ static void catch_hangup(void)
 		sigaction(SIGHUP, &action, NULL);
 }
 
+static unsigned int log_sample(const struct settings *settings, const struct input *f,
+			       struct out *out)
+{
+	const struct kvmstats_vm *vm;
+	unsigned int shown = 0;
+	char now[TIME_SIZE];
+
+	app_time_text(input_time(f), now);
+	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
+		if (!app_selects(settings->args, settings->nr_args, vm))
+			continue;
+		shown++;
+		log_vm(out, now, f, vm);
+	}
+	return shown;
+}
+
 int command_log(const struct settings *settings)
 {
+	struct log_file file = { .path = settings->file };
 	enum out_format format = settings->format;
 	struct out_column keys[MAX_COLUMNS];
 	unsigned int shown = 0, unread = 0;
-	const struct kvmstats_vm *vm;
 	unsigned long round = 0;
-	struct vm_input f;
+	struct input f;
 	struct out *out;
 	uint64_t next;
-	char now[TIME_SIZE];
+	int status = STATUS_OK;
 
 	input_open(&f, settings, INPUT_FIRST, !settings->count, settings->nr_args);
-	if (format == OUT_CSV && (settings->file ? !open_log(settings->file) : is_begun()))
+	if (format == OUT_CSV && (settings->file || is_begun()))
 		format = OUT_CSV_MORE;
-	else if (settings->file)
-		open_log(settings->file);
+	if (settings->file)
+		open_log(&file);
 	catch_hangup();
 	make_columns(keys);
 	out = out_open(format, keys);
-	app_flush();
+	if (!settings->file)
+		app_flush();
 	next = app_now();
 	do {
-		if (f.k)
+		if (!f.rec)
 			app_wait(f.k, &next, settings->interval);
-		if (reopen_asked) {
-			reopen_asked = 0;
-			if (settings->file && open_log(settings->file) &&
-			    settings->format == OUT_CSV)
-				out_keys(out);
-		}
-		if (!input_next(&f))
+		/* The present sample of a recording is the first one. */
+		if ((!f.rec || round) && !input_next(&f))
 			break;
-		unread |= input_failed_reads(&f, NULL);
-		app_time_text(input_time(&f), now);
-		for (vm = input_first(&f); vm; vm = vm->next) {
-			if (!app_selects(settings->args, settings->nr_args, vm))
-				continue;
-			shown++;
-			log_vm(out, now, &f, vm);
-		}
-		app_flush();
+		unread |= kvmstats_failed_reads(f.k, NULL);
+		begin_log_sample(&file, settings->format == OUT_CSV ? out : NULL);
+		shown += log_sample(settings, &f, out);
+		end_log_sample(&file);
 	} while (++round != settings->count);
 	out_close(out);
-	if (!shown || unread) {
-		const int status = input_status(&f, shown, settings->nr_args);
-
-		input_close(&f);
-		return shown ? STATUS_PARTIAL : status;
-	}
+	if (!shown || unread)
+		status = input_status(&f, shown, settings->nr_args);
+	if (shown && (unread || file.lost))
+		status = STATUS_PARTIAL;
 	input_close(&f);
-	return STATUS_OK;
+	return status;
 }

@@ -7,7 +7,7 @@
 
 static const char magic[] = { 'K', 'V', 'S', 'C' };
 
-static uint32_t checksum(const unsigned char *head, const unsigned char *data, size_t size)
+static uint32_t checksum(const unsigned char *head, const void *data, size_t size)
 {
 	uint32_t crc = bytes_crc(0, head, 12);
 
@@ -15,40 +15,36 @@ static uint32_t checksum(const unsigned char *head, const unsigned char *data, s
 	return bytes_crc(crc, data, size);
 }
 
-void chunk_seal(struct bytes *b, size_t at, char what, bool key, uint64_t time)
+void chunk_seal(struct bytes *b, size_t at, char kind, uint32_t key, uint64_t time)
 {
 	const size_t size = b->size - at - CHUNK_HEAD;
 	unsigned char *head = b->data + at;
 
-	memset(head, 0, CHUNK_HEAD);
 	memcpy(head, magic, sizeof(magic));
-	head[4] = what;
-	head[5] = key ? 'k' : 0;
+	put_le32(head + 4, key << 8);
+	head[4] = kind;
 	put_le32(head + 8, size);
 	put_le64(head + 16, time);
 	put_le32(head + 12, checksum(head, head + CHUNK_HEAD, size));
 }
 
-size_t chunk_read(const unsigned char *at, size_t left, struct chunk *chunk)
+bool chunk_read_head(const unsigned char *head, struct chunk *chunk)
 {
-	uint32_t size;
-
-	if (left < CHUNK_HEAD || memcmp(at, magic, sizeof(magic)))
-		return 0;
-	size = get_le32(at + 8);
-	if (size > CHUNK_MAX || size > left - CHUNK_HEAD ||
-	    get_le32(at + 12) != checksum(at, at + CHUNK_HEAD, size))
-		return 0;
 	*chunk = (struct chunk){
-		.what = at[4], .key = at[5] == 'k', .time = get_le64(at + 16),
-		.data = at + CHUNK_HEAD, .size = size,
+		.kind = head[4], .key = get_le32(head + 4) >> 8, .time = get_le64(head + 16),
+		.size = get_le32(head + 8),
 	};
-	return CHUNK_HEAD + size;
+	return !memcmp(head, magic, sizeof(magic)) && chunk->size <= CHUNK_MAX;
+}
+
+bool chunk_is_whole(const unsigned char *head, const void *data, size_t size)
+{
+	return get_le32(head + 12) == checksum(head, data, size);
 }
 
 const char *chunk_bad_file(const unsigned char *data, size_t size)
 {
-	static char newer[96];
+	static char other[96];
 	uint32_t format;
 
 	if (size < FILE_HEAD)
@@ -59,10 +55,9 @@ const char *chunk_bad_file(const unsigned char *data, size_t size)
 	format = get_le32(data + 12);
 	if (!format || format & 0xffff0000)
 		return "not a recording of kvm-stats: its format has no such number";
-	if (format <= RECORDING_FORMAT)
+	if (format == RECORDING_FORMAT)
 		return NULL;
-	snprintf(newer, sizeof(newer),
-		 "recorded by a newer kvm-stats: its format is %u, this one reads up to %u",
-		 format, RECORDING_FORMAT);
-	return newer;
+	snprintf(other, sizeof(other), "recorded by %s kvm-stats: its format is %u, this one reads %u",
+		 format > RECORDING_FORMAT ? "a newer" : "an older", format, RECORDING_FORMAT);
+	return other;
 }

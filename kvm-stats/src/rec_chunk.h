@@ -10,20 +10,22 @@
 #define CHUNK_MAX	(64 << 20)	/* bytes that a reader believes in */
 
 struct chunk {
-	char what;
-	bool key;
+	char kind;
+	uint32_t key;			/* number of the key sample that it is or depends on */
 	uint64_t time;
-	const unsigned char *data;
-	size_t size;
+	size_t size;			/* of the contents */
 };
 
 /* Write the head of a chunk whose contents start at offset at + CHUNK_HEAD of b. */
-void chunk_seal(struct bytes *b, size_t at, char what, bool key, uint64_t time);
+void chunk_seal(struct bytes *b, size_t at, char kind, uint32_t key, uint64_t time);
 
-/* Return the size of the chunk at the start, with its head; 0 if it is not complete. */
-size_t chunk_read(const unsigned char *at, size_t left, struct chunk *chunk);
+/* Read CHUNK_HEAD bytes; false: they are no head. */
+bool chunk_read_head(const unsigned char *head, struct chunk *chunk);
 
-/* Return why this is not a recording, NULL if it is one. */
+/* Return true if head and contents are what was written. */
+bool chunk_is_whole(const unsigned char *head, const void *data, size_t size);
+
+/* Return why a file that starts so is not a recording, NULL if it is one. size: up to FILE_HEAD */
 const char *chunk_bad_file(const unsigned char *data, size_t size);
 
 #endif /* REC_CHUNK_H */

@@ -7,113 +7,43 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "app.h"
+#include "core.h"
 #include "rec_chunk.h"
-#include "events.h"
-#include "recording.h"
+#include "rec_key.h"
+#include "rec_scan.h"
 #include "xalloc.h"
 
-/* To seek backwards, a reader decodes at most this many samples. */
-#define KEY_EVERY	200
-
-struct vcpu_state {
-	uint32_t id;
-	uint64_t *values;
-};
-
-/* State of a VM in the decoder of a reader */
-struct vm_state {
-	const struct kvmstats_vm *vm;
-	pid_t pid;
-	uint64_t number, id, started;
-	bool seen, told;		/* who it is */
-	unsigned int nth;
-	char label[sizeof(((struct kvmstats_identity *)0)->label)];
-	uint64_t *values;
-	struct vcpu_state *vcpu;
-	unsigned int vcpus;
-};
+/* A damaged key sample loses this many. */
+#define KEY_EVERY	60
 
 struct recorder {
 	const char *path;
 	int fd;
+	bool is_file;
 	uint64_t max_size, size;	/* size of the file: complete chunks */
+	uint64_t run;			/* number of this recorder: VMs of another one differ */
 	struct bytes out;
-	const struct kvmstats_table *table[KVMSTATS_SCOPES];	/* that were written */
-	size_t words[KVMSTATS_SCOPES];
-	struct vm_state *vm;
-	unsigned int vms, since_key;
-	uint64_t last_id;
-	bool need_key, tell_tables, failing;
+	struct key_sample key;
+	uint32_t key_number;
+	uint64_t key_time;		/* CLOCK_MONOTONIC */
+	size_t key_size;		/* bytes */
+	size_t extra;			/* bytes of what is not in the key sample, since then */
+	unsigned int since_key;
+	const struct kvmstats_table *table[KVMSTATS_SCOPES];
+	char source[32];
+	bool need_key, failing;
+	uint64_t *words;		/* those of one VM or vCPU */
 	struct recorder_totals totals;
 };
 
-static void encoder_free_vm(struct vm_state *vm)
+static void open_file(struct recorder *r)
 {
-	unsigned int i;
-
-	for (i = 0; i < vm->vcpus; i++)
-		free(vm->vcpu[i].values);
-	free(vm->vcpu);
-	free(vm->values);
-}
-
-/* A reader may know nothing: the next sample has all. */
-static void begin_again(struct recorder *r)
-{
-	unsigned int i, j;
-
-	for (i = 0; i < r->vms; i++) {
-		struct vm_state *vm = &r->vm[i];
-
-		vm->told = false;
-		memset(vm->values, 0, r->words[KVMSTATS_VM] * 8);
-		for (j = 0; j < vm->vcpus; j++)
-			memset(vm->vcpu[j].values, 0, r->words[KVMSTATS_VCPU] * 8);
-	}
-	r->need_key = true;
-}
-
-/* Values have another layout, or there are none. */
-static void reset_encoder(struct recorder *r)
-{
-	while (r->vms)
-		encoder_free_vm(&r->vm[--r->vms]);
-	memset(r->table, 0, sizeof(r->table));
-	r->need_key = true;
-}
-
-/* How much of the file is whole, so that a new sample can come after it */
-static uint64_t whole(const char *path, int fd, uint64_t size)
-{
-	struct chunk chunk;
-	unsigned char *data;
 	const char *wrong;
-	size_t at, n;
-
-	data = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-	if (data == MAP_FAILED)
-		err(STATUS_NOTHING, "cannot read %s", path);
-	wrong = chunk_bad_file(data, size);
-	if (wrong && size >= FILE_HEAD)
-		errx(STATUS_USAGE, "%s: %s", path, wrong);
-	if (wrong && memcmp(data, RECORDING_MAGIC, size < 12 ? size : 12))
-		errx(STATUS_USAGE, "%s: %s", path, wrong);
-	for (at = wrong ? 0 : FILE_HEAD; !wrong && at < size; at += n) {
-		n = chunk_read(data + at, size - at, &chunk);
-		if (!n)
-			break;
-	}
-	munmap(data, size);
-	return at;
-}
-
-static void open_recording(struct recorder *r)
-{
 	struct stat st;
 
 	r->fd = app_create(r->path, O_RDWR, 0640);
@@ -123,7 +53,13 @@ static void open_recording(struct recorder *r)
 		errx(STATUS_USAGE, "%s: not a regular file", r->path);
 	if (flock(r->fd, LOCK_EX | LOCK_NB))
 		errx(STATUS_NOTHING, "%s: another kvm-stats records to it", r->path);
-	r->size = st.st_size ? whole(r->path, r->fd, st.st_size) : 0;
+	wrong = scan_begins(r->fd);
+	if (wrong && st.st_size >= FILE_HEAD)
+		errx(STATUS_USAGE, "%s: %s", r->path, wrong);
+	if (wrong && st.st_size && strstr(wrong, "not a recording"))
+		errx(STATUS_USAGE, "%s: %s", r->path, wrong);
+	/* What comes after the last whole chunk is one that was not completed. */
+	r->size = wrong ? 0 : scan_chunks(r->fd, FILE_HEAD, st.st_size, NULL, NULL);
 	if (r->size < (uint64_t)st.st_size && ftruncate(r->fd, r->size))
 		err(STATUS_NOTHING, "cannot write %s", r->path);
 }
@@ -134,26 +70,23 @@ struct recorder *recorder_open(const char *path, uint64_t max_size)
 
 	r->path = path;
 	r->max_size = max_size;
-	open_recording(r);
-	reset_encoder(r);
+	r->is_file = strcmp(path, "-");
+	if (getrandom(&r->run, sizeof(r->run), 0) != sizeof(r->run))
+		err(STATUS_NOTHING, "getrandom");
+	r->key_number = r->run;
+	if (r->is_file)
+		open_file(r);
+	else
+		r->fd = STDOUT_FILENO;
 	return r;
 }
 
-static void encode_table(struct recorder *r, enum kvmstats_scope scope,
-			 const struct kvmstats_table *table, uint64_t time)
+static void put_table(struct bytes *b, const struct kvmstats_table *table)
 {
-	const size_t at = r->out.size;
-	static const unsigned char head[CHUNK_HEAD];
-	struct bytes *b = &r->out;
 	unsigned int i;
 
-	r->table[scope] = table;
-	r->words[scope] = table->data_size / sizeof(uint64_t);
-	bytes_put(b, head, sizeof(head));
-	bytes_number(b, scope);
-	bytes_number(b, table->data_size / 8);
-	bytes_number(b, table->count);
-	for (i = 0; i < table->count; i++) {
+	bytes_number(b, table ? table->count : 0);
+	for (i = 0; table && i < table->count; i++) {
 		const struct kvmstats_desc *d = &table->desc[i];
 
 		bytes_text(b, d->name);
@@ -162,51 +95,37 @@ static void encode_table(struct recorder *r, enum kvmstats_scope scope,
 		bytes_number(b, d->base);
 		bytes_signed(b, d->exponent);
 		bytes_number(b, d->size);
-		bytes_number(b, d->offset);
+		bytes_number(b, d->offset / sizeof(uint64_t));
 		bytes_number(b, d->bucket_size);
 	}
-	chunk_seal(b, at, 'T', false, time);
 }
 
-/* Where values have changed: how many stay before, and by how much; ends with 0. */
-static void encode_values(struct bytes *b, const uint64_t *values, uint64_t *before,
-			  size_t words)
+/* Where words differ: how many are equal before, and by how much; ends with 0. */
+static void put_words(struct bytes *b, const uint64_t *words, const uint64_t *key, size_t count)
 {
 	size_t i, same = 0;
 
-	for (i = 0; i < words; i++, same++) {
-		if (values[i] == before[i])
+	for (i = 0; i < count; i++, same++) {
+		const uint64_t before = key ? key[i] : 0;
+
+		if (words[i] == before)
 			continue;
 		bytes_number(b, same + 1);
-		bytes_signed(b, values[i] - before[i]);
-		before[i] = values[i];
+		bytes_signed(b, words[i] - before);
 		same = -1;
 	}
 	bytes_number(b, 0);
-}
-
-static void put_activity(struct bytes *b, const struct kvmstats_activity *a)
-{
-	unsigned int i;
-
-	bytes_number(b, a->times.elapsed);
-	bytes_number(b, a->times.known);
-	for (i = 0; i < KVMSTATS_MODES; i++)
-		bytes_number(b, a->times.mode[i]);
-	bytes_number(b, a->known);
-	for (i = 0; i < KVMSTATS_EVENTS; i++) {
-		if (a->known >> i & 1)
-			bytes_number(b, a->event[i]);
-	}
-	/* as the event of this bit */
-	if (a->known & KVMSTATS_OTHER_THREADS_KNOWN)
-		bytes_number(b, a->other_threads);
 }
 
 static void put_identity(struct bytes *b, const struct kvmstats_vm *vm)
 {
 	const struct kvmstats_identity *identity = &vm->identity;
 
+	bytes_number(b, vm->key);
+	bytes_number(b, identity->pid);
+	bytes_number(b, identity->vm_id);
+	bytes_number(b, identity->started);
+	bytes_number(b, vm->nth);
 	bytes_text(b, identity->label);
 	bytes_text(b, identity->name);
 	bytes_text(b, identity->domain);
@@ -216,131 +135,213 @@ static void put_identity(struct bytes *b, const struct kvmstats_vm *vm)
 	bytes_text(b, identity->pod_uid);
 	bytes_text(b, identity->container_id);
 	bytes_text(b, identity->cgroup);
-	bytes_number(b, vm->identity.pid);
-	bytes_number(b, vm->identity.vm_id);
-	bytes_number(b, identity->started);
-	bytes_number(b, vm->nth);
 }
 
-static struct vm_state *encoder_find_vm(struct recorder *r, const struct kvmstats_vm *vm)
+static bool same_identity(const struct key_vm *key, const struct kvmstats_vm *vm)
 {
-	struct vm_state *state;
+	const struct kvmstats_identity *a = &key->identity, *b = &vm->identity;
+
+	return key->nth == vm->nth && a->pid == b->pid && a->vm_id == b->vm_id &&
+	       a->started == b->started && !strcmp(a->label, b->label) &&
+	       !strcmp(a->name, b->name) && !strcmp(a->domain, b->domain) &&
+	       !strcmp(a->uuid, b->uuid) && !strcmp(a->vmm, b->vmm) &&
+	       !strcmp(a->machine, b->machine) && !strcmp(a->pod_uid, b->pod_uid) &&
+	       !strcmp(a->container_id, b->container_id) && !strcmp(a->cgroup, b->cgroup);
+}
+
+/* The core keeps the times of other threads for the first VM of a process only. */
+static void gather_vm(const struct kvmstats *k, const struct core_vm *vm, uint64_t *words)
+{
+	const struct kvmstats_table *table = k->table[KVMSTATS_VM];
+	const bool others = vm->pub.sum.known & KVMSTATS_OTHER_THREADS_KNOWN || vm->others.clock;
+
+	words[VM_TIME] = k->sampled - vm->pub.time;
+	words[VM_FLAGS] = (vm->pub.ended ? VM_ENDED : 0) |
+			  (vm->pub.vcpus_ambiguous ? VM_AMBIGUOUS : 0) |
+			  (vm->pub.values ? VM_HAS_VALUES : 0) | (others ? VM_HAS_OTHERS : 0);
+	words[VM_OTHERS] = vm->others.total;
+	memcpy(words + VM_ROLE, vm->others.role, sizeof(vm->others.role));
+	if (vm->pub.values)
+		memcpy(words + VM_WORDS, vm->pub.values, table->data_size);
+	else if (table)
+		memset(words + VM_WORDS, 0, table->data_size);
+}
+
+static void gather_vcpu(const struct kvmstats *k, const struct core_vcpu *vcpu, uint64_t *words)
+{
+	const struct thread_times *t = &vcpu->thread;
+
+	words[VCPU_TID] = vcpu->pub.tid;
+	words[VCPU_FLAGS] = (t->has_run ? VCPU_HAS_RUN : 0) |
+			    (t->has_ready ? VCPU_HAS_READY : 0) |
+			    (t->has_throttled ? VCPU_HAS_THROTTLED : 0) |
+			    (t->has_sleeps ? VCPU_HAS_SLEEPS : 0) |
+			    (t->up_to_date ? VCPU_UP_TO_DATE : 0) |
+			    (t->loaded ? VCPU_LOADED : 0) |
+			    (t->assumed ? VCPU_ASSUMED : 0) |
+			    (vcpu->thread_exited ? VCPU_THREAD_EXITED : 0) |
+			    (uint64_t)t->state << VCPU_STATE_SHIFT;
+	words[VCPU_TIME] = k->sampled - t->time;
+	words[VCPU_BORN] = t->born;
+	words[VCPU_RUN] = t->run;
+	words[VCPU_READY] = t->ready;
+	words[VCPU_TURNS] = t->turns;
+	words[VCPU_THROTTLED] = t->throttled;
+	words[VCPU_CPU] = t->cpu;
+	words[VCPU_LOST] = t->lost;
+	words[VCPU_SLEEPS] = t->sleeps;
+	words[VCPU_ASLEEP] = t->asleep;
+	memcpy(words + VCPU_WORDS, vcpu->pub.values, k->table[KVMSTATS_VCPU]->data_size);
+}
+
+static void put_vcpu(struct recorder *r, const struct kvmstats *k, const struct core_vcpu *vcpu,
+		     struct key_vm *key, bool is_key, uint32_t *last)
+{
+	struct key_vcpu *same = key && !is_key ? key_find_vcpu(key, vcpu->pub.id) : NULL;
+	const size_t at = r->out.size;
+
+	gather_vcpu(k, vcpu, r->words);
+	bytes_number(&r->out, vcpu->pub.id - *last);
+	*last = vcpu->pub.id;
+	put_words(&r->out, r->words, same ? same->words : NULL, r->key.vcpu_words);
+	if (is_key)
+		memcpy(key_add_vcpu(&r->key, key, vcpu->pub.id)->words, r->words,
+		       r->key.vcpu_words * sizeof(uint64_t));
+	else if (!same)
+		r->extra += r->out.size - at;
+}
+
+/* index: of the VM before, in the key sample */
+static void put_vm(struct recorder *r, const struct kvmstats *k, const struct core_vm *vm,
+		   bool is_key, long *index)
+{
+	struct key_vm *key = is_key ? NULL : key_find_vm(&r->key, vm->pub.key);
+	const size_t at = r->out.size;
+	uint32_t last = -1;
 	unsigned int i;
 
-	for (i = 0; i < r->vms; i++) {
-		state = &r->vm[i];
-		if (state->vm == vm && state->pid == vm->identity.pid && state->number == vm->identity.vm_id)
-			return state;
+	if (key && !same_identity(key, &vm->pub))
+		key = NULL;
+	if (key) {
+		bytes_signed(&r->out, key - r->key.vm - *index);
+		*index = key - r->key.vm;
+	} else {
+		bytes_signed(&r->out, 0);
+		put_identity(&r->out, &vm->pub);
 	}
-	r->vm = check_alloc(realloc(r->vm, (r->vms + 1) * sizeof(*r->vm)));
-	state = &r->vm[r->vms++];
-	*state = (struct vm_state){
-		.vm = vm, .pid = vm->identity.pid, .number = vm->identity.vm_id, .id = ++r->last_id,
-		.values = check_alloc(calloc(r->words[KVMSTATS_VM] + 1, sizeof(uint64_t))),
-	};
-	return state;
+	gather_vm(k, vm, r->words);
+	put_words(&r->out, r->words, key ? key->words : NULL, r->key.vm_words);
+	if (is_key) {
+		key = key_add_vm(&r->key);
+		key->key = vm->pub.key;
+		key->identity = vm->pub.identity;
+		key->nth = vm->pub.nth;
+		memcpy(key->words, r->words, r->key.vm_words * sizeof(uint64_t));
+	}
+	bytes_number(&r->out, vm->pub.vcpus);
+	for (i = 0; i < vm->pub.vcpus; i++)
+		put_vcpu(r, k, vm->vcpu[i], key, is_key, &last);
+	if (!key)
+		r->extra += r->out.size - at;
 }
 
-static uint64_t *encoder_find_vcpu(struct recorder *r, struct vm_state *state, uint32_t id)
+static bool is_recorded(const struct core_vm *vm)
 {
-	struct vcpu_state *vcpu;
+	return vm->seen && !vm->is_pending;
+}
+
+static void put_problems(struct bytes *b, const struct kvmstats *k)
+{
+	unsigned int i, mask = 0;
+
+	for (i = 0; i < KVMSTATS_REASONS; i++)
+		mask |= !!k->reason[i].count << i;
+	bytes_number(b, mask);
+	for (i = 0; i < KVMSTATS_REASONS; i++) {
+		if (!k->reason[i].count)
+			continue;
+		bytes_number(b, k->reason[i].count);
+		bytes_text(b, k->reason[i].why);
+	}
+	bytes_text(b, k->problem);
+	bytes_number(b, k->has_destroyed ? k->unobserved + 1 : 0);
+}
+
+static void begin_key(struct recorder *r, const struct kvmstats *k)
+{
+	unsigned int i;
+	size_t words[KVMSTATS_SCOPES];
+
+	key_clear(&r->key);
+	bytes_number(&r->out, r->run);
+	bytes_text(&r->out, kvmstats_source(k));
+	snprintf(r->source, sizeof(r->source), "%s", kvmstats_source(k));
+	for (i = 0; i < KVMSTATS_SCOPES; i++) {
+		r->table[i] = k->table[i];
+		words[i] = k->table[i] ? k->table[i]->data_size / sizeof(uint64_t) : 0;
+		put_table(&r->out, k->table[i]);
+	}
+	r->key.vm_words = VM_WORDS + words[KVMSTATS_VM];
+	r->key.vcpu_words = VCPU_WORDS + words[KVMSTATS_VCPU];
+	r->words = check_alloc(realloc(r->words, (r->key.vm_words + r->key.vcpu_words) *
+				       sizeof(uint64_t)));
+	r->key_number++;
+	r->key_time = 0;
+	r->extra = r->since_key = 0;
+	r->need_key = false;
+}
+
+static bool wants_key(const struct recorder *r, const struct kvmstats *k)
+{
 	unsigned int i;
 
-	for (i = 0; i < state->vcpus; i++) {
-		if (state->vcpu[i].id == id)
-			return state->vcpu[i].values;
+	for (i = 0; i < KVMSTATS_SCOPES; i++) {
+		if (r->table[i] != k->table[i])
+			return true;
 	}
-	state->vcpu = check_alloc(realloc(state->vcpu, (state->vcpus + 1) * sizeof(*vcpu)));
-	vcpu = &state->vcpu[state->vcpus++];
-	vcpu->id = id;
-	vcpu->values = check_alloc(calloc(r->words[KVMSTATS_VCPU] + 1, sizeof(uint64_t)));
-	return vcpu->values;
+	return r->need_key || !r->key_size || r->since_key >= KEY_EVERY || r->extra > r->key_size ||
+	       strcmp(r->source, kvmstats_source(k));
 }
 
-/* A reader forgets vCPUs that are not there. */
-static void encoder_drop_vcpus(struct vm_state *state, const struct kvmstats_vm *vm)
+/* Return the number of VMs in it. */
+static unsigned int encode_sample(struct recorder *r, const struct kvmstats *k, struct host host,
+				  uint64_t time)
 {
-	unsigned int i, j, n = 0;
-
-	for (i = 0; i < state->vcpus; i++) {
-		for (j = 0; j < vm->vcpus && vm->vcpu[j]->id != state->vcpu[i].id; j++)
-			;
-		if (j < vm->vcpus)
-			state->vcpu[n++] = state->vcpu[i];
-		else
-			free(state->vcpu[i].values);
-	}
-	state->vcpus = n;
-}
-
-static void encode_vm(struct recorder *r, const struct kvmstats_vm *vm)
-{
-	struct vm_state *state = encoder_find_vm(r, vm);
-	const bool tell = !state->told || state->nth != vm->nth ||
-			  state->started != vm->identity.started ||
-			  strcmp(state->label, vm->identity.label);
+	static const unsigned char empty[CHUNK_HEAD];
+	unsigned char head[FILE_HEAD] = RECORDING_MAGIC;
+	const bool is_key = wants_key(r, k);
 	struct bytes *b = &r->out;
-	unsigned int i;
-
-	state->seen = true;
-	state->told = true;
-	state->nth = vm->nth;
-	state->started = vm->identity.started;
-	snprintf(state->label, sizeof(state->label), "%s", vm->identity.label);
-	encoder_drop_vcpus(state, vm);
-	bytes_number(b, state->id);
-	bytes_number(b, tell | vm->ended << 1 | vm->first_sample << 2 | vm->vcpus_ambiguous << 3 |
-		     (vm->values != NULL) << 4);
-	if (tell)
-		put_identity(b, vm);
-	bytes_number(b, vm->elapsed);
-	put_activity(b, &vm->sum);
-	if (vm->values)
-		encode_values(b, vm->values, state->values, r->words[KVMSTATS_VM]);
-	bytes_number(b, vm->vcpus);
-	for (i = 0; i < vm->vcpus; i++) {
-		const struct kvmstats_vcpu *vcpu = vm->vcpu[i];
-
-		bytes_number(b, vcpu->id);
-		bytes_number(b, vcpu->tid);
-		bytes_number(b, vcpu->first_sample);
-		put_activity(b, &vcpu->last);
-		encode_values(b, vcpu->values, encoder_find_vcpu(r, state, vcpu->id),
-			      r->words[KVMSTATS_VCPU]);
-	}
-}
-
-static void put_sample(struct recorder *r, const struct kvmstats *k, struct host host,
-		       uint64_t time)
-{
-	static const unsigned char head[CHUNK_HEAD];
-	const struct kvmstats_vm *vm;
-	struct bytes *b = &r->out;
-	const size_t at = b->size;
+	long index = -1;
 	unsigned int i, n = 0;
-	const char *why;
+	size_t at;
 
-	bytes_put(b, head, sizeof(head));
+	b->size = 0;
+	if (!r->size) {
+		put_le32(head + 12, RECORDING_FORMAT);
+		bytes_put(b, head, sizeof(head));
+	}
+	at = b->size;
+	bytes_put(b, empty, sizeof(empty));
+	if (is_key)
+		begin_key(r, k);
+	bytes_signed(b, k->sampled - r->key_time);
+	if (is_key)
+		r->key_time = k->sampled;
 	bytes_number(b, host.cpus);
 	bytes_number(b, host.load);
-	bytes_text(b, kvmstats_source(k));
-	bytes_number(b, kvmstats_failed_reads(k, &why));
-	bytes_text(b, why);
-	for (vm = kvmstats_first(k); vm; vm = vm->next)
-		n++;
+	put_problems(b, k);
+	for (i = 0; i < k->vms; i++)
+		n += is_recorded(k->vm[i]);
 	bytes_number(b, n);
-	for (i = 0; i < r->vms; i++)
-		r->vm[i].seen = false;
-	for (vm = kvmstats_first(k); vm; vm = vm->next)
-		encode_vm(r, vm);
-	chunk_seal(b, at, 'S', r->need_key, time);
-	for (i = n = 0; i < r->vms; i++) {
-		if (r->vm[i].seen)
-			r->vm[n++] = r->vm[i];
-		else
-			encoder_free_vm(&r->vm[i]);
+	for (i = 0; i < k->vms; i++) {
+		if (is_recorded(k->vm[i]))
+			put_vm(r, k, k->vm[i], is_key, &index);
 	}
-	r->totals.vms += r->vms = n;
+	chunk_seal(b, at, is_key ? 'K' : 'S', r->key_number, time);
+	if (is_key)
+		r->key_size = b->size;
+	r->since_key++;
+	return n;
 }
 
 /* FILE becomes FILE.1 */
@@ -352,78 +353,88 @@ static void rotate(struct recorder *r)
 	if (rename(r->path, old))
 		err(STATUS_NOTHING, "cannot rename %s", r->path);
 	close(r->fd);
-	open_recording(r);
-	r->tell_tables = true;
-	begin_again(r);
+	open_file(r);
+	r->need_key = true;
 }
 
-static void encode_sample(struct recorder *r, const struct kvmstats *k, struct host host,
-		 uint64_t time)
+/*
+ * Somebody has removed or renamed the file, as logrotate does, or has emptied it: continue in one
+ * of this name.
+ */
+static void check_file(struct recorder *r)
 {
-	unsigned char head[FILE_HEAD] = RECORDING_MAGIC;
-	unsigned int i;
+	struct stat open, named;
+	const char *what;
 
-	r->out.size = 0;
-	if (!r->size) {
-		put_le32(head + 12, RECORDING_FORMAT);
-		bytes_put(&r->out, head, sizeof(head));
-	}
-	for (i = 0; i < KVMSTATS_SCOPES; i++) {
-		/* the values that a reader has are of the table before */
-		if (r->table[i] != kvmstats_table(k, i))
-			reset_encoder(r);
-	}
-	if (r->since_key >= KEY_EVERY)
-		begin_again(r);
-	for (i = 0; i < KVMSTATS_SCOPES; i++) {
-		const struct kvmstats_table *table = kvmstats_table(k, i);
-
-		if (table && (r->tell_tables || r->table[i] != table))
-			encode_table(r, i, table, time);
-	}
-	put_sample(r, k, host, time);
+	if (fstat(r->fd, &open))
+		err(STATUS_NOTHING, "cannot read %s", r->path);
+	if (stat(r->path, &named) || named.st_ino != open.st_ino || named.st_dev != open.st_dev)
+		what = "removed or renamed";
+	else if ((uint64_t)open.st_size != r->size)
+		what = "changed by another program";
+	else
+		return;
+	warnx("%s was %s; continuing", r->path, what);
+	close(r->fd);
+	open_file(r);
+	r->need_key = true;
 }
 
 static bool fail(struct recorder *r)
 {
 	const int error = errno;
 
+	if (!r->is_file)
+		errx(STATUS_NOTHING, "cannot write: %s", strerror(error));
 	/* the part of it that was written */
 	if (ftruncate(r->fd, r->size))
 		r->failing = true;
 	if (!r->failing)
-		warnx("cannot write %s: %s; will retry", r->path,
-		      strerror(error));
+		warnx("cannot write %s: %s; will retry", r->path, strerror(error));
 	r->failing = true;
 	r->totals.lost++;
-	r->tell_tables = true;
-	begin_again(r);
+	r->need_key = true;
 	return false;
+}
+
+/* Return true if all of it was written, false with errno set if not. */
+static bool write_all(struct recorder *r)
+{
+	size_t done;
+	ssize_t n;
+
+	for (done = 0; done < r->out.size; done += n) {
+		if (r->is_file)
+			n = pwrite(r->fd, r->out.data + done, r->out.size - done, r->size + done);
+		else
+			n = write(r->fd, r->out.data + done, r->out.size - done);
+		if (n < 0)
+			return false;
+	}
+	return true;
 }
 
 bool recorder_sample(struct recorder *r, const struct kvmstats *k, struct host host,
 		     uint64_t time)
 {
-	ssize_t n;
+	unsigned int vms;
 
-	encode_sample(r, k, host, time);
-	if (r->size > FILE_HEAD && r->size + r->out.size > r->max_size / 2) {
+	if (r->is_file && !r->failing)
+		check_file(r);
+	vms = encode_sample(r, k, host, time);
+	if (r->is_file && r->size > FILE_HEAD && r->size + r->out.size > r->max_size / 2) {
 		rotate(r);
-		encode_sample(r, k, host, time);
+		vms = encode_sample(r, k, host, time);
 	}
-	n = pwrite(r->fd, r->out.data, r->out.size, r->size);
-	if (n >= 0 && n < (ssize_t)r->out.size)
-		errno = ENOSPC;
-	if (n < (ssize_t)r->out.size)
+	if (!write_all(r))
 		return fail(r);
 	if (r->failing)
 		warnx("resumed writing %s, %llu samples lost", r->path,
 		      (unsigned long long)r->totals.lost);
 	r->failing = false;
-	r->since_key = r->need_key ? 1 : r->since_key + 1;
-	r->need_key = r->tell_tables = false;
-	r->size += n;
-	r->totals.bytes += n;
+	r->size += r->out.size;
+	r->totals.vms += vms;
+	r->totals.bytes += r->out.size;
 	r->totals.samples++;
 	return true;
 }
@@ -432,9 +443,10 @@ struct recorder_totals recorder_close(struct recorder *r)
 {
 	const struct recorder_totals totals = r->totals;
 
-	reset_encoder(r);
-	close(r->fd);
-	free(r->vm);
+	if (r->is_file)
+		close(r->fd);
+	key_clear(&r->key);
+	free(r->words);
 	free(r->out.data);
 	free(r);
 	return totals;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "stop.h"
-#include "vm_input.h"
+#include "input.h"
 
 /* Extrapolate the size from the samples so far. */
 static void print_totals(const struct recorder_totals *t, const struct settings *settings)

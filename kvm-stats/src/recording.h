@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Recording: a file with the values of all VMs of a host, written by "record" and read by
- * --from.
+ * Recording: what a source of statistics reported, sample by sample. "record" writes it to a file
+ * or a pipe; --from reads it as a source, so that recorded samples become VMs by the same
+ * functions as those of a live host.
  *
- * The file starts with RECORDING_MAGIC and the format version, 4 bytes. Chunks follow. The
- * head of a chunk consists of the letters "KVSC", a letter for its kind, 'k' if it depends on
- * tables only and not on earlier chunks, 2 zero bytes, the length of its contents, the CRC-32
- * of head and contents, and nanoseconds since 1970.
- *	'T'	a table of statistics
- *	'S'	a sample: the values that changed since the previous sample
+ * It starts with RECORDING_MAGIC and the format version, 4 bytes. Chunks follow. The head of a
+ * chunk consists of the letters "KVSC", a letter for its kind, 3 bytes that key samples and the
+ * chunks that depend on them have in common, the length of the contents, the CRC-32 of head and
+ * contents, and nanoseconds since 1970.
+ *	'K'	a key sample: tables, identities, and all values
+ *	'S'	a sample: differences from the key sample before it. It needs no other chunk, so a
+ *		damaged one loses one sample.
  * Readers skip other kinds. Numbers in heads are little-endian. Numbers in contents have 7
  * bits per byte, the lowest first, and bit 7 if more follow, so that recordings are portable.
  *
@@ -23,9 +25,55 @@
 #include "structures.h"
 
 #define RECORDING_MAGIC		"KVMSTATSREC\n"	/* 12 bytes, no 0 at the end */
-#define RECORDING_FORMAT	1
+#define RECORDING_FORMAT	2
 
-/* Writing. Ends the program if the file cannot be a recording. */
+/*
+ * A sample has the number of CPUs and the load of the host, the name of the source, the problems
+ * of the sample, and its VMs: each with the words below, the values of table KVMSTATS_VM, and its
+ * vCPUs with their words and values. All are 64-bit; only those that differ from the key sample
+ * are stored.
+ */
+enum vm_word {
+	VM_TIME,		/* when it was read: nanoseconds before the sample */
+	VM_FLAGS,
+	VM_OTHERS,		/* CPU time of other threads */
+	VM_ROLE,		/* of these, by role */
+	VM_WORDS = VM_ROLE + KVMSTATS_ROLES,
+};
+
+#define VM_ENDED	1
+#define VM_AMBIGUOUS	2
+#define VM_HAS_VALUES	4
+#define VM_HAS_OTHERS	8
+
+/* What source.h calls struct thread_times */
+enum vcpu_word {
+	VCPU_TID,
+	VCPU_FLAGS,
+	VCPU_TIME,		/* nanoseconds before the sample */
+	VCPU_BORN,
+	VCPU_RUN,
+	VCPU_READY,
+	VCPU_TURNS,
+	VCPU_THROTTLED,
+	VCPU_CPU,
+	VCPU_LOST,
+	VCPU_SLEEPS,
+	VCPU_ASLEEP,
+	VCPU_WORDS,
+};
+
+#define VCPU_HAS_RUN		0x01
+#define VCPU_HAS_READY		0x02
+#define VCPU_HAS_THROTTLED	0x04
+#define VCPU_HAS_SLEEPS		0x08
+#define VCPU_UP_TO_DATE		0x10
+#define VCPU_LOADED		0x20
+#define VCPU_ASSUMED		0x40
+#define VCPU_THREAD_EXITED	0x80
+#define VCPU_STATE_SHIFT	8	/* enum thread_state */
+
+/* Writing, to a file, or to standard output if path is "-". Ends the program if it cannot. */
 struct recorder;
 struct recorder *recorder_open(const char *path, uint64_t max_size);
 /* Return false if the sample was not written; the first failure is printed. */
@@ -36,25 +84,36 @@ struct recorder_totals {
 	uint64_t bytes, vms, samples, lost;
 } recorder_close(struct recorder *r);
 
-/* Reading. Ends the program with one line and status 2 if there is no sample. */
+/*
+ * Reading, from a file and FILE.1, or from standard input if path is "-": *k is at the first
+ * sample, and kvmstats_close() closes the recording. Ends the program with one line and status 2
+ * if there is no sample.
+ */
 struct recording;
-struct recording *recording_open(const char *path);
-void recording_close(struct recording *rec);
+struct recording *recording_open(const char *path, struct kvmstats **k);
+
+/*
+ * Get the sample that the next kvmstats_sample() reports; from a pipe, wait for it. Return false
+ * if there are no more.
+ */
+bool recording_fetch(struct recording *rec);
+
+/* The number of samples so far; 0 if it is not a file: only the next sample can be read. */
 unsigned long recording_count(const struct recording *rec);
 uint64_t recording_time(const struct recording *rec, unsigned long sample);
 
-/* Go to a sample, from 0 on. What follows is of it, until the next one. */
-void recording_seek(struct recording *rec, unsigned long sample);
-struct kvmstats_vm *recording_first(const struct recording *rec);
-const struct kvmstats_table *recording_table(const struct recording *rec,
-					     enum kvmstats_scope scope);
-const char *recording_source(const struct recording *rec);
-unsigned int recording_failed_reads(const struct recording *rec, const char **why);
+/* Of the present sample: its number, its time since 1970 in nanoseconds, and the host */
+unsigned long recording_position(const struct recording *rec);
+uint64_t recording_now(const struct recording *rec);
 struct host recording_host(const struct recording *rec);
+
+/* Go to a sample, from 0 on, and to the one before it, so that there is growth. */
+void recording_seek(struct recording *rec, unsigned long sample);
+
 /* Return the problem with a part of the recording, "" if there is none. */
 const char *recording_problem(const struct recording *rec);
 
-/* For tests: decode bytes as one sample or table. Return false if they are invalid. */
-bool recording_try(const void *bytes, size_t size, char what);
+/* For tests: read bytes as the contents of a sample. Return false if they are invalid. */
+bool recording_try(const void *bytes, size_t size, char kind);
 
 #endif /* RECORDING_H */

@@ -18,7 +18,7 @@
 
 struct screen {
 	struct view *view;
-	struct vm_input *f;
+	struct input *f;
 	unsigned int first;	/* line that is shown on top */
 	bool paused, help, typing;
 	char typed[sizeof(((struct view *)0)->filter)];
@@ -129,7 +129,7 @@ static void draw_help(void)
 }
 
 /* Format the time of the sample in local time. */
-static void recorded(const struct vm_input *f, char *buf, size_t size)
+static void recorded(const struct input *f, char *buf, size_t size)
 {
 	const time_t seconds = input_time(f) / SECOND;
 
@@ -143,7 +143,7 @@ static void start_blame(struct screen *s)
 	put_screen_line(LINES - 1, "loading and checking the BPF program ...", false);
 	clrtoeol();
 	refresh();
-	if (blame_sum_open(&s->blame, false, input_first(s->f), &probe)) {
+	if (blame_sum_open(&s->blame, false, kvmstats_first(s->f->k), &probe)) {
 		snprintf(s->why, sizeof(s->why), "blame: %s%s%s", probe.why,
 			 *probe.help ? "; " : "", probe.help);
 		return;
@@ -151,7 +151,7 @@ static void start_blame(struct screen *s)
 	s->blaming = true;
 	s->blame_start = app_now();
 	s->first = 0;
-	add_sums(&s->blame.sums, input_first(s->f), s->view->settings->args,
+	add_sums(&s->blame.sums, kvmstats_first(s->f->k), s->view->settings->args,
 				s->view->settings->nr_args);
 }
 
@@ -176,7 +176,7 @@ static void next_sample(struct screen *s)
 		s->paused = true;
 	if (!s->blaming)
 		return;
-	add_sums(&s->blame.sums, input_first(s->f), settings->args, settings->nr_args);
+	add_sums(&s->blame.sums, kvmstats_first(s->f->k), settings->args, settings->nr_args);
 	forget_sums(&s->blame.sums, NULL, NULL);
 }
 
@@ -279,7 +279,7 @@ static void toggle_exits(struct screen *s)
 static void sample_exits(struct screen *s)
 {
 	if (s->exits && !read_sums(&s->exits->sums))
-		add_sums(&s->exits->sums, input_first(s->f), NULL, 0);
+		add_sums(&s->exits->sums, kvmstats_first(s->f->k), NULL, 0);
 }
 
 static void draw(struct screen *s)
@@ -326,7 +326,7 @@ static void draw(struct screen *s)
 			mvchgat(head + i, shown->heat_at, shown->heat_width,
 				A_BOLD | (selected ? A_REVERSE : 0), shown->heat, NULL);
 	}
-	unread = input_failed_reads(s->f, &why);
+	unread = kvmstats_failed_reads(s->f->k, &why);
 	if (s->typing)
 		snprintf(line, sizeof(line), "filter: %s_",
 			 (text_shown(s->typed, filter, sizeof(filter)), filter));
@@ -557,7 +557,7 @@ static void restore_terminal(void)
 	endwin();
 }
 
-bool screen_run(struct view *view, struct vm_input *f)
+bool screen_run(struct view *view, struct input *f)
 {
 	const struct settings *settings = view->settings;
 	struct screen s = { .view = view, .f = f, .paused = f->rec };

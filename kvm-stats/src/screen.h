@@ -9,9 +9,9 @@
  * any action, if there is no terminal or it cannot move its cursor.
  */
 #ifdef HAVE_NCURSES
-bool screen_run(struct view *view, struct vm_input *f);
+bool screen_run(struct view *view, struct input *f);
 #else
-static inline bool screen_run(struct view *view, struct vm_input *f)
+static inline bool screen_run(struct view *view, struct input *f)
 {
 	return false;
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vm_input.h"
+#include "input.h"
 #include "text.h"
 
 static const struct out_column columns[] = {
@@ -96,15 +96,15 @@ static void show_values(struct show_output *view, const struct kvmstats_table *t
 	}
 }
 
-static void show_vm(struct show_output *view, const struct vm_input *f,
+static void show_vm(struct show_output *view, const struct input *f,
 		    const struct kvmstats_vm *vm)
 {
-	const struct kvmstats_table *vcpu = input_table(f, KVMSTATS_VCPU);
+	const struct kvmstats_table *vcpu = kvmstats_table(f->k, KVMSTATS_VCPU);
 	unsigned int i;
 
 	app_label(vm, view->label);
 	snprintf(view->scope, sizeof(view->scope), "vm");
-	show_values(view, input_table(f, KVMSTATS_VM), vm->values);
+	show_values(view, kvmstats_table(f->k, KVMSTATS_VM), vm->values);
 	snprintf(view->scope, sizeof(view->scope), "vcpus");
 	show_values(view, vcpu, vm->vcpu_sum);
 	for (i = 0; view->settings->vcpus && i < vm->vcpus; i++) {
@@ -118,7 +118,7 @@ int command_show(const struct settings *settings)
 	struct show_output view = { .settings = settings };
 	const struct kvmstats_vm *vm;
 	unsigned int shown = 0;
-	struct vm_input f;
+	struct input f;
 	const char *wrong;
 	int i, status;
 
@@ -131,7 +131,7 @@ int command_show(const struct settings *settings)
 	}
 	input_open(&f, settings, INPUT_LAST, false, 1);
 	view.out = out_open(settings->format, columns);
-	for (vm = input_first(&f); vm; vm = vm->next) {
+	for (vm = kvmstats_first(f.k); vm; vm = vm->next) {
 		if (!app_selects(settings->args, 1, vm))
 			continue;
 		shown++;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "vm_input.h"
+#include "input.h"
 #include "screen.h"
 #include "view.h"
 
@@ -22,7 +22,7 @@ int command_top(const struct settings *settings)
 {
 	unsigned long round = 0, count = settings->count;
 	unsigned int shown = 0;
-	struct vm_input f;
+	struct input f;
 	struct view view;
 	uint64_t next;
 	int status;
@@ -40,10 +40,10 @@ int command_top(const struct settings *settings)
 		count = 1;
 	next = app_now();
 	do {
-		if (f.k)
+		if (!f.rec)
 			app_wait(f.k, &next, settings->interval);
 		/* The current sample of a recording is the first one. */
-		if ((f.k || round) && !input_next(&f))
+		if ((!f.rec || round) && !input_next(&f))
 			break;
 		view_make(&view, &f, 0);
 		if (view.vms)

@@ -56,12 +56,12 @@ void view_free(struct view *view)
 
 static struct view_key key_of(const struct kvmstats_vm *vm, int vcpu)
 {
-	return (struct view_key){ vm, vm->identity.pid, vm->identity.vm_id, vm->nth, vcpu };
+	return (struct view_key){ vm, vm->identity.pid, vm->key, vcpu };
 }
 
 static bool is_same_vm(const struct view_key *key, const struct kvmstats_vm *vm)
 {
-	return key->vm == vm && key->pid == vm->identity.pid && key->number == vm->identity.vm_id;
+	return key->vm && key->pid == vm->identity.pid && key->id == vm->key;
 }
 
 /* Takes text over. */
@@ -272,7 +272,7 @@ static void put_mode(FILE *out, const char *what, const struct item *sums,
 }
 
 /* Is the host too small for its guests? */
-static char *host_line(const struct vm_input *f, const struct item *sums)
+static char *host_line(const struct input *f, const struct item *sums)
 {
 	const struct host host = input_host(f);
 	char share[TEXT_SIZE];
@@ -295,7 +295,7 @@ static char *host_line(const struct vm_input *f, const struct item *sums)
 	return text;
 }
 
-static void make_host(struct view *view, const struct vm_input *f, unsigned int width)
+static void make_host(struct view *view, const struct input *f, unsigned int width)
 {
 	struct kvmstats_activity activity = { 0 };
 	struct item sums = { .activity = &activity };
@@ -305,11 +305,11 @@ static void make_host(struct view *view, const struct vm_input *f, unsigned int 
 	struct item *items;
 	char by[64];
 
-	for (vm = input_first(f); vm; vm = vm->next)
+	for (vm = kvmstats_first(f->k); vm; vm = vm->next)
 		n++;
 	items = check_alloc(calloc(n + 1, sizeof(*items)));
 	n = 0;
-	for (vm = input_first(f); vm; vm = vm->next) {
+	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
 		if (!passes_filter(view, vm))
 			continue;
 		items[n] = item_vm(vm);
@@ -324,13 +324,13 @@ static void make_host(struct view *view, const struct vm_input *f, unsigned int 
 	view->vms = n;
 	view->head = format("kvm-stats: %u VM%s, %u vCPU%s, source %s%s", n,
 			    n == 1 ? "" : "s", sums.vcpus, sums.vcpus == 1 ? "" : "s",
-			    input_source(f), order_name(view, by, sizeof(by)));
+			    kvmstats_source(f->k), order_name(view, by, sizeof(by)));
 	view->second = host_line(f, &sums);
 	make_lines(view, items, n, &sums, width);
 	free(items);
 }
 
-static void make_vm(struct view *view, const struct vm_input *f, unsigned int width)
+static void make_vm(struct view *view, const struct input *f, unsigned int width)
 {
 	const struct kvmstats_vm *vm = view->in.vm;
 	struct item *items = check_alloc(calloc(vm->vcpus + 1, sizeof(*items)));
@@ -345,7 +345,7 @@ static void make_vm(struct view *view, const struct vm_input *f, unsigned int wi
 	text_shown(vm->identity.machine, machine, sizeof(machine));
 	view->head = format("%s: %s %d, %u vCPU%s, source %s%s%s", shown_label(vm, label),
 			    vmm, vm->identity.pid, vm->vcpus, vm->vcpus == 1 ? "" : "s",
-			    input_source(f), order_name(view, by, sizeof(by)),
+			    kvmstats_source(f->k), order_name(view, by, sizeof(by)),
 			    vm->ended ? ", ENDED: the last values" : "");
 	view->second = format("%s%s%s%s%s", vm->identity.uuid, *vm->identity.uuid ? "  " : "",
 			      machine, *vm->identity.pod_uid ? "  pod " : "", vm->identity.pod_uid);
@@ -429,11 +429,11 @@ static char *activity_line(const struct item *item)
 	return text;
 }
 
-static void make_statistics(struct view *view, const struct vm_input *f,
+static void make_statistics(struct view *view, const struct input *f,
 			    const struct kvmstats_vcpu *vcpu, unsigned int width)
 {
-	const struct kvmstats_table *vms = input_table(f, KVMSTATS_VM);
-	const struct kvmstats_table *vcpus = input_table(f, KVMSTATS_VCPU);
+	const struct kvmstats_table *vms = kvmstats_table(f->k, KVMSTATS_VM);
+	const struct kvmstats_table *vcpus = kvmstats_table(f->k, KVMSTATS_VCPU);
 	const struct kvmstats_vm *vm = view->in.vm;
 	char value[TEXT_SIZE], unit[TEXT_SIZE], growth[TEXT_SIZE];
 	char label[TEXT_SHOWN(LABEL_SIZE)];
@@ -490,7 +490,7 @@ static const struct kvmstats_vcpu *find_vcpu(const struct view_key *key)
 /* Find the selected VM or vCPU, which may have moved; deselect it if it was removed. */
 static void find_chosen(struct view *view)
 {
-	const struct view_key *chosen = &view->chosen[view->level];
+	struct view_key *chosen = &view->chosen[view->level];
 	unsigned int i;
 
 	for (i = 0; chosen->vm && i < view->count; i++) {
@@ -498,6 +498,7 @@ static void find_chosen(struct view *view)
 
 		if (key->vm && is_same_vm(chosen, key->vm) && key->vcpu == chosen->vcpu) {
 			view->selected = i;
+			chosen->vm = key->vm;
 			return;
 		}
 	}
@@ -511,16 +512,17 @@ void view_choose(struct view *view, unsigned int line)
 		view->chosen[view->level] = view->lines[view->selected].key;
 }
 
-void view_make(struct view *view, const struct vm_input *f, unsigned int width)
+void view_make(struct view *view, const struct input *f, unsigned int width)
 {
 	const struct kvmstats_vcpu *vcpu = NULL;
 	const struct kvmstats_vm *vm;
 
 	clear(view);
-	for (vm = input_first(f); vm && view->level != VIEW_HOST; vm = vm->next) {
+	for (vm = kvmstats_first(f->k); vm && view->level != VIEW_HOST; vm = vm->next) {
 		if (is_same_vm(&view->in, vm))
 			break;
 	}
+	view->in.vm = vm;
 	if (!vm)
 		view->level = VIEW_HOST;
 	if (view->level == VIEW_STATISTICS && view->in.vcpu >= 0) {

@@ -6,7 +6,7 @@
 #ifndef VIEW_H
 #define VIEW_H
 
-#include "vm_input.h"
+#include "input.h"
 
 enum view_level {
 	VIEW_HOST,
@@ -17,10 +17,9 @@ enum view_level {
 
 /* A VM, or a vCPU of it, whatever line it is on */
 struct view_key {
-	const struct kvmstats_vm *vm;	/* NULL if none */
+	const struct kvmstats_vm *vm;	/* NULL if none; a seek in a recording moves VMs */
 	pid_t pid;
-	uint64_t number;
-	unsigned int nth;
+	uint64_t id;			/* key of the VM */
 	int vcpu;			/* vCPU id, -1 for the VM, or the sum */
 };
 
@@ -57,7 +56,7 @@ void view_free(struct view *view);
  * Build the lines, each at most width columns wide, or unlimited if width is 0. Closes the
  * open VM or vCPU if it was removed.
  */
-void view_make(struct view *view, const struct vm_input *f, unsigned int width);
+void view_make(struct view *view, const struct input *f, unsigned int width);
 
 /* Choose a line: its VM or vCPU stays chosen when the order changes. */
 void view_choose(struct view *view, unsigned int line);

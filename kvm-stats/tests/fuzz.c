@@ -108,16 +108,15 @@ static void try_who(const uint8_t *data, size_t size)
 	free(text);
 }
 
-/* A table, and samples of it: what is impossible is refused. */
+/* A key sample, and one that differs from it: what is impossible is refused. */
 static void try_recording(const uint8_t *data, size_t size)
 {
-	const size_t table = size ? data[0] : 0;
+	const size_t key = size > 1 ? data[0] | data[1] << 8 : 0;
 
-	if (!size || table >= size)
+	if (key + 2 >= size)
 		return;
-	recording_try(data + 1, table, 'T');
-	recording_try(data + 1 + table, size - 1 - table, 'k');
-	recording_try(data + 1 + table, size - 1 - table, 'S');
+	recording_try(data + 2, key, 'K');
+	recording_try(data + 2 + key, size - 2 - key, 'S');
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <err.h>
+#include <string.h>
+
+#include "input.h"
+
+void input_open(struct input *in, const struct settings *settings, enum input_start start,
+		bool wait, int selectors)
+{
+	memset(in, 0, sizeof(*in));
+	if (settings->from) {
+		in->rec = recording_open(settings->from, &in->k);
+		if (*recording_problem(in->rec))
+			warnx("%s", recording_problem(in->rec));
+		if (settings->at)
+			input_seek_time(in, settings->at);
+		else if (start == INPUT_LAST)
+			input_seek_samples(in, recording_count(in->rec));
+	} else {
+		in->k = app_open_waiting(wait);
+	}
+	app_check_selectors(kvmstats_first(in->k), settings->args, selectors);
+}
+
+void input_close(struct input *in)
+{
+	kvmstats_close(in->k);
+}
+
+bool input_seek_samples(struct input *in, long samples)
+{
+	const long last = (long)recording_count(in->rec) - 1;
+	const long from = recording_position(in->rec);
+	long to = from + samples;
+
+	to = to < 0 ? 0 : to > last ? last : to;
+	/* what comes from a pipe cannot be read again */
+	if (to == from || last < 0)
+		return false;
+	recording_seek(in->rec, to);
+	return true;
+}
+
+/* The earliest from this time on: the host's clock may have been set back, or have been wrong. */
+bool input_seek_time(struct input *in, uint64_t time)
+{
+	const unsigned long count = recording_count(in->rec);
+	unsigned long i, found = count;
+
+	for (i = 0; i < count; i++) {
+		if (recording_time(in->rec, i) >= time &&
+		    (found == count || recording_time(in->rec, i) < recording_time(in->rec, found)))
+			found = i;
+	}
+	return input_seek_samples(in, (long)found - (long)recording_position(in->rec));
+}
+
+bool input_next_nofail(struct input *in)
+{
+	if (in->rec && !recording_fetch(in->rec))
+		return false;
+	kvmstats_sample(in->k);
+	return true;
+}
+
+bool input_next(struct input *in)
+{
+	if (in->rec)
+		return input_next_nofail(in);
+	app_sample(in->k);
+	return true;
+}
+
+const char *input_problem(const struct input *in)
+{
+	const char *problem = kvmstats_problem(in->k);
+
+	return in->rec && !*problem ? recording_problem(in->rec) : problem;
+}
+
+struct host input_host(const struct input *in)
+{
+	return in->rec ? recording_host(in->rec) : host_now();
+}
+
+uint64_t input_time(const struct input *in)
+{
+	const struct kvmstats_vm *vm;
+	uint64_t time = 0;
+
+	if (in->rec)
+		return recording_now(in->rec);
+	/* all VMs of a sample have one time: that of the last one */
+	for (vm = kvmstats_first(in->k); vm; vm = vm->next) {
+		if (time < vm->time)
+			time = vm->time;
+	}
+	return app_wall(time ? time : app_now());
+}
+
+int input_status(const struct input *in, unsigned int shown, bool selected)
+{
+	unsigned int unread;
+	const char *why;
+
+	if (!in->rec)
+		return app_status(in->k, shown, selected);
+	app_flush();
+	unread = kvmstats_failed_reads(in->k, &why);
+	if (!shown)
+		warnx("no VM %s", selected && kvmstats_first(in->k) ? "matches" : "is in this sample");
+	if (unread)
+		warnx("%u could not be read then: %s", unread, why);
+	return !shown ? STATUS_NOTHING : unread ? STATUS_PARTIAL : STATUS_OK;
+}
