@@ -150,7 +150,7 @@ uint64_t core_now(const struct kvmstats *k);
  */
 int source_open(struct kvmstats **k, const struct source_ops *source, void *state);
 
-/* The clock of what is reported next, and at the end of the sample, of the sample */
+/* Set the time of the VM that is reported next; when all are reported, that of the sample. */
 void core_set_time(struct kvmstats *k, uint64_t nanoseconds);
 
 /* The identity of a VM with its label, and its number in its process; copied */

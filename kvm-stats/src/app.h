@@ -44,7 +44,8 @@ struct settings {
 	bool reverse;
 	const char *file;	/* to write to instead of standard output, or NULL */
 	const char *from;	/* a recording to read instead of this host, or NULL */
-	uint64_t at;		/* time in the recording, nanoseconds since 1970, or 0 */
+	/* times in the recording, nanoseconds since 1970, or 0 */
+	uint64_t at, until;
 	uint64_t max_size;	/* limit of a recording, bytes */
 	struct serve_settings *serve;
 	char **args;		/* arguments after the command */

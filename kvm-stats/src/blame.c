@@ -121,6 +121,15 @@ static int open_blame(void *arg, const struct kvmstats_vm *first, struct kvmstat
 	return error;
 }
 
+static void read_blame(void *arg, struct recording *rec)
+{
+	struct blame_command *command = arg;
+
+	if (command->by != BLAME_BY_UNIT)
+		errx(STATUS_USAGE, "--by: a recording has owners by unit only");
+	blame_sum_read(&command->sum, rec);
+}
+
 /* Unreported time that is worth a message: more than a VM's charges may be wrong by */
 #define UNREPORTED_NS	10000000
 
@@ -158,8 +167,16 @@ int command_blame(const struct settings *settings)
 		.by = parse_blame_by(settings->by),
 	};
 	const struct sampled blame = {
-		&command.sum.sums, &command, columns, open_blame, write_blame_rows, write_blame_json,
-		blame_sum_total, report_lost_charges,
+		.sums = &command.sum.sums,
+		.arg = &command,
+		.columns = columns,
+		.kind = 'B',
+		.open = open_blame,
+		.read = read_blame,
+		.write_rows = write_blame_rows,
+		.write_json = write_blame_json,
+		.total = blame_sum_total,
+		.report_lost = report_lost_charges,
 	};
 
 	return sampled_run(settings, &blame);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "blame_sum.h"
+#include "rec_encode.h"
 #include "buf.h"
 
 static bool ends_with(const char *text, const char *end)
@@ -219,6 +220,30 @@ static int read_blame_program(struct sums *sums)
 	return blame_sample(((struct blame_sum *)sums)->blame);
 }
 
+static void put_share(const void *item, struct bytes *b)
+{
+	const struct blame_share *share = item;
+
+	bytes_text(b, share->key.kind);
+	bytes_text(b, share->key.name);
+	bytes_number(b, share->pid);
+	bytes_number(b, share->item.cost);
+}
+
+static void take_share(struct sums *sums, struct sum *victim, struct rec_bytes *t)
+{
+	struct blame_key key = { 0 };
+	struct blame_share *share;
+	uint32_t pid;
+
+	take_text(t, key.kind, sizeof(key.kind));
+	take_text(t, key.name, sizeof(key.name));
+	pid = take_most(t, INT32_MAX);
+	share = add_cost(sums, victim, &key, take_number(t));
+	if (pid)
+		share->pid = pid;
+}
+
 static void add_charges(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
 {
 	struct blame_sum *sum = (struct blame_sum *)sums;
@@ -227,6 +252,10 @@ static void add_charges(struct sums *sums, const struct kvmstats_vm *first, char
 	struct blame_victim *victim;
 	size_t i, count;
 
+	if (sums->rec) {
+		take_recorded_sums(sums, 'B', first, args, n);
+		return;
+	}
 	blame_enter(sum->blame, first);
 	threads = blame_threads(sum->blame, &count);
 	begin_sums(sums, first, args, n, threads, count);
@@ -246,20 +275,32 @@ static void close_blame_program(struct sums *sums)
 	blame_close(((struct blame_sum *)sums)->blame);
 }
 
-int blame_sum_open(struct blame_sum *sum, bool continues, const struct kvmstats_vm *first,
-		   struct kvmstats_probe *p)
+static void init_blame_sum(struct blame_sum *sum, bool continues)
 {
 	static const struct blame_key other = { .kind = "other" };
 	static const struct sums_type type = {
 		.size = sizeof(struct blame_victim), .item_size = sizeof(struct blame_share),
 		.key_size = sizeof(struct blame_key), .other = &other,
 		.read = read_blame_program, .add = add_charges, .close = close_blame_program,
+		.put = put_share, .take = take_share,
 	};
 
 	memset(sum, 0, sizeof(*sum));
 	sum->sums.type = &type;
 	sum->sums.continues = continues;
+}
+
+int blame_sum_open(struct blame_sum *sum, bool continues, const struct kvmstats_vm *first,
+		   struct kvmstats_probe *p)
+{
+	init_blame_sum(sum, continues);
 	return blame_open(&sum->blame, first, p);
+}
+
+void blame_sum_read(struct blame_sum *sum, struct recording *rec)
+{
+	init_blame_sum(sum, true);
+	sum->sums.rec = rec;
 }
 
 void blame_sum_total(const struct sums *sums, struct sum *total)

@@ -37,6 +37,9 @@ struct blame_sum {
 int blame_sum_open(struct blame_sum *sum, bool continues, const struct kvmstats_vm *first,
 		   struct kvmstats_probe *p);
 
+/* The charges of a recording instead */
+void blame_sum_read(struct blame_sum *sum, struct recording *rec);
+
 static inline struct blame_share *blame_share_at(const struct blame_victim *victim, size_t i)
 {
 	return (struct blame_share *)victim->sum.items + i;

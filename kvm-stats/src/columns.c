@@ -123,23 +123,24 @@ uint64_t column_elapsed(const struct column *column, const struct item *item)
 	return column->kind == COLUMN_PERCENT ? item->vcpu_elapsed : item->elapsed;
 }
 
-static unsigned int vcpu_ready(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *vcpu)
+static unsigned int vcpu_permille(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *vcpu,
+				  enum kvmstats_mode mode)
 {
-	return kvmstats_permille(vcpu->last.times.mode[KVMSTATS_READY], elapsed_of(vm, vcpu));
+	return kvmstats_permille(vcpu->last.times.mode[mode], elapsed_of(vm, vcpu));
 }
 
-unsigned int item_ready(const struct item *item)
+unsigned int item_most(const struct item *item, enum kvmstats_mode mode)
 {
-	unsigned int i, ready, most = 0;
+	unsigned int i, permille, most = 0;
 
 	if (!item->vm)
 		return 0;
 	if (item->vcpu)
-		return vcpu_ready(item->vm, item->vcpu);
+		return vcpu_permille(item->vm, item->vcpu, mode);
 	for (i = 0; i < item->vm->vcpus; i++) {
-		ready = vcpu_ready(item->vm, item->vm->vcpu[i]);
-		if (most < ready)
-			most = ready;
+		permille = vcpu_permille(item->vm, item->vm->vcpu[i], mode);
+		if (most < permille)
+			most = permille;
 	}
 	return most;
 }

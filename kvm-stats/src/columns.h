@@ -24,10 +24,10 @@ struct item item_vm(const struct kvmstats_vm *vm);
 struct item item_vcpu(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *vcpu);
 
 /*
- * The largest part of its time, in tenths of a per cent, for which a vCPU of the item
- * waited for a CPU: what a guest notices, whatever its other vCPUs do.
+ * The largest part of its time, in tenths of a per cent, that a vCPU of the item spent in a mode,
+ * such as waiting for a CPU: what a guest notices, whatever its other vCPUs do.
  */
-unsigned int item_ready(const struct item *item);
+unsigned int item_most(const struct item *item, enum kvmstats_mode mode);
 
 enum column_kind {
 	COLUMN_TEXT,

@@ -304,6 +304,16 @@ static int open_exits(void *arg, const struct kvmstats_vm *first, struct kvmstat
 	return exits_sum_open(&w->sum, w->by, true, p);
 }
 
+static void read_exits(void *arg, struct recording *rec)
+{
+	struct exits_command *w = arg;
+
+	if (w->by != EXITS_BY_REASON || w->histogram)
+		errx(STATUS_USAGE, "--%s: a recording has exits by reason only",
+		     w->histogram ? "histogram" : "by");
+	exits_sum_read(&w->sum, rec);
+}
+
 static enum exits_by parse_exits_by(const char *text)
 {
 	if (!text)
@@ -320,7 +330,15 @@ int command_exits(const struct settings *settings)
 	struct exits_command w = { .format = settings->format, .by = parse_exits_by(settings->by),
 				   .histogram = settings->histogram };
 	const struct sampled exits = {
-		&w.sum.sums, &w, w.columns, open_exits, write_exits_rows, write_exits_json, NULL, report_lost_exits,
+		.sums = &w.sum.sums,
+		.arg = &w,
+		.columns = w.columns,
+		.kind = 'X',
+		.open = open_exits,
+		.read = read_exits,
+		.write_rows = write_exits_rows,
+		.write_json = write_exits_json,
+		.report_lost = report_lost_exits,
 	};
 
 	choose_exits_columns(&w);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exits_sum.h"
+#include "rec_encode.h"
 
 static void add_exits_row(const struct exits_sum *sum, struct exits_vm *vm, const struct exits_row *row)
 {
@@ -32,22 +33,61 @@ static int read_exits_program(struct sums *sums)
 	return exits_sample(((struct exits_sum *)sums)->exits);
 }
 
-static void add_exits(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
+static void put_total(const void *item, struct bytes *b)
 {
-	const struct exits_sum *sum = (struct exits_sum *)sums;
-	const struct blame_thread *threads;
-	const struct exits_row *rows;
+	const struct exits_total *total = item;
+	size_t i;
+
+	bytes_number(b, total->key.reason);
+	bytes_number(b, total->cell.isa);
+	for (i = 0; i < EXITS_SUMS; i++)
+		bytes_number(b, total->cell.sum[i]);
+	bytes_number(b, total->cell.max);
+}
+
+static void take_total(struct sums *sums, struct sum *vm, struct rec_bytes *t)
+{
+	struct exits_key key = { .reason = take_most(t, UINT32_MAX) };
+	struct exits_cell cell = { .isa = take_most(t, UINT32_MAX) };
+	struct exits_total *total;
+	size_t i;
+
+	for (i = 0; i < EXITS_SUMS; i++)
+		cell.sum[i] = take_number(t);
+	cell.max = take_number(t);
+	total = add_cost(sums, vm, &key, cell.kernel + cell.user);
+	total->cell.isa = cell.isa;
+	exits_add(&total->cell, &cell);
+}
+
+static void add_elapsed(struct sums *sums, const struct kvmstats_vm *first)
+{
 	const struct kvmstats_vm *v;
 	struct exits_vm *vm;
-	size_t i, count;
 
-	threads = exits_threads(sum->exits, &count);
-	begin_sums(sums, first, args, n, threads, count);
 	for (v = first; v; v = v->next) {
 		vm = find_sum(sums, v);
 		if (vm)
 			vm->elapsed += v->sum.times.elapsed;
 	}
+}
+
+static void add_exits(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
+{
+	const struct exits_sum *sum = (struct exits_sum *)sums;
+	const struct blame_thread *threads;
+	const struct exits_row *rows;
+	struct exits_vm *vm;
+	size_t i, count;
+
+	if (sums->rec) {
+		take_recorded_sums(sums, 'X', first, args, n);
+		add_elapsed(sums, first);
+		return;
+	}
+	threads = exits_threads(sum->exits, &count);
+	begin_sums(sums, first, args, n, threads, count);
+	add_elapsed(sums, first);
 	rows = exits_rows(sum->exits, &count);
 	for (i = 0; i < count; i++) {
 		const struct blame_vm id = { rows[i].cell.kvm, rows[i].cell.tgid, 0 };
@@ -71,18 +111,30 @@ static void release_vm(struct sum *vm)
 	free(((struct exits_vm *)vm)->cmdline.text);
 }
 
-int exits_sum_open(struct exits_sum *sum, enum exits_by by, bool continues,
-		   struct kvmstats_probe *p)
+static void init_exits_sum(struct exits_sum *sum, enum exits_by by, bool continues)
 {
 	static const struct sums_type type = {
 		.size = sizeof(struct exits_vm), .item_size = sizeof(struct exits_total),
 		.key_size = sizeof(struct exits_key), .release = release_vm,
 		.read = read_exits_program, .add = add_exits, .close = close_exits_program,
+		.put = put_total, .take = take_total,
 	};
 
 	memset(sum, 0, sizeof(*sum));
 	sum->sums.type = &type;
 	sum->sums.continues = continues;
 	sum->by = by;
+}
+
+int exits_sum_open(struct exits_sum *sum, enum exits_by by, bool continues,
+		   struct kvmstats_probe *p)
+{
+	init_exits_sum(sum, by, continues);
 	return exits_open(&sum->exits, by == EXITS_BY_ADDRESS, p);
+}
+
+void exits_sum_read(struct exits_sum *sum, struct recording *rec)
+{
+	init_exits_sum(sum, EXITS_BY_REASON, true);
+	sum->sums.rec = rec;
 }

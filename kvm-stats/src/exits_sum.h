@@ -35,6 +35,9 @@ struct exits_sum {
 int exits_sum_open(struct exits_sum *sum, enum exits_by by, bool continues,
 		   struct kvmstats_probe *p);
 
+/* The exits of a recording instead, by reason */
+void exits_sum_read(struct exits_sum *sum, struct recording *rec);
+
 static inline struct exits_total *exits_total_at(const struct exits_vm *vm, size_t i)
 {
 	return (struct exits_total *)vm->sum.items + i;

@@ -4,16 +4,52 @@
 
 #include "input.h"
 
+bool input_has_time(const struct input *in, uint64_t time)
+{
+	bool before = false, after = false;
+	unsigned long i;
+
+	for (i = 0; i < recording_count(in->rec); i++) {
+		before |= recording_time(in->rec, i) <= time;
+		after |= recording_time(in->rec, i) >= time;
+	}
+	return before && after;
+}
+
+static void warn_problem(struct input *in)
+{
+	if (!in->warned && *recording_problem(in->rec)) {
+		warnx("%s", recording_problem(in->rec));
+		in->warned = true;
+	}
+}
+
+static void seek_start(struct input *in, const struct settings *settings)
+{
+	const uint64_t at = settings->at;
+	char first[TIME_SIZE], last[TIME_SIZE];
+
+	app_time_text(input_time(in), first);
+	if (!recording_count(in->rec))
+		errx(STATUS_USAGE, "--at: standard input can be read from its start only");
+	if (!input_has_time(in, at)) {
+		app_time_text(recording_time(in->rec, recording_count(in->rec) - 1), last);
+		warnx("%s has no sample of this time: it begins at %s and ends at %s",
+		      settings->from, first, last);
+	}
+	input_seek_time(in, at);
+}
+
 void input_open(struct input *in, const struct settings *settings, enum input_start start,
 		bool wait, int selectors)
 {
 	memset(in, 0, sizeof(*in));
 	if (settings->from) {
 		in->rec = recording_open(settings->from, &in->k);
-		if (*recording_problem(in->rec))
-			warnx("%s", recording_problem(in->rec));
+		warn_problem(in);
+		in->until = settings->until;
 		if (settings->at)
-			input_seek_time(in, settings->at);
+			seek_start(in, settings);
 		else if (start == INPUT_LAST)
 			input_seek_samples(in, recording_count(in->rec));
 	} else {
@@ -59,6 +95,8 @@ bool input_next_nofail(struct input *in)
 {
 	if (in->rec && !recording_fetch(in->rec))
 		return false;
+	if (in->until && recording_fetched(in->rec) >= in->until)
+		return false;
 	kvmstats_sample(in->k);
 	return true;
 }
@@ -98,7 +136,7 @@ uint64_t input_time(const struct input *in)
 	return app_wall(time ? time : app_now());
 }
 
-int input_status(const struct input *in, unsigned int shown, bool selected)
+int input_status(struct input *in, unsigned int shown, bool selected)
 {
 	unsigned int unread;
 	const char *why;
@@ -106,10 +144,13 @@ int input_status(const struct input *in, unsigned int shown, bool selected)
 	if (!in->rec)
 		return app_status(in->k, shown, selected);
 	app_flush();
+	warn_problem(in);
 	unread = kvmstats_failed_reads(in->k, &why);
 	if (!shown)
 		warnx("no VM %s", selected && kvmstats_first(in->k) ? "matches" : "is in this sample");
 	if (unread)
 		warnx("%u could not be read then: %s", unread, why);
-	return !shown ? STATUS_NOTHING : unread ? STATUS_PARTIAL : STATUS_OK;
+	if (!shown)
+		return STATUS_NOTHING;
+	return unread || *kvmstats_problem(in->k) ? STATUS_PARTIAL : STATUS_OK;
 }

@@ -10,7 +10,8 @@
 struct input {
 	struct kvmstats *k;
 	struct recording *rec;		/* NULL for this host */
-	uint64_t until;			/* of a recording: since 1970, or 0 */
+	bool warned;			/* of a problem with the recording */
+	uint64_t until;			/* time since 1970 where the input ends, or 0 */
 };
 
 /*
@@ -32,12 +33,15 @@ bool input_next_nofail(struct input *in);
 bool input_seek_samples(struct input *in, long samples);
 bool input_seek_time(struct input *in, uint64_t time);
 
+/* Return true if a recording has samples before and after this time, or at it. */
+bool input_has_time(const struct input *in, uint64_t time);
+
 /* Return the problem with the sample or the recording, "" if there is none. */
 const char *input_problem(const struct input *in);
 struct host input_host(const struct input *in);
 uint64_t input_time(const struct input *in);	/* since 1970, nanoseconds */
 
 /* As app_status() */
-int input_status(const struct input *in, unsigned int shown, bool selected);
+int input_status(struct input *in, unsigned int shown, bool selected);
 
 #endif /* INPUT_H */

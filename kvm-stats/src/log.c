@@ -13,6 +13,7 @@
 #include "app.h"
 #include "columns.h"
 #include "input.h"
+#include "stop.h"
 #include "text.h"
 
 /* Before the columns of "top" that have a key, and after them */
@@ -228,8 +229,11 @@ int command_log(const struct settings *settings)
 	input_open(&f, settings, INPUT_FIRST, !settings->count, settings->nr_args);
 	if (format == OUT_CSV && (settings->file || is_begun()))
 		format = OUT_CSV_MORE;
-	if (settings->file)
+	if (settings->file) {
 		open_log(&file);
+		/* A signal ends it between two samples, not within a line. */
+		stop_catch(STATUS_PARTIAL, NULL);
+	}
 	catch_hangup();
 	make_columns(keys);
 	out = out_open(format, keys);
@@ -239,6 +243,8 @@ int command_log(const struct settings *settings)
 	do {
 		if (!f.rec)
 			app_wait(f.k, &next, settings->interval);
+		if (stop_requested())
+			break;
 		/* The present sample of a recording is the first one. */
 		if ((!f.rec || round) && !input_next(&f))
 			break;
@@ -248,7 +254,7 @@ int command_log(const struct settings *settings)
 		end_log_sample(&file);
 	} while (++round != settings->count);
 	out_close(out);
-	if (!shown || unread)
+	if (!shown || unread || f.rec)
 		status = input_status(&f, shown, settings->nr_args);
 	if (shown && (unread || file.lost))
 		status = STATUS_PARTIAL;

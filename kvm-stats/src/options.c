@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "columns.h"
 #include "options.h"
@@ -90,29 +89,12 @@ static void set_from(struct settings *settings, const char *name, const char *va
 
 static void set_at(struct settings *settings, const char *name, const char *value)
 {
-	static const char * const formats[] = {
-		"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S",
-		"%Y-%m-%d %H:%M", "%Y-%m-%d",
-	};
-	const char *end = NULL;
-	struct tm tm;
-	time_t t = -1;
-	size_t i;
+	settings->at = parse_time(name, value);
+}
 
-	for (i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
-		memset(&tm, 0, sizeof(tm));
-		tm.tm_isdst = -1;
-		end = strptime(value, formats[i], &tm);
-		if (end && (!*end || !strcmp(end, "Z")))
-			break;
-		end = NULL;
-	}
-	if (end)
-		t = *end ? timegm(&tm) : mktime(&tm);
-	if (t <= 0)
-		errx(STATUS_USAGE, "--%s '%s': must be a time such as 2026-11-22T03:00", name,
-		     value);
-	settings->at = t * SECOND;
+static void set_until(struct settings *settings, const char *name, const char *value)
+{
+	settings->until = parse_time(name, value);
 }
 
 static void set_max_size(struct settings *settings, const char *name, const char *value)
@@ -197,10 +179,12 @@ const struct option_row options[] = {
 	  set_vcpus, COMPLETE_NOTHING, "Show each vCPU, not only their sums.", NULL },
 	{ 'f', "file", "FILE", ON(LOG),
 	  set_file, COMPLETE_FILE, "Append to FILE, and reopen it on SIGHUP.", NULL },
-	{ 0, "from", "FILE", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG),
+	{ 0, "from", "FILE", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(EXPORT) | ON(SERVE),
 	  set_from, COMPLETE_FILE, "Read the recording FILE instead of this host.", NULL },
-	{ 0, "at", "TIME", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG),
+	{ 0, "at", "TIME", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(EXPORT),
 	  set_at, COMPLETE_NOTHING, "Start at the first sample from TIME on.", NULL },
+	{ 0, "until", "TIME", ON(LOG) | ON(BLAME) | ON(EXITS),
+	  set_until, COMPLETE_NOTHING, "Stop after the last sample before TIME.", NULL },
 	{ 0, "max-size", "SIZE", ON(RECORD),
 	  set_max_size, COMPLETE_NOTHING, "Limit the recording to SIZE.", "512M" },
 	{ 0, "listen", "ADDRESS:PORT", ON(SERVE),
@@ -228,12 +212,12 @@ const struct option_row options[] = {
 	{ 0, "max-series", "NUMBER", ON(EXPORT) | ON(SERVE),
 	  serve_set_max_series, COMPLETE_NOTHING,
 	  "Exclude the youngest VMs beyond NUMBER series.", "200000" },
-	{ 0, "blame", "NUMBER", ON(SERVE),
+	{ 0, "blame", "NUMBER", ON(SERVE) | ON(RECORD),
 	  serve_set_blame, COMPLETE_NOTHING,
-	  "Also export the first NUMBER owners of the waits of each VM.", NULL },
-	{ 0, "exits", "NUMBER", ON(SERVE),
+	  "Include the first NUMBER owners of the waits of each VM.", NULL },
+	{ 0, "exits", "NUMBER", ON(SERVE) | ON(RECORD),
 	  serve_set_exits, COMPLETE_NOTHING,
-	  "Also export the NUMBER most expensive exit reasons of each VM.", NULL },
+	  "Include the NUMBER most expensive exit reasons of each VM.", NULL },
 	{ 0, "list", NULL, ON(EXPORT),
 	  serve_set_list, COMPLETE_NOTHING, "List the metrics that can be exported.", NULL },
 	{ 'h', "help", NULL, ALL,
@@ -436,7 +420,7 @@ const struct command *parse_options(int argc, char **argv, struct settings *sett
 	if (!*command->arguments && settings->nr_args)
 		errx(STATUS_USAGE, "%s takes no arguments: '%s'", command->name,
 		     settings->args[0]);
-	if (settings->at && !settings->from)
-		errx(STATUS_USAGE, "--at needs --from");
+	if ((settings->at || settings->until) && !settings->from)
+		errx(STATUS_USAGE, "--%s needs --from", settings->at ? "at" : "until");
 	return command;
 }

@@ -3,6 +3,7 @@
 #include <err.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "app.h"
 #include "parse.h"
@@ -53,4 +54,37 @@ uint64_t parse_size(const char *name, const char *text)
 	if (n < 64 << 10 || n > 1ULL << 40)
 		errx(STATUS_USAGE, "--%s '%s': must be 64K to 1024G", name, text);
 	return n;
+}
+
+uint64_t parse_time_text(const char *text)
+{
+	static const char * const formats[] = {
+		"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S",
+		"%Y-%m-%d %H:%M", "%Y-%m-%d",
+	};
+	const char *end = NULL;
+	struct tm tm;
+	time_t t = -1;
+	size_t i;
+
+	for (i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
+		memset(&tm, 0, sizeof(tm));
+		tm.tm_isdst = -1;
+		end = strptime(text, formats[i], &tm);
+		if (end && (!*end || !strcmp(end, "Z")))
+			break;
+		end = NULL;
+	}
+	if (end)
+		t = *end ? timegm(&tm) : mktime(&tm);
+	return t > 0 ? t * SECOND : 0;
+}
+
+uint64_t parse_time(const char *name, const char *text)
+{
+	const uint64_t time = parse_time_text(text);
+
+	if (!time)
+		errx(STATUS_USAGE, "--%s '%s': must be a time such as 2026-11-22T03:00", name, text);
+	return time;
 }

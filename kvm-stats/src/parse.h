@@ -12,4 +12,9 @@ uint64_t parse_seconds(const char *name, const char *text);
 uint64_t parse_size(const char *name, const char *text);
 unsigned long parse_number(const char *name, const char *text);
 
+/* Parse a local time, or UTC if it ends with Z, as nanoseconds since 1970. */
+uint64_t parse_time(const char *name, const char *text);
+/* Parse a time without a message: return 0 if it is invalid. */
+uint64_t parse_time_text(const char *text);
+
 #endif /* PARSE_H */

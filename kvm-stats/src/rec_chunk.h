@@ -13,13 +13,13 @@ struct chunk {
 	char kind;
 	uint32_t key;			/* number of the key sample that it is or depends on */
 	uint64_t time;
-	size_t size;			/* of the contents */
+	size_t size;			/* bytes of its contents */
 };
 
 /* Write the head of a chunk whose contents start at offset at + CHUNK_HEAD of b. */
 void chunk_seal(struct bytes *b, size_t at, char kind, uint32_t key, uint64_t time);
 
-/* Read CHUNK_HEAD bytes; false: they are no head. */
+/* Read CHUNK_HEAD bytes. Return false if this is not the head of a chunk. */
 bool chunk_read_head(const unsigned char *head, struct chunk *chunk);
 
 /* Return true if head and contents are what was written. */

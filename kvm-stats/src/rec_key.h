@@ -20,7 +20,7 @@ struct key_vm {
 };
 
 struct key_sample {
-	size_t vm_words, vcpu_words;	/* of each VM and vCPU */
+	size_t vm_words, vcpu_words;	/* words per VM, and per vCPU */
 	struct key_vm *vm;
 	unsigned int vms, room, cursor;
 };

@@ -6,7 +6,7 @@
 #include "rec_scan.h"
 #include "xalloc.h"
 
-/* Bytes that are read per byte of the file: heads that are no heads cost a read each. */
+/* Limit of bytes read per byte of the file: a false head costs a read. */
 #define WORK_FACTOR	8
 
 /* Less than so many bytes only at the end of the file */
@@ -49,7 +49,7 @@ bool scan_read(int fd, uint64_t at, struct chunk *chunk, unsigned char **data, s
 /* Return where the next head may be, size if there is none. */
 static uint64_t find_head(int fd, uint64_t at, uint64_t size)
 {
-	unsigned char block[65536], *found;
+	unsigned char block[4096], *found;
 	ssize_t n;
 
 	for (; at < size; at += n - 3) {

@@ -18,7 +18,7 @@
 #include "rec_scan.h"
 #include "xalloc.h"
 
-#define VALUES_MAX	4096		/* values of a VM or vCPU */
+#define VALUES_MAX	1024		/* values of a VM or vCPU, several times those of a kernel */
 #define VMS_MAX		16384
 /* Memory that the VMs of a sample may take: so many bytes per byte of the file, within limits */
 #define MEMORY_FACTOR	16
@@ -27,19 +27,27 @@
 
 struct rec_sample {
 	uint64_t at, time;
+	uint64_t from;			/* offset of the first chunk that belongs to it */
 	unsigned long key;		/* the sample that it differs from: itself if a key sample */
 	uint32_t key_number;
 	uint8_t part;
 };
 
+/* A chunk of another kind */
+struct rec_added {
+	char kind;
+	size_t size;
+	unsigned char *data;
+};
+
 struct recording {
 	const char *path;
 	int fd[2];			/* FILE.1, -1 if there is none; FILE, or standard input */
-	uint64_t end;			/* of the chunks of FILE that were found */
-	struct rec_sample *sample;	/* of a file */
+	uint64_t end;			/* offset in FILE where find_more() continues */
+	struct rec_sample *sample;	/* index; NULL for a pipe */
 	unsigned long samples, room;
 	unsigned long next;		/* sample to fetch next */
-	uint64_t memory;		/* limit of what the VMs of a sample take */
+	uint64_t memory;		/* bytes that the VMs of a sample may take */
 	char problem[256];
 	struct kvmstats *k;
 
@@ -51,11 +59,15 @@ struct recording {
 	bool has_key;
 	struct chunk chunk;		/* that was fetched */
 	bool fetched;
+	bool has_b, has_x;		/* chunks of these kinds */
+	struct rec_added *added;	/* before it */
+	size_t added_count;
+	uint64_t added_from;		/* offset of the first one that is not before a sample yet */
 	uint64_t *words;		/* of one VM or vCPU */
 	char source[32];
 	struct kvmstats_table *table[KVMSTATS_SCOPES];	/* as of the key sample */
 	struct host host;
-	uint64_t time;			/* of the sample: CLOCK_MONOTONIC of the recorded host */
+	uint64_t time;			/* present sample: CLOCK_MONOTONIC of the recorded host */
 	uint64_t wall;			/* the same since 1970 */
 	uint64_t reported_run;
 	int problem_of_sample;
@@ -412,6 +424,17 @@ bool recording_try(const void *bytes, size_t size, char kind)
 	return take_sample(&rec, &t, kind == 'K');
 }
 
+static void note_kind(struct recording *rec, char kind)
+{
+	rec->has_b |= kind == 'B';
+	rec->has_x |= kind == 'X';
+}
+
+bool recording_has(const struct recording *rec, char kind)
+{
+	return kind == 'B' ? rec->has_b : rec->has_x;
+}
+
 static void add_chunk(void *arg, const struct chunk *chunk, uint64_t at, uint64_t size)
 {
 	struct recording *rec = arg;
@@ -423,6 +446,11 @@ static void add_chunk(void *arg, const struct chunk *chunk, uint64_t at, uint64_
 	if (!chunk) {
 		set_problem(rec, rec->path, at, size,
 			    !fstat(rec->fd[part], &st) && at + size >= (uint64_t)st.st_size);
+		return;
+	}
+	if (chunk->kind == 'B' || chunk->kind == 'X') {
+		note_kind(rec, chunk->kind);
+		rec->added_from = rec->added_from ? rec->added_from : at;
 		return;
 	}
 	if (!is_key && chunk->kind != 'S')
@@ -438,10 +466,11 @@ static void add_chunk(void *arg, const struct chunk *chunk, uint64_t at, uint64_
 		last = rec->samples ? &rec->sample[rec->samples - 1] : NULL;
 	}
 	rec->sample[rec->samples] = (struct rec_sample){
-		.at = at, .time = chunk->time, .key = is_key ? rec->samples : last->key,
+		.at = at, .from = rec->added_from ? rec->added_from : at, .time = chunk->time, .key = is_key ? rec->samples : last->key,
 		.key_number = chunk->key, .part = part,
 	};
 	rec->samples++;
+	rec->added_from = 0;
 }
 
 /* Find what was written to the file since the last time. */
@@ -491,6 +520,7 @@ static void open_files(struct recording *rec)
 		rec->path = path;
 	}
 	rec->end = FILE_HEAD;
+	rec->added_from = 0;
 	find_more(rec);
 	if (!rec->samples)
 		errx(STATUS_USAGE, "%s: it is cut: there is no sample in it", rec->path);
@@ -558,11 +588,59 @@ static bool read_key(struct recording *rec, unsigned long i)
 	return ok;
 }
 
+static void forget_added(struct recording *rec)
+{
+	while (rec->added_count)
+		free(rec->added[--rec->added_count].data);
+}
+
+/* Keep a chunk of sums for recording_added(). */
+static void keep_added(struct recording *rec)
+{
+	struct rec_added *added;
+
+	if (rec->chunk.kind != 'B' && rec->chunk.kind != 'X')
+		return;
+	note_kind(rec, rec->chunk.kind);
+	rec->added = check_alloc(realloc(rec->added, (rec->added_count + 1) * sizeof(*added)));
+	added = &rec->added[rec->added_count++];
+	*added = (struct rec_added){ rec->chunk.kind, rec->chunk.size,
+				     check_alloc(malloc(rec->chunk.size + 1)) };
+	memcpy(added->data, rec->data, rec->chunk.size);
+}
+
+bool recording_added(const struct recording *rec, size_t i, char kind, struct rec_bytes *contents)
+{
+	size_t n;
+
+	for (n = 0; n < rec->added_count; n++) {
+		if (rec->added[n].kind != kind || i--)
+			continue;
+		*contents = (struct rec_bytes){ rec->added[n].data,
+						rec->added[n].data + rec->added[n].size, false };
+		return true;
+	}
+	return false;
+}
+
+static void read_added(struct recording *rec, const struct rec_sample *s)
+{
+	uint64_t at;
+
+	for (at = s->from; at < s->at; at += CHUNK_HEAD + rec->chunk.size) {
+		if (!scan_read(rec->fd[s->part], at, &rec->chunk, &rec->data, &rec->data_room))
+			return;
+		keep_added(rec);
+	}
+}
+
 static bool fetch_from_file(struct recording *rec)
 {
 	if (rec->next >= rec->samples)
 		find_more(rec);
 	for (; rec->next < rec->samples; rec->next++) {
+		forget_added(rec);
+		read_added(rec, &rec->sample[rec->next]);
 		if (read_key(rec, rec->next) && read_chunk(rec, rec->next)) {
 			rec->next++;
 			return true;
@@ -576,9 +654,11 @@ static bool fetch_from_pipe(struct recording *rec)
 {
 	uint64_t skipped;
 
+	forget_added(rec);
 	while (scan_read_next(rec->fd[1], &rec->chunk, &rec->data, &rec->data_room, &skipped)) {
 		if (skipped)
 			set_problem(rec, "standard input", 0, skipped, false);
+		keep_added(rec);
 		if (rec->chunk.kind == 'K' || (rec->chunk.kind == 'S' && rec->has_key &&
 					       rec->chunk.key == rec->key_number))
 			return true;
@@ -600,8 +680,11 @@ static int sample_recording(struct kvmstats *k, void *state)
 	if (!recording_fetch(rec))
 		return core_problem(k, -ENODATA, "%s: no more samples", rec->path);
 	rec->fetched = false;
-	if (!take_chunk(rec))
-		return core_problem(k, -EIO, "%s: a sample has impossible numbers in it", rec->path);
+	if (!take_chunk(rec)) {
+		snprintf(rec->problem, sizeof(rec->problem),
+			 "%.150s: a sample has impossible numbers in it", rec->path);
+		return core_problem(k, -EIO, "%s", rec->problem);
+	}
 	return rec->problem_of_sample;
 }
 
@@ -616,6 +699,8 @@ static void close_recording(struct kvmstats *k, void *state)
 		if (rec->fd[i] > STDIN_FILENO)
 			close(rec->fd[i]);
 	}
+	forget_added(rec);
+	free(rec->added);
 	key_clear(&rec->key);
 	free(rec->words);
 	free(rec->sample);
@@ -663,9 +748,26 @@ unsigned long recording_position(const struct recording *rec)
 	return rec->next - 1;
 }
 
+uint64_t recording_fetched(const struct recording *rec)
+{
+	return rec->chunk.time;
+}
+
 uint64_t recording_now(const struct recording *rec)
 {
 	return rec->wall;
+}
+
+void recording_collect(struct recording *rec, uint64_t nanoseconds)
+{
+	unsigned long i;
+
+	if (!rec->samples)
+		return;
+	forget_added(rec);
+	for (i = rec->next; i && rec->sample[i - 1].time + nanoseconds > rec->wall &&
+	     rec->sample[i - 1].time <= rec->wall; i--)
+		read_added(rec, &rec->sample[i - 1]);
 }
 
 void recording_seek(struct recording *rec, unsigned long sample)

@@ -28,11 +28,12 @@ struct recorder {
 	uint64_t max_size, size;	/* size of the file: complete chunks */
 	uint64_t run;			/* number of this recorder: VMs of another one differ */
 	struct bytes out;
+	struct bytes added;		/* chunks to write before the next sample */
 	struct key_sample key;
 	uint32_t key_number;
 	uint64_t key_time;		/* CLOCK_MONOTONIC */
 	size_t key_size;		/* bytes */
-	size_t extra;			/* bytes of what is not in the key sample, since then */
+	size_t extra;			/* bytes since then for VMs that the key sample lacks */
 	unsigned int since_key;
 	const struct kvmstats_table *table[KVMSTATS_SCOPES];
 	char source[32];
@@ -58,7 +59,7 @@ static void open_file(struct recorder *r)
 		errx(STATUS_USAGE, "%s: %s", r->path, wrong);
 	if (wrong && st.st_size && strstr(wrong, "not a recording"))
 		errx(STATUS_USAGE, "%s: %s", r->path, wrong);
-	/* What comes after the last whole chunk is one that was not completed. */
+	/* Cut off a chunk that was not completed. */
 	r->size = wrong ? 0 : scan_chunks(r->fd, FILE_HEAD, st.st_size, NULL, NULL);
 	if (r->size < (uint64_t)st.st_size && ftruncate(r->fd, r->size))
 		err(STATUS_NOTHING, "cannot write %s", r->path);
@@ -320,6 +321,7 @@ static unsigned int encode_sample(struct recorder *r, const struct kvmstats *k, 
 		put_le32(head + 12, RECORDING_FORMAT);
 		bytes_put(b, head, sizeof(head));
 	}
+	bytes_put(b, r->added.data, r->added.size);
 	at = b->size;
 	bytes_put(b, empty, sizeof(empty));
 	if (is_key)
@@ -339,9 +341,19 @@ static unsigned int encode_sample(struct recorder *r, const struct kvmstats *k, 
 	}
 	chunk_seal(b, at, is_key ? 'K' : 'S', r->key_number, time);
 	if (is_key)
-		r->key_size = b->size;
+		r->key_size = b->size - at;
 	r->since_key++;
 	return n;
+}
+
+void recorder_add(struct recorder *r, char kind, const struct bytes *contents)
+{
+	static const unsigned char empty[CHUNK_HEAD];
+	const size_t at = r->added.size;
+
+	bytes_put(&r->added, empty, sizeof(empty));
+	bytes_put(&r->added, contents->data, contents->size);
+	chunk_seal(&r->added, at, kind, r->key_number, app_wall(app_now()));
 }
 
 /* FILE becomes FILE.1 */
@@ -358,8 +370,8 @@ static void rotate(struct recorder *r)
 }
 
 /*
- * Somebody has removed or renamed the file, as logrotate does, or has emptied it: continue in one
- * of this name.
+ * Continue in a new file if another program has removed, renamed or emptied the file, as
+ * logrotate does.
  */
 static void check_file(struct recorder *r)
 {
@@ -392,6 +404,7 @@ static bool fail(struct recorder *r)
 	if (!r->failing)
 		warnx("cannot write %s: %s; will retry", r->path, strerror(error));
 	r->failing = true;
+	r->added.size = 0;
 	r->totals.lost++;
 	r->need_key = true;
 	return false;
@@ -403,6 +416,10 @@ static bool write_all(struct recorder *r)
 	size_t done;
 	ssize_t n;
 
+	/* On a full disk, readers do not see a part of the sample. */
+	if (r->is_file && fallocate(r->fd, FALLOC_FL_KEEP_SIZE, r->size, r->out.size) &&
+	    errno == ENOSPC)
+		return false;
 	for (done = 0; done < r->out.size; done += n) {
 		if (r->is_file)
 			n = pwrite(r->fd, r->out.data + done, r->out.size - done, r->size + done);
@@ -432,6 +449,7 @@ bool recorder_sample(struct recorder *r, const struct kvmstats *k, struct host h
 		warnx("resumed writing %s, %llu samples lost", r->path,
 		      (unsigned long long)r->totals.lost);
 	r->failing = false;
+	r->added.size = 0;
 	r->size += r->out.size;
 	r->totals.vms += vms;
 	r->totals.bytes += r->out.size;
@@ -448,6 +466,7 @@ struct recorder_totals recorder_close(struct recorder *r)
 	key_clear(&r->key);
 	free(r->words);
 	free(r->out.data);
+	free(r->added.data);
 	free(r);
 	return totals;
 }

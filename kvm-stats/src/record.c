@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "blame_sum.h"
+#include "exits_sum.h"
+#include "serve/settings.h"
 #include "stop.h"
-#include "input.h"
 
 /* Extrapolate the size from the samples so far. */
 static void print_totals(const struct recorder_totals *t, const struct settings *settings)
@@ -22,34 +24,120 @@ static void print_totals(const struct recorder_totals *t, const struct settings 
 	putc('\n', stderr);
 }
 
+/* Owners of waits and reasons of exits are recorded at this interval, or at each sample. */
+#define SUMS_EVERY	(10 * SECOND)
+
+/* VMs that waited less than this share of a CPU have no owners in the recording. */
+#define WAITS_DIVISOR	100
+
+struct record {
+	struct recorder *recorder;
+	struct kvmstats *k;
+	unsigned int owners, reasons;	/* recorded for each VM, at most */
+	bool has_blame, has_exits;
+	struct blame_sum blame;
+	struct exits_sum exits;
+	uint64_t written;	/* time of the sums that were written last */
+};
+
+/* A host without this right or event is still worth recording. */
+static bool opened(int error, const char *what, const struct kvmstats_probe *probe)
+{
+	if (error)
+		warnx("recording without %s: %s%s%s", what, probe->why, *probe->help ? "; " : "",
+		      probe->help);
+	return !error;
+}
+
+static void open_programs(struct record *r)
+{
+	struct kvmstats_probe probe = { 0 };
+
+	if (r->owners)
+		r->has_blame = opened(blame_sum_open(&r->blame, false, kvmstats_first(r->k), &probe),
+				      "--blame", &probe);
+	if (r->reasons)
+		r->has_exits = opened(exits_sum_open(&r->exits, EXITS_BY_REASON, false, &probe),
+				      "--exits", &probe);
+}
+
+static void close_programs(struct record *r)
+{
+	if (r->has_blame)
+		close_sums(&r->blame.sums);
+	if (r->has_exits)
+		close_sums(&r->exits.sums);
+}
+
+static void add_programs(struct record *r)
+{
+	if (r->has_blame)
+		add_sums(&r->blame.sums, kvmstats_first(r->k), NULL, 0);
+	if (r->has_exits)
+		add_sums(&r->exits.sums, kvmstats_first(r->k), NULL, 0);
+}
+
+/* Take a sample, and what the BPF programs have counted by then. */
+static void sample(struct record *r)
+{
+	if ((r->has_blame && read_sums(&r->blame.sums)) ||
+	    (r->has_exits && read_sums(&r->exits.sums)))
+		errx(STATUS_NOTHING, "cannot read the sums of the BPF programs");
+	app_sample(r->k);
+	add_programs(r);
+}
+
+static void write_programs(struct record *r, uint64_t interval)
+{
+	const uint64_t elapsed = app_now() - r->written;
+
+	/* Half an interval: a sample may be a little early. */
+	if (elapsed + interval / 2 < SUMS_EVERY)
+		return;
+	if (r->has_blame) {
+		record_sums(&r->blame.sums, r->recorder, 'B', r->owners, elapsed / WAITS_DIVISOR);
+		forget_sums(&r->blame.sums, NULL, NULL);
+	}
+	if (r->has_exits) {
+		record_sums(&r->exits.sums, r->recorder, 'X', r->reasons, 1);
+		forget_sums(&r->exits.sums, NULL, NULL);
+	}
+	r->written += elapsed;
+}
+
 int command_record(const struct settings *settings)
 {
+	struct record r = { .owners = settings->serve->model.owners,
+			    .reasons = settings->serve->model.exits };
 	struct recorder_totals totals;
 	unsigned long round = 0;
-	struct recorder *r;
-	struct kvmstats *k;
 	uint64_t next;
 
 	if (settings->nr_args != 1)
 		errx(STATUS_USAGE, "record needs a FILE to write to");
-	r = recorder_open(settings->args[0], settings->max_size);
+	r.recorder = recorder_open(settings->args[0], settings->max_size);
 	stop_catch(STATUS_PARTIAL, NULL);
 	/* a service has no terminal to lose */
 	if (!isatty(STDERR_FILENO))
 		signal(SIGHUP, SIG_IGN);
-	k = app_open_waiting(!settings->count);
-	next = app_now();
+	r.k = app_open_waiting(!settings->count);
+	open_programs(&r);
+	add_programs(&r);
+	next = r.written = app_now();
 	for (;;) {
-		recorder_sample(r, k, host_now(), app_wall(app_now()));
+		recorder_sample(r.recorder, r.k, host_now(), app_wall(app_now()));
 		if (++round == settings->count)
 			break;
-		app_wait(k, &next, settings->interval);
+		app_wait(r.k, &next, settings->interval);
 		if (stop_requested())
 			break;
-		app_sample(k);
+		sample(&r);
+		write_programs(&r, settings->interval);
 	}
-	kvmstats_close(k);
-	totals = recorder_close(r);
+	close_programs(&r);
+	kvmstats_close(r.k);
+	totals = recorder_close(r.recorder);
 	print_totals(&totals, settings);
-	return totals.lost ? STATUS_PARTIAL : STATUS_OK;
+	return totals.lost || r.has_blame != !!r.owners || r.has_exits != !!r.reasons ?
+	       STATUS_PARTIAL : STATUS_OK;
 }

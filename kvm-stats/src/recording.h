@@ -11,7 +11,10 @@
  *	'K'	a key sample: tables, identities, and all values
  *	'S'	a sample: differences from the key sample before it. It needs no other chunk, so a
  *		damaged one loses one sample.
- * Readers skip other kinds. Numbers in heads are little-endian. Numbers in contents have 7
+ *	'B'	with "record --blame": for VMs whose vCPUs waited for a CPU since the last 'B', the
+ *		owners of these waits
+ *	'X'	with "record --exits": the most expensive exits since the last 'X'
+ * 'B' and 'X' come before the sample that ends their time. Readers skip other kinds. Numbers in heads are little-endian. Numbers in contents have 7
  * bits per byte, the lowest first, and bit 7 if more follow, so that recordings are portable.
  *
  * Each sample is one write: a recorder that is killed leaves complete samples and at most one
@@ -28,10 +31,9 @@
 #define RECORDING_FORMAT	2
 
 /*
- * A sample has the number of CPUs and the load of the host, the name of the source, the problems
- * of the sample, and its VMs: each with the words below, the values of table KVMSTATS_VM, and its
- * vCPUs with their words and values. All are 64-bit; only those that differ from the key sample
- * are stored.
+ * A sample contains the number of CPUs and the load of the host, problems, and the VMs: for each
+ * the words below, the values of table KVMSTATS_VM, and its vCPUs with their words and values.
+ * Words and values are 64-bit, and only those that differ from the key sample are stored.
  */
 enum vm_word {
 	VM_TIME,		/* when it was read: nanoseconds before the sample */
@@ -79,6 +81,9 @@ struct recorder *recorder_open(const char *path, uint64_t max_size);
 /* Return false if the sample was not written; the first failure is printed. */
 bool recorder_sample(struct recorder *r, const struct kvmstats *k, struct host host,
 		     uint64_t time);
+/* Add what is not in struct kvmstats, to be written before the next sample, as a chunk. */
+struct bytes;
+void recorder_add(struct recorder *r, char kind, const struct bytes *contents);
 /* Closes it. Bytes, samples of VMs, and samples that could not be written. */
 struct recorder_totals {
 	uint64_t bytes, vms, samples, lost;
@@ -97,15 +102,26 @@ struct recording *recording_open(const char *path, struct kvmstats **k);
  * if there are no more.
  */
 bool recording_fetch(struct recording *rec);
+uint64_t recording_fetched(const struct recording *rec);	/* its time since 1970 */
 
 /* The number of samples so far; 0 if it is not a file: only the next sample can be read. */
 unsigned long recording_count(const struct recording *rec);
 uint64_t recording_time(const struct recording *rec, unsigned long sample);
 
-/* Of the present sample: its number, its time since 1970 in nanoseconds, and the host */
+/* Number, time (nanoseconds since 1970) and host of the present sample */
 unsigned long recording_position(const struct recording *rec);
 uint64_t recording_now(const struct recording *rec);
 struct host recording_host(const struct recording *rec);
+
+/* Find chunk number i of a kind that was written since the sample before this one. */
+struct rec_bytes;
+bool recording_added(const struct recording *rec, size_t i, char kind, struct rec_bytes *contents);
+
+/* Return true if the recording has chunks of this kind; of a pipe, so far. */
+bool recording_has(const struct recording *rec, char kind);
+
+/* Let recording_added() find what was written in this time until the present sample. */
+void recording_collect(struct recording *rec, uint64_t nanoseconds);
 
 /* Go to a sample, from 0 on, and to the one before it, so that there is growth. */
 void recording_seek(struct recording *rec, unsigned long sample);

@@ -3,14 +3,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "input.h"
 #include "sampled.h"
 #include "xalloc.h"
 
-static void open_or_exit(const struct sampled *command, struct kvmstats *k)
+/* Open the sums: of the recording, or of the BPF program. */
+static void open_or_exit(const struct sampled *command, const struct input *in)
 {
 	struct kvmstats_probe probe = { 0 };
 
-	if (command->open(command->arg, kvmstats_first(k), &probe))
+	if (in->rec)
+		command->read(command->arg, in->rec);
+	else if (command->open(command->arg, kvmstats_first(in->k), &probe))
 		errx(STATUS_NOTHING, "%s: %s%s%s", app_command, probe.why,
 		     *probe.help ? "; " : "", probe.help);
 }
@@ -34,7 +38,7 @@ static void write_sum(const struct sampled *command, struct out *out, const char
 }
 
 static void write_sample(const struct sampled *command, enum out_format format, bool first,
-			 uint64_t elapsed)
+			 uint64_t time, uint64_t elapsed)
 {
 	const struct sums *sums = command->sums;
 	struct out *out = NULL;
@@ -43,7 +47,7 @@ static void write_sample(const struct sampled *command, enum out_format format, 
 
 	if (format == OUT_TABLE)
 		printf("%safter %.1f s\n", first ? "" : "\n", elapsed / 1e9);
-	app_time_text(app_wall(app_now()), now);
+	app_time_text(time, now);
 	if (format != OUT_JSON_LINES)
 		out = out_open(format == OUT_CSV && !first ? OUT_CSV_MORE : format,
 			       command->columns);
@@ -61,46 +65,65 @@ static void write_sample(const struct sampled *command, enum out_format format, 
 		out_close(out);
 }
 
+/* Read the next sample and its sums. Return false if the recording has no more. */
+static bool read_next(const struct settings *settings, struct sums *sums, struct input *in)
+{
+	if (read_sums(sums))
+		errx(STATUS_NOTHING, "%s: cannot read the sums of the BPF program", app_command);
+	if (!input_next(in))
+		return false;
+	add_sums(sums, kvmstats_first(in->k), settings->args, settings->nr_args);
+	return true;
+}
+
+/* A recording has one result, at its end. */
 int sampled_run(const struct settings *settings, const struct sampled *command)
 {
-	struct kvmstats *k = app_open();
 	struct sums *sums = command->sums;
 	unsigned long round = 0;
 	unsigned int unread = 0;
-	const char *why;
 	uint64_t start, next;
+	struct input in;
+	bool more = true;
 	int status;
 
-	app_check_selectors(kvmstats_first(k), settings->args, settings->nr_args);
-	open_or_exit(command, k);
+	input_open(&in, settings, INPUT_FIRST, false, settings->nr_args);
+	open_or_exit(command, &in);
 	/* Loading takes some time: sums of the VMs' times begin with the program's. */
-	app_sample(k);
-	add_sums(sums, kvmstats_first(k), settings->args, settings->nr_args);
-	if (!sums->count && settings->nr_args) {
-		status = app_status(k, 0, true);
+	if (!in.rec)
+		app_sample(in.k);
+	add_sums(sums, kvmstats_first(in.k), settings->args, settings->nr_args);
+	if (!sums->count && settings->nr_args && !in.rec) {
+		status = input_status(&in, 0, true);
 		goto out;
 	}
-	start = next = app_now();
-	do {
-		app_wait(k, &next, settings->interval);
-		if (read_sums(sums))
-			errx(STATUS_NOTHING, "%s: cannot read the sums of the BPF program",
-			     app_command);
-		app_sample(k);
-		unread |= kvmstats_failed_reads(k, &why);
-		add_sums(sums, kvmstats_first(k), settings->args, settings->nr_args);
-		write_sample(command, settings->format, !round, app_now() - start);
+	start = input_time(&in);
+	next = app_now();
+	while (more && (!round || round != settings->count)) {
+		if (!in.rec)
+			app_wait(in.k, &next, settings->interval);
+		more = read_next(settings, sums, &in);
+		unread |= kvmstats_failed_reads(in.k, NULL);
+		if (more)
+			round++;
+		if (in.rec && more && round != settings->count)
+			continue;
+		if (in.rec && !recording_has(in.rec, command->kind))
+			errx(STATUS_NOTHING, "%s: recorded without --%s", settings->from, app_command);
+		write_sample(command, settings->format, in.rec || round == 1, input_time(&in),
+			     input_time(&in) - start);
 		app_flush();
-	} while (++round != settings->count);
+	}
 	if (sums->dropped)
 		warnx("%s: %zu VMs that exited were left out: more than %d", app_command,
 		      sums->dropped, MAX_EXITED);
-	status = app_status(k, sums->count, settings->nr_args);
+	status = input_status(&in, sums->count, settings->nr_args);
 	if (sums->count && unread)
 		status = STATUS_PARTIAL;
 out:
-	command->report_lost(command->arg);
+	if (!in.rec)
+		command->report_lost(command->arg);
 	close_sums(sums);
-	kvmstats_close(k);
+	input_close(&in);
 	return status;
 }

@@ -10,17 +10,23 @@
 #include "blame_sum.h"
 #include "columns.h"
 #include "exits_sum.h"
+#include "parse.h"
 #include "screen.h"
 #include "stop.h"
 #include "text.h"
+#include "xalloc.h"
 
 #define KEY_WAIT_NS	(SECOND / 4)
+
+/* In a recording, b and x show this time before the present sample. */
+#define RECORDED_NS	(60 * SECOND)
 
 struct screen {
 	struct view *view;
 	struct input *f;
 	unsigned int first;	/* line that is shown on top */
 	bool paused, help, typing;
+	bool typing_time;	/* not a filter */
 	char typed[sizeof(((struct view *)0)->filter)];
 	/* Owners of waits instead of the view; the BPF program is attached in this time. */
 	bool blaming;
@@ -40,7 +46,7 @@ static const char * const keys[] = {
 	"/                      show only names with this in them, or a pattern: web*",
 	"b                      show which threads ran while vCPUs waited; again: back",
 	"p, space               pause, and continue; h, ?: this; q: quit",
-	"[ ] { }                in a recording: a sample back, on; ten minutes",
+	"[ ] { }  n N  g        in a recording: a sample, ten minutes; next problem; a time",
 };
 
 static bool start(void)
@@ -140,6 +146,12 @@ static void start_blame(struct screen *s)
 {
 	struct kvmstats_probe probe = { 0 };
 
+	s->blaming = s->f->rec;
+	if (s->blaming) {
+		blame_sum_read(&s->blame, s->f->rec);
+		s->first = 0;
+		return;
+	}
 	put_screen_line(LINES - 1, "loading and checking the BPF program ...", false);
 	clrtoeol();
 	refresh();
@@ -163,6 +175,24 @@ static void stop_blame(struct screen *s)
 	s->first = 0;
 }
 
+/* What a recording has of the time before the present sample */
+static void collect_recorded(struct screen *s)
+{
+	const struct settings *settings = s->view->settings;
+
+	if (!s->f->rec || (!s->blaming && !s->exits))
+		return;
+	recording_collect(s->f->rec, RECORDED_NS);
+	if (s->blaming) {
+		clear_sums(&s->blame.sums);
+		add_sums(&s->blame.sums, kvmstats_first(s->f->k), settings->args, settings->nr_args);
+	}
+	if (s->exits) {
+		clear_sums(&s->exits->sums);
+		add_sums(&s->exits->sums, kvmstats_first(s->f->k), NULL, 0);
+	}
+}
+
 static void next_sample(struct screen *s)
 {
 	const struct settings *settings = s->view->settings;
@@ -174,7 +204,7 @@ static void next_sample(struct screen *s)
 	/* an error stays on the screen, it may pass */
 	if (!input_next_nofail(s->f))
 		s->paused = true;
-	if (!s->blaming)
+	if (!s->blaming || s->f->rec)
 		return;
 	add_sums(&s->blame.sums, kvmstats_first(s->f->k), settings->args, settings->nr_args);
 	forget_sums(&s->blame.sums, NULL, NULL);
@@ -205,19 +235,24 @@ static int draw_victim(const struct blame_victim *victim, int row)
 
 static void draw_blame(const struct screen *s)
 {
-	char line[160];
+	char line[160], time[40] = "", typed[sizeof(s->typed) + 16];
 	int row = 2 - (int)s->first;
 	size_t i;
 
-	snprintf(line, sizeof(line), "%sthreads that ran while vCPUs waited for a CPU, for %.0f s",
-		 s->paused ? "PAUSED " : "", (app_now() - s->blame_start) / 1e9);
+	if (s->f->rec)
+		recorded(s->f, time, sizeof(time));
+	snprintf(line, sizeof(line), "%s%sthreads that ran while vCPUs waited for a CPU, %s %.0f s",
+		 time, s->paused ? "PAUSED " : "", s->f->rec ? "in the last" : "for",
+		 (s->f->rec ? RECORDED_NS : app_now() - s->blame_start) / 1e9);
 	put_screen_line(0, line, false);
+	snprintf(typed, sizeof(typed), "go to time: %s_", s->typed);
 	snprintf(line, sizeof(line), "%-16s %10s %10s %7s  %-8s %s", "NAME", "WAITED s", "TIME s",
 		 "SHARE", "OWNER", "");
 	put_screen_line(1, line, true);
 	for (i = 0; i < s->blame.sums.count && row < LINES - 1; i++)
 		row = draw_victim(sum_at(&s->blame.sums, i), row);
-	put_screen_line(LINES - 1, "b back  q quit  p pause", false);
+	put_screen_line(LINES - 1, s->typing ? typed : *s->why ? s->why : s->f->rec ?
+			"b back  q quit  p pause  [ ] n g time" : "b back  q quit  p pause", false);
 	clrtoeol();
 }
 
@@ -231,7 +266,8 @@ static void draw_exits(const struct screen *s, unsigned int row)
 	char line[256], share[TEXT_SIZE], name[EXIT_NAME_SIZE];
 	size_t i;
 
-	snprintf(name, sizeof(name), "REASON, after %.0f s", (app_now() - s->exits_start) / 1e9);
+	snprintf(name, sizeof(name), "REASON, %s %.0f s", s->f->rec ? "last" : "after",
+		 (s->f->rec ? RECORDED_NS : app_now() - s->exits_start) / 1e9);
 	snprintf(line, sizeof(line), "%-24s %12s %10s %10s %7s %10s %10s %10s", name, "EXITS",
 		 "KERNEL", "USER", "SHARE", "READY", "HALT", "MAX-us");
 	put_screen_line(row++, line, true);
@@ -262,13 +298,15 @@ static void toggle_exits(struct screen *s)
 {
 	struct kvmstats_probe probe = { 0 };
 
-	if (s->exits || s->f->rec) {
+	if (s->exits) {
 		close_exits(s);
 		return;
 	}
-	s->exits = calloc(1, sizeof(*s->exits));
+	s->exits = check_alloc(calloc(1, sizeof(*s->exits)));
 	s->exits_start = app_now();
-	if (s->exits && exits_sum_open(s->exits, EXITS_BY_REASON, false, &probe)) {
+	if (s->f->rec) {
+		exits_sum_read(s->exits, s->f->rec);
+	} else if (exits_sum_open(s->exits, EXITS_BY_REASON, false, &probe)) {
 		snprintf(s->why, sizeof(s->why), "exits: %s%s%.200s", probe.why,
 			 *probe.help ? "; " : "", probe.help);
 		free(s->exits);
@@ -278,7 +316,7 @@ static void toggle_exits(struct screen *s)
 
 static void sample_exits(struct screen *s)
 {
-	if (s->exits && !read_sums(&s->exits->sums))
+	if (s->exits && !s->f->rec && !read_sums(&s->exits->sums))
 		add_sums(&s->exits->sums, kvmstats_first(s->f->k), NULL, 0);
 }
 
@@ -328,7 +366,7 @@ static void draw(struct screen *s)
 	}
 	unread = kvmstats_failed_reads(s->f->k, &why);
 	if (s->typing)
-		snprintf(line, sizeof(line), "filter: %s_",
+		snprintf(line, sizeof(line), "%s: %s_", s->typing_time ? "go to time" : "filter",
 			 (text_shown(s->typed, filter, sizeof(filter)), filter));
 	else if (*s->why)
 		snprintf(line, sizeof(line), "%s", s->why);
@@ -342,7 +380,7 @@ static void draw(struct screen *s)
 	else
 		snprintf(line, sizeof(line),
 			 "q quit  h help  s sort  r reverse  / filter  p %s  Enter into  Esc out%s",
-			 s->paused ? "continue" : "pause", s->f->rec ? "  [ ] time" : "");
+			 s->paused ? "continue" : "pause", s->f->rec ? "  [ ] n g time" : "");
 	put_screen_line(LINES - 1, line, false);
 	refresh();
 }
@@ -351,31 +389,10 @@ static void rebuild_view(struct screen *s)
 {
 	enum view_level level = s->view->level;
 
+	collect_recorded(s);
 	view_make(s->view, s->f, COLS);
 	if (level != s->view->level)
 		s->first = 0;
-}
-
-/* true: it is over */
-static bool type_key(struct screen *s, int key)
-{
-	size_t len = strlen(s->typed);
-
-	if (key == '\n' || key == KEY_ENTER) {
-		strcpy(s->view->filter, s->typed);
-		s->typing = false;
-	} else if (key == 27) {
-		s->typing = false;
-	} else if (key == KEY_BACKSPACE || key == 127 || key == '\b') {
-		/* a character of several bytes as a whole */
-		while (len && (s->typed[--len] & 0xc0) == 0x80)
-			;
-		s->typed[len] = '\0';
-	} else if (key >= ' ' && key < 256 && key != 127 && len + 1 < sizeof(s->typed)) {
-		s->typed[len] = key;
-		s->typed[len + 1] = '\0';
-	}
-	return false;
 }
 
 static void choose(struct screen *s, long step)
@@ -397,14 +414,143 @@ static void seek_by(struct screen *s, int64_t nanoseconds)
 {
 	const uint64_t now = input_time(s->f);
 
-	if (s->f->rec)
-		input_seek_time(s->f, nanoseconds < 0 && now < (uint64_t)-nanoseconds ? 0 :
-			      now + nanoseconds);
+	input_seek_time(s->f, nanoseconds < 0 && now < (uint64_t)-nanoseconds ? 0 : now + nanoseconds);
+}
+
+static bool has_problem(const struct input *f)
+{
+	const struct kvmstats_vm *vm;
+
+	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
+		const struct item item = item_vm(vm);
+
+		if (item_most(&item, KVMSTATS_READY) >= READY_CRITICAL_PERMILLE ||
+		    item_most(&item, KVMSTATS_THROTTLED) >= THROTTLED_CRITICAL_PERMILLE)
+			return true;
+	}
+	return false;
+}
+
+/* Go to the next sample in which a problem begins; false if there is none. */
+static bool seek_next_problem(struct input *f)
+{
+	bool before = has_problem(f), problem;
+
+	while (!stop_requested() && input_next_nofail(f)) {
+		problem = has_problem(f);
+		if (problem && !before)
+			return true;
+		before = problem;
+	}
+	return false;
+}
+
+static bool seek_previous_problem(struct input *f)
+{
+	const unsigned long from = recording_position(f->rec);
+	bool problem = has_problem(f), before;
+
+	while (!stop_requested() && input_seek_samples(f, -1)) {
+		before = has_problem(f);
+		if (problem && !before && recording_position(f->rec) + 1 < from) {
+			input_seek_samples(f, 1);
+			return true;
+		}
+		problem = before;
+	}
+	/* The recording begins with it. */
+	return problem && from;
+}
+
+static void seek_problem(struct screen *s, bool next)
+{
+	const unsigned long from = recording_position(s->f->rec);
+
+	if (next ? seek_next_problem(s->f) : seek_previous_problem(s->f))
+		return;
+	recording_seek(s->f->rec, from);
+	snprintf(s->why, sizeof(s->why), "no %s problem: no vCPU was ready or throttled for %u%% of a sample",
+		 next ? "later" : "earlier", READY_CRITICAL_PERMILLE / 10);
+}
+
+/* The time that was typed; without a date, on the day of the sample */
+static void seek_typed(struct screen *s)
+{
+	char text[sizeof(s->typed) + 16];
+	const time_t seconds = input_time(s->f) / SECOND;
+	uint64_t time;
+	size_t n = 0;
+
+	if (!strchr(s->typed, '-'))
+		n = strftime(text, sizeof(text), "%Y-%m-%d ", localtime(&seconds));
+	snprintf(text + n, sizeof(text) - n, "%s", s->typed);
+	time = parse_time_text(text);
+	if (!time)
+		snprintf(s->why, sizeof(s->why), "'%.60s': must be a time such as 03:00 or 2026-11-22T03:00",
+			 s->typed);
+	else if (!input_has_time(s->f, time))
+		snprintf(s->why, sizeof(s->why), "the recording has no sample of %.60s", text);
+	else
+		input_seek_time(s->f, time);
+}
+
+/* Keys for recordings. Return true if it is one of them. */
+static bool seek(struct screen *s, int key)
+{
+	if (!s->f->rec || !recording_count(s->f->rec))
+		return false;
+	switch (key) {
+	case '[':
+	case ']':
+		input_seek_samples(s->f, key == '[' ? -1 : 1);
+		return true;
+	case '{':
+	case '}':
+		seek_by(s, key == '{' ? -TEN_MINUTES : TEN_MINUTES);
+		return true;
+	case 'n':
+	case 'N':
+		seek_problem(s, key == 'n');
+		return true;
+	case 'g':
+		s->typing = s->typing_time = true;
+		*s->typed = '\0';
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* true: it is over */
+static bool type_key(struct screen *s, int key)
+{
+	size_t len = strlen(s->typed);
+
+	if ((key == '\n' || key == KEY_ENTER) && s->typing_time) {
+		s->typing = s->typing_time = false;
+		seek_typed(s);
+	} else if (key == '\n' || key == KEY_ENTER) {
+		strcpy(s->view->filter, s->typed);
+		s->typing = false;
+	} else if (key == 27) {
+		s->typing = s->typing_time = false;
+	} else if (key == KEY_BACKSPACE || key == 127 || key == '\b') {
+		/* a character of several bytes as a whole */
+		while (len && (s->typed[--len] & 0xc0) == 0x80)
+			;
+		s->typed[len] = '\0';
+	} else if (key >= ' ' && key < 256 && key != 127 && len + 1 < sizeof(s->typed)) {
+		s->typed[len] = key;
+		s->typed[len + 1] = '\0';
+	}
+	return false;
 }
 
 /* Return true to quit. */
 static bool press_blame(struct screen *s, int key)
 {
+	if (seek(s, key))
+		return false;
 	switch (key) {
 	case 'p':
 	case ' ':
@@ -431,14 +577,16 @@ static bool press_blame(struct screen *s, int key)
 static bool press(struct screen *s, int key)
 {
 	*s->why = '\0';
-	if (s->blaming)
-		return press_blame(s, key);
 	if (s->typing)
 		return type_key(s, key);
+	if (s->blaming)
+		return press_blame(s, key);
 	if (s->help && key != KEY_RESIZE) {
 		s->help = false;
 		return key == 'q';
 	}
+	if (seek(s, key))
+		return false;
 	switch (key) {
 	case 'q':
 		return true;
@@ -450,8 +598,7 @@ static bool press(struct screen *s, int key)
 		s->help = true;
 		break;
 	case 'b':
-		if (!s->f->rec)
-			start_blame(s);
+		start_blame(s);
 		break;
 	case 'p':
 	case ' ':
@@ -481,15 +628,6 @@ static bool press(struct screen *s, int key)
 		break;
 	case KEY_NPAGE:
 		choose(s, visible(s->view));
-		break;
-	case '[':
-	case ']':
-		if (s->f->rec)
-			input_seek_samples(s->f, key == '[' ? -1 : 1);
-		break;
-	case '{':
-	case '}':
-		seek_by(s, key == '{' ? -TEN_MINUTES : TEN_MINUTES);
 		break;
 	case KEY_HOME:
 		choose(s, -(long)s->view->count);

@@ -98,8 +98,13 @@ int command_stalls(const struct settings *settings)
 {
 	struct stalls_sum sum;
 	const struct sampled stalls = {
-		&sum.sums, &sum, columns, open_stalls, write_stalls_rows, write_stalls_json, NULL,
-		report_lost_stalls,
+		.sums = &sum.sums,
+		.arg = &sum,
+		.columns = columns,
+		.open = open_stalls,
+		.write_rows = write_stalls_rows,
+		.write_json = write_stalls_json,
+		.report_lost = report_lost_stalls,
 	};
 
 	return sampled_run(settings, &stalls);

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rec_encode.h"
 #include "sums.h"
+#include "xalloc.h"
 
 /* Costs lose their weight in this time. */
 #define RECENT_NS	(300 * SECOND)
@@ -35,7 +37,8 @@ void close_sums(struct sums *sums)
 		release(sums, sum_at(sums, i));
 	free(sums->sum);
 	free(sums->known);
-	sums->type->close(sums);
+	if (!sums->rec)
+		sums->type->close(sums);
 }
 
 static bool same_vm(const struct blame_vm *a, const struct blame_vm *b)
@@ -433,4 +436,72 @@ uint64_t list_items(const struct sums *sums, struct sum *sum, unsigned int max, 
 		item->growth = 0;
 	}
 	return growth;
+}
+
+void clear_sums(struct sums *sums)
+{
+	struct sum *sum;
+	size_t i;
+
+	for (i = 0; i < sums->count; i++) {
+		sum = sum_at(sums, i);
+		sum->count = 0;
+		sum->cost = 0;
+	}
+}
+
+void record_sums(struct sums *sums, struct recorder *r, char kind, size_t items, uint64_t least)
+{
+	struct bytes b = { 0 };
+	size_t i, j;
+
+	for (i = 0; i < sums->count; i++) {
+		struct sum *sum = sum_at(sums, i);
+		const size_t count = sum->count < items ? sum->count : items;
+
+		if (count && sum->cost >= least) {
+			bytes_number(&b, sum->pid);
+			bytes_number(&b, sum->nth);
+			bytes_number(&b, count);
+			for (j = 0; j < count; j++)
+				sums->type->put(item_at(sums, sum, j), &b);
+		}
+	}
+	clear_sums(sums);
+	recorder_add(r, kind, &b);
+	free(b.data);
+}
+
+/* Read the items of a VM; discard them if the VM is not selected. */
+static void take_sum(struct sums *sums, struct rec_bytes *t)
+{
+	struct kvmstats_vm vm = { .ended = true };
+	struct sum *unused = NULL, *sum;
+	size_t i, count;
+
+	vm.identity.pid = take_most(t, INT32_MAX);
+	vm.nth = take_most(t, UINT32_MAX);
+	count = take_most(t, MAX_ITEMS);
+	sum = find_sum(sums, &vm);
+	if (!sum)
+		sum = unused = check_alloc(calloc(1, sums->type->size));
+	for (i = 0; i < count && !t->wrong; i++)
+		sums->type->take(sums, sum, t);
+	if (unused)
+		release(sums, unused);
+	free(unused);
+}
+
+void take_recorded_sums(struct sums *sums, char kind, const struct kvmstats_vm *first,
+			char **args, int n)
+{
+	struct rec_bytes t;
+	size_t i;
+
+	begin_sums(sums, first, args, n, NULL, 0);
+	for (i = 0; recording_added(sums->rec, i, kind, &t); i++) {
+		while (t.at < t.end && !t.wrong)
+			take_sum(sums, &t);
+	}
+	end_sums(sums);
 }

@@ -9,6 +9,7 @@
 
 #include "app.h"
 #include "bpf/blame.bpf.h"
+#include "recording.h"
 
 /* VMs whose labels and sums are kept after they have exited */
 #define MAX_EXITED	1024
@@ -53,6 +54,9 @@ struct sums_type {
 	/* After a sample of the VMs, which may be newer: add up the sums of the selected VMs. */
 	void (*add)(struct sums *sums, const struct kvmstats_vm *first, char **args, int n);
 	void (*close)(struct sums *sums);	/* close the BPF program */
+	/* Write an item to a recording; read one and add its cost. take sets t->wrong if it cannot. */
+	void (*put)(const void *item, struct bytes *b);
+	void (*take)(struct sums *sums, struct sum *sum, struct rec_bytes *t);
 };
 
 struct known_vm {
@@ -70,6 +74,7 @@ struct sums {
 	struct known_vm *known;	/* label of each VM of the kernel */
 	size_t known_count, known_room;
 	size_t dropped;		/* sums of VMs that have exited, beyond MAX_EXITED */
+	struct recording *rec;	/* instead of a BPF program, or NULL */
 };
 
 static inline void *sum_at(const struct sums *sums, size_t i)
@@ -85,16 +90,29 @@ static inline void *item_at(const struct sums *sums, const struct sum *sum, size
 /* Close the BPF program, and free the sums. */
 void close_sums(struct sums *sums);
 
-/* As read and add of struct sums_type */
+/* Remove all items, and keep the VMs. */
+void clear_sums(struct sums *sums);
+
+/* As read and add of struct sums_type; in a recording, the sums of its present sample */
 static inline int read_sums(struct sums *sums)
 {
-	return sums->type->read(sums);
+	return sums->rec ? 0 : sums->type->read(sums);
 }
 
 static inline void add_sums(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
 {
 	sums->type->add(sums, first, args, n);
 }
+
+/*
+ * Write the first items of each VM whose cost is at least so much, for the next sample of a
+ * recording, and begin again with empty sums.
+ */
+void record_sums(struct sums *sums, struct recorder *r, char kind, size_t items, uint64_t least);
+
+/* In add of a type: begin_sums(), and add what record_sums() has written for this sample. */
+void take_recorded_sums(struct sums *sums, char kind, const struct kvmstats_vm *first,
+			char **args, int n);
 
 /*
  * After a sample: find the VMs of all sums, or those that take their places, and add sums,

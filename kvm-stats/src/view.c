@@ -203,7 +203,7 @@ static char *make_line(const struct item *item, const unsigned int *widths,
 		       struct view_line *line)
 {
 	static int ready = -1;
-	unsigned int i, at = 0, most = item ? item_ready(item) : 0;
+	unsigned int i, at = 0, most = item ? item_most(item, KVMSTATS_READY) : 0;
 	bool mark = false;
 	char *text = NULL;
 	size_t size;

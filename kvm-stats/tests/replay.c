@@ -7,7 +7,7 @@
  */
 #include "core.h"
 
-/* The identity of a VM of this host is that of the procfs, not the recorded one. */
+/* Ignore recorded identities except after --from: the core reads the procfs instead. */
 #define core_vm_identity(vm, identity, nth)				\
 	(rec->k->recorded ? (core_vm_identity)(vm, identity, nth) : (void)0)
 #include "../src/rec_source.c"
