@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "app.h"
+#include "input.h"
 #include "settings.h"
 #include "write.h"
 
@@ -30,7 +30,7 @@ static void list_metrics(void)
 int command_export(const struct settings *settings)
 {
 	struct serve_options options = settings->serve->model;
-	struct kvmstats *k;
+	struct input in;
 	struct buf b = { 0 };
 	struct model *m;
 	uint64_t begin;
@@ -43,9 +43,9 @@ int command_export(const struct settings *settings)
 	}
 	options.absolute = true;
 	begin = app_now();
-	k = app_open();
+	input_open(&in, settings, INPUT_LAST, false, 0);
 	m = model_new(&options);
-	if (!m || !model_update(m, k, app_now(), app_now() - begin))
+	if (!m || !model_update(m, in.k, app_now(), app_now() - begin))
 		errx(STATUS_NOTHING, "no memory");
 	write_metrics(&b, m, settings->format == OUT_OPENMETRICS ? FORMAT_OPENMETRICS :
 		      FORMAT_TEXT, NULL);
@@ -54,10 +54,10 @@ int command_export(const struct settings *settings)
 	fwrite(b.text, b.len, 1, stdout);
 	app_flush();
 	/* A host without VMs is not an error. */
-	status = kvmstats_failed_reads(k, NULL) ? app_status(k, m->vms, false) : STATUS_OK;
+	status = kvmstats_failed_reads(in.k, NULL) ? input_status(&in, m->vms, false) : STATUS_OK;
 	buf_free(&b);
 	model_free(m);
-	kvmstats_close(k);
+	input_close(&in);
 	free(options.stats);
 	return status;
 }

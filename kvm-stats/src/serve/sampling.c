@@ -97,7 +97,8 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 	int ret;
 
 	read_blame(s);
-	ret = kvmstats_sample(s->k);
+	/* recording_open() has taken the first sample. */
+	ret = s->rec && !s->model->samples ? 0 : kvmstats_sample(s->k);
 	no_source = !strcmp(kvmstats_source(s->k), "none");
 	exits = s->exits.exits && !read_sums(&s->exits.sums);
 	if (s->model->blame)
@@ -147,9 +148,17 @@ void *sample_until_stopped(void *server)
 	uint64_t next = app_now(), next_diagnosis = 0;
 
 	do {
+		/* The last sample of a recording becomes too old, as if the host did not answer. */
+		if (s->rec && s->model->samples && !recording_fetch(s->rec))
+			break;
 		take_sample(s, &next_diagnosis);
 		if (write(s->sample_done, &one, sizeof(one)) < 0)
 			break;
+		/* Samples of a pipe come when they are taken. */
+		if (s->rec && !s->paced) {
+			next = app_now();
+			continue;
+		}
 		/* If samples take longer than the interval, don't catch up. */
 		next += interval;
 		if (next < app_now())
@@ -166,7 +175,7 @@ bool request_sample(struct server *s)
 	bool due;
 
 	pthread_mutex_lock(&s->lock);
-	due = !s->model->samples || now - s->model->time > s->interval / 8 * 7;
+	due = !s->model->samples || (!s->rec && now - s->model->time > s->interval / 8 * 7);
 	if (due && s->model->samples) {
 		s->sample_wanted = true;
 		pthread_cond_signal(&s->wake);

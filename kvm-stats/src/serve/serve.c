@@ -129,10 +129,21 @@ static void init_server(struct server *s)
 	s->model = model_new(&s->settings.model);
 	if (s->settings.model.exits)
 		open_exits_or_exit(s);
-	if (kvmstats_open(&s->k, NULL, NULL, KVMSTATS_WAIT) ||
-	    s->sample_done < 0 || s->login_done < 0 || !s->model ||
+	if (s->sample_done < 0 || s->login_done < 0 || !s->model ||
 	    deflateInit2(&s->z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		errx(STATUS_NOTHING, "out of memory");
+}
+
+static void open_source(struct server *s, const struct settings *settings)
+{
+	if (settings->from && (s->settings.model.owners || s->settings.model.exits))
+		errx(STATUS_USAGE, "--from: the metrics of a recording have no owners or exits");
+	if (!settings->from && kvmstats_open(&s->k, NULL, NULL, KVMSTATS_WAIT))
+		errx(STATUS_NOTHING, "out of memory");
+	if (!settings->from)
+		return;
+	s->rec = recording_open(settings->from, &s->k);
+	s->paced = recording_count(s->rec);
 }
 
 /*
@@ -163,6 +174,7 @@ int command_serve(const struct settings *settings)
 	stop_catch(STATUS_OK, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	init_server(&s);
+	open_source(&s, settings);
 	start_listening(&s);
 	if (pthread_create(&thread, NULL, sample_until_stopped, &s))
 		errx(STATUS_NOTHING, "cannot start a thread");

@@ -106,6 +106,8 @@ struct server {
 	struct kvmstats *k;	/* only for the sampling thread */
 	struct blame_sum blame;	/* same, like the next three */
 	uint64_t next_blame;	/* when to try to measure again */
+	struct recording *rec;		/* instead of this host, or NULL */
+	bool paced;			/* it is a file: a sample each interval */
 	unsigned int source_changes;	/* when blame was opened */
 	char blame_why[256];	/* why it does not work, as printed; "" if it works */
 	struct exits_sum exits;	/* with --exits; the sampling thread reads into it */

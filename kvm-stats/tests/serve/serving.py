@@ -157,14 +157,15 @@ class Host:
 class Serve:
     """The program, which must end without an error when the test ends."""
 
-    def __init__(self, *options, env=None, program=HOST, listen="127.0.0.1:0"):
+    def __init__(self, *options, env=None, program=HOST, listen="127.0.0.1:0",
+                 stdin=subprocess.DEVNULL):
         self.errors = tempfile.NamedTemporaryFile("r")
         listen = ["--listen", listen] if listen else []
         # Not the file that is read: its offset would move the output.
         with open(self.errors.name, "w") as errors:
             self.process = subprocess.Popen(
                 [program, "serve", *listen, *options],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+                stdin=stdin, stdout=subprocess.DEVNULL, stderr=errors,
                 env={**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1", **env})
         self.url = wait_for(self._url, "the address")
         self.port = int(self.url.rsplit(":", 1)[1].strip("/"))
