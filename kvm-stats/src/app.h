@@ -46,6 +46,7 @@ struct settings {
 	const char *from;	/* a recording to read instead of this host, or NULL */
 	/* times in the recording, nanoseconds since 1970, or 0 */
 	uint64_t at, until;
+	uint64_t against[2];
 	uint64_t max_size;	/* limit of a recording, bytes */
 	struct serve_settings *serve;
 	char **args;		/* arguments after the command */
@@ -63,6 +64,7 @@ int command_serve(const struct settings *settings);
 int command_describe(const struct settings *settings);
 int command_blame(const struct settings *settings);
 int command_exits(const struct settings *settings);
+int command_diff(const struct settings *settings);
 int command_stalls(const struct settings *settings);
 int command_doctor(const struct settings *settings);
 

@@ -10,7 +10,7 @@
 struct input {
 	struct kvmstats *k;
 	struct recording *rec;		/* NULL for this host */
-	bool warned;			/* of a problem with the recording */
+	bool warned;			/* the problem with the recording was printed */
 	uint64_t until;			/* time since 1970 where the input ends, or 0 */
 };
 

@@ -32,6 +32,10 @@ const struct command commands[COMMANDS] = {
 		"record", command_record, "FILE",
 		"Record all values of all VMs, for --from.",
 		NULL, "10", COMPLETE_FILE, COMPLETE_NOTHING },
+	[COMMAND_DIFF] = {
+		"diff", command_diff, "[SELECTOR]...",
+		"Compare VMs at two times of a recording.",
+		"table csv json", NULL, COMPLETE_SELECTOR, COMPLETE_SELECTOR },
 	[COMMAND_BLAME] = {
 		"blame", command_blame, "[SELECTOR]...",
 		"Show which threads ran while vCPUs waited for a CPU.",
@@ -97,6 +101,18 @@ static void set_until(struct settings *settings, const char *name, const char *v
 	settings->until = parse_time(name, value);
 }
 
+static void set_against(struct settings *settings, const char *name, const char *value)
+{
+	char text[64];
+	const char *comma = strchr(value, ',');
+
+	if (!comma)
+		errx(STATUS_USAGE, "--%s '%s': must be two times with a comma between", name, value);
+	snprintf(text, sizeof(text), "%.*s", (int)(comma - value), value);
+	settings->against[0] = parse_time(name, text);
+	settings->against[1] = parse_time(name, comma + 1);
+}
+
 static void set_max_size(struct settings *settings, const char *name, const char *value)
 {
 	settings->max_size = parse_size(name, value);
@@ -157,8 +173,8 @@ static void set_version(struct settings *settings, const char *name, const char 
 
 const struct option_row options[] = {
 	{ 'o', "output", "FORMAT",
-	  ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(STALLS) | ON(EXPORT) |
-	  ON(DESCRIBE) | ON(DOCTOR),
+	  ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(STALLS) | ON(DIFF) |
+	  ON(EXPORT) | ON(DESCRIBE) | ON(DOCTOR),
 	  set_output, COMPLETE_FORMAT, "Print the output as FORMAT.", NULL },
 	{ 'd', "delay", "SECONDS", ON(TOP) | ON(LOG) | ON(RECORD) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
 	  ON(SERVE),
@@ -179,12 +195,16 @@ const struct option_row options[] = {
 	  set_vcpus, COMPLETE_NOTHING, "Show each vCPU, not only their sums.", NULL },
 	{ 'f', "file", "FILE", ON(LOG),
 	  set_file, COMPLETE_FILE, "Append to FILE, and reopen it on SIGHUP.", NULL },
-	{ 0, "from", "FILE", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(EXPORT) | ON(SERVE),
+	{ 0, "from", "FILE", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(DIFF) |
+	  ON(EXPORT) | ON(SERVE),
 	  set_from, COMPLETE_FILE, "Read the recording FILE instead of this host.", NULL },
-	{ 0, "at", "TIME", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(EXPORT),
+	{ 0, "at", "TIME", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(DIFF) |
+	  ON(EXPORT),
 	  set_at, COMPLETE_NOTHING, "Start at the first sample from TIME on.", NULL },
-	{ 0, "until", "TIME", ON(LOG) | ON(BLAME) | ON(EXITS),
+	{ 0, "until", "TIME", ON(LOG) | ON(BLAME) | ON(EXITS) | ON(DIFF),
 	  set_until, COMPLETE_NOTHING, "Stop after the last sample before TIME.", NULL },
+	{ 0, "against", "TIME,TIME", ON(DIFF),
+	  set_against, COMPLETE_NOTHING, "Compare with the time from TIME until TIME.", NULL },
 	{ 0, "max-size", "SIZE", ON(RECORD),
 	  set_max_size, COMPLETE_NOTHING, "Limit the recording to SIZE.", "512M" },
 	{ 0, "listen", "ADDRESS:PORT", ON(SERVE),

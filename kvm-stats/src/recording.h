@@ -32,7 +32,7 @@
 
 /*
  * A sample contains the number of CPUs and the load of the host, problems, and the VMs: for each
- * the words below, the values of table KVMSTATS_VM, and its vCPUs with their words and values.
+ * the words below, the values of table KVMSTATS_VM, and its vCPUs, each with words and values.
  * Words and values are 64-bit, and only those that differ from the key sample are stored.
  */
 enum vm_word {
