@@ -1084,6 +1084,99 @@ static void test_quota(const char *what, bool nested)
 	cgroup_remove(path);
 }
 
+static void set_real_time(pid_t tid, int priority)
+{
+	const struct sched_param parameter = { .sched_priority = priority };
+
+	if (sched_setscheduler(tid, SCHED_FIFO, &parameter))
+		printf("# thread %d has no real-time priority: %s\n", tid, strerror(errno));
+}
+
+/* A vCPU waits because its cgroup's quota of real-time threads is used up, not for the hog. */
+static void test_real_time_quota(const char *path)
+{
+	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
+	struct group group = { list, 2 };
+	struct account before;
+	uint64_t quota, waited;
+
+	enter_cgroup(path, list[0].pid);
+	set_real_time(list[0].vcpu, 1);
+	tap_result(settle(&group), "a real-time vCPU with a quota, and a hog");
+	before = read_account(list[0].pid, list[0].vcpu);
+	proceed(&group);
+	usleep(RUN_MS * 1000);
+	stop(&group);
+	blame_sample(blame);
+	check_sum("real-time quota", &list[0], &before);
+	quota = charged(&list[0], BLAME_QUOTA, NULL, 0) + blame_counts(blame).unreported - unreported;
+	waited = read_account(list[0].pid, list[0].vcpu).waited - before.waited;
+	tap_result(waited > RUN_MS * MS / 2 && quota + waited / 100 + 10 * MS >= waited,
+		   "real-time quota: charged %.2f of %.2f ms", quota / 1e6, waited / 1e6);
+	end_process(&list[0]);
+	end_process(&list[1]);
+}
+
+/* A real-time vCPU waits for another real-time thread, not for the quota that others use up. */
+static void test_real_time_hog(const char *path)
+{
+	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
+	struct process other = start_hog("other", cpu);
+	struct group group = { list, 2 };
+	struct account vcpu;
+	uint64_t ran;
+
+	enter_cgroup(path, list[0].pid);
+	enter_cgroup(path, other.pid);
+	/* first, so that the vCPU does not use up a quota of real-time threads */
+	set_real_time(list[1].pid, 2);
+	set_real_time(list[0].vcpu, 1);
+	tap_result(settle(&group), "a real-time vCPU, and a hog of a higher priority");
+	cgroup_put(path, "cpu.cfs_period_us", "1000000");
+	cgroup_put(path, "cpu.cfs_quota_us", "1000");
+	cgroup_put(path, "cpu.max", "1000 1000000");
+	/* until the quota is used up */
+	usleep(100000);
+	ran = run_time(list[1].pid, hog_name);
+	vcpu = read_account(list[0].pid, list[0].vcpu);
+	kill(list[0].pid, SIGCONT);
+	/* The hog takes the CPU from it. */
+	while (read_account(list[0].pid, list[0].vcpu).ran < vcpu.ran + MS)
+		usleep(1000);
+	proceed(&group);
+	usleep(300000);
+	/* Otherwise the main thread could be throttled when it is to stop the vCPU. */
+	cgroup_set_quota(path, AMPLE_MS);
+	stop(&group);
+	blame_sample(blame);
+	check_owner("real-time hog", &list[0], charged(&list[0], BLAME_PROCESS, hog_name, 0),
+		    run_time(list[1].pid, hog_name) - ran);
+	end_process(&list[0]);
+	end_process(&list[1]);
+	end_process(&other);
+}
+
+static void test_real_time(void)
+{
+	char path[CGROUP_PATH];
+
+	if (!cgroup_create(path, NULL, "blame-real-time") || !cgroup_set_quota(path, AMPLE_MS)) {
+		printf("# not run, real-time vCPUs: no cgroup with a cpu controller\n");
+		rmdir(path);
+		return;
+	}
+	if (cgroup_put(path, "cpu.rt_period_us", "10000") &&
+	    cgroup_put(path, "cpu.rt_runtime_us", "1000"))
+		test_real_time_quota(path);
+	else
+		printf("# not run, quotas of real-time threads: the kernel has none\n");
+	cgroup_put(path, "cpu.rt_runtime_us", "3000");
+	/* The hog would keep this process from running. */
+	if (CPU_COUNT(&cpus) > 1)
+		test_real_time_hog(path);
+	cgroup_remove(path);
+}
+
 int main(int argc, char **argv)
 {
 	struct kvmstats_probe probe = { 0 };
@@ -1134,6 +1227,7 @@ int main(int argc, char **argv)
 	test_open_wait();
 	test_quota("quota", false);
 	test_quota("quota of the parent", true);
+	test_real_time();
 	if (CPU_COUNT(&cpus) > 1)
 		test_offline();
 	blame_close(blame);

@@ -18,6 +18,8 @@
 
 /* <linux/sched.h> */
 #define TASK_DEAD	0x80
+/* <linux/sched/prio.h>: real-time threads have a lower number */
+#define MAX_RT_PRIO	100
 /* No quota, RUNTIME_INF */
 #define NO_QUOTA	(~0ULL)
 /* quota and steal of a wait are not known */
@@ -80,6 +82,20 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+/* With CONFIG_RT_GROUP_SCHED */
+struct rt_rq {
+	int rt_throttled;
+};
+
+struct sched_rt_entity {
+	struct rt_rq *rt_rq;
+};
+
+struct rt_bandwidth {
+	__s64 rt_period;
+	__u64 rt_runtime;
+};
+
 struct sched_info {
 	unsigned long long run_delay;
 	unsigned long long last_arrival;
@@ -94,6 +110,7 @@ struct task_group {
 	struct cgroup_subsys_state css;
 	struct sched_entity **se;	/* up to 7.2 */
 	struct cfs_rq **cfs_rq;
+	struct rt_bandwidth rt_bandwidth;
 	struct task_group *parent;
 	struct cfs_bandwidth cfs_bandwidth;
 };
@@ -110,7 +127,9 @@ struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
+	int prio;
 	struct sched_entity se;
+	struct sched_rt_entity rt;
 	struct task_group *sched_task_group;
 	struct hlist_head preempt_notifiers;
 	struct sched_info sched_info;
@@ -322,11 +341,12 @@ static __always_inline void strip_cpu(char comm[16])
 static __always_inline void make_owner(struct blame_owner *owner, struct task_struct *task,
 				       const struct blame_vcpu *vcpu, const bool raw)
 {
+	const __u32 real_time = GET(task, prio) < MAX_RT_PRIO ? BLAME_REAL_TIME : 0;
 	__u32 flags = GET(task, flags), tgid;
 
 	__builtin_memset(owner, 0, sizeof(*owner));
 	if (vcpu) {
-		owner->kind = BLAME_VCPU;
+		owner->kind = BLAME_VCPU | real_time;
 		owner->id = vcpu->vm.kvm;
 		owner->tgid = vcpu->vm.tgid;
 		return;
@@ -337,16 +357,16 @@ static __always_inline void make_owner(struct blame_owner *owner, struct task_st
 	}
 	bpf_probe_read_kernel(owner->comm, sizeof(owner->comm), &task->comm);
 	if (flags & PF_KTHREAD) {
-		owner->kind = BLAME_KERNEL;
+		owner->kind = BLAME_KERNEL | real_time;
 		strip_cpu(owner->comm);
 		return;
 	}
 	tgid = GET(task, tgid);
 	if (in_filter(tgids, tgid)) {
-		owner->kind = BLAME_VMM;
+		owner->kind = BLAME_VMM | real_time;
 		owner->tgid = tgid;
 	} else {
-		owner->kind = BLAME_PROCESS;
+		owner->kind = BLAME_PROCESS | real_time;
 	}
 	owner->id = cgroup_of(task, raw);
 }
@@ -395,21 +415,19 @@ static __noinline void charge_new(struct blame_pair *pair, __u64 ns, __u32 pid)
 	add(pair, ns, pid);
 }
 
-static __always_inline void charge(const struct blame_vm *vm, const struct blame_owner *owner,
-				   __u64 ns, __u32 pid)
+static __always_inline void charge(struct blame_pair *pair, __u64 ns, __u32 pid)
 {
-	struct blame_pair pair = { .vm = *vm, .owner = *owner };
-
-	if (!add(&pair, ns, pid))
-		charge_new(&pair, ns, pid);
+	pair->owner.kind &= ~BLAME_REAL_TIME;
+	if (!add(pair, ns, pid))
+		charge_new(pair, ns, pid);
 }
 
 static __always_inline void charge_kind(const struct blame_vm *vm, __u32 kind, __u64 id,
 					__u64 ns)
 {
-	struct blame_owner owner = { .kind = kind, .id = id };
+	struct blame_pair pair = { .vm = *vm, .owner = { .kind = kind, .id = id } };
 
-	charge(vm, &owner, ns, 0);
+	charge(&pair, ns, 0);
 }
 
 static __always_inline __u32 hash_owner(const struct blame_owner *owner)
@@ -470,7 +488,8 @@ __noinline int find_slot(__u32 on, const struct blame_owner *owner, __u64 now)
 	} else {
 		bpf_loop(BLAME_SLOTS, compare_age, &search, 0);
 		slot = search.slot;
-		if (owner->kind == BLAME_PROCESS && now - search.oldest < IDLE_NS) {
+		if ((owner->kind & ~BLAME_REAL_TIME) == BLAME_PROCESS &&
+		    now - search.oldest < IDLE_NS) {
 			__builtin_memset(search.owner.comm, 0, sizeof(search.owner.comm));
 			search.slot = BLAME_SLOTS;
 			bpf_loop(BLAME_SLOTS, compare_slot, &search, 0);
@@ -565,6 +584,22 @@ static __noinline void read_levels(struct task_struct *task, struct blame_vcpu *
 		vcpu->levels = n;
 }
 
+/* Note at the start of a wait whether a quota of real-time threads is used up. */
+static __always_inline void read_rt_quota(struct task_struct *task, struct blame_vcpu *vcpu)
+{
+	struct task_group *group = task->sched_task_group;
+
+	vcpu->rt_quota = vcpu->rt_limited = 0;
+	if (!bpf_core_field_exists(task->rt.rt_rq) ||
+	    !bpf_core_field_exists(group->rt_bandwidth) ||
+	    task->prio < 0 || task->prio >= MAX_RT_PRIO ||
+	    !group->parent || group->rt_bandwidth.rt_runtime >= group->rt_bandwidth.rt_period)
+		return;
+	vcpu->rt_limited = 1;
+	if (task->rt.rt_rq->rt_throttled)
+		vcpu->rt_quota = identify_cgroup(group->css.cgroup->kn, false);
+}
+
 /* A wait that is claimed, or a part of it */
 struct wait {
 	struct blame_vm vm;
@@ -594,7 +629,9 @@ static __always_inline void measure_wait(struct wait *wait, struct blame_vcpu *v
 	wait->last.kind = 0;
 	if (vcpu->quota == NO_CLOCK)
 		return;
-	wait->quota = read_quota(queue, false) - vcpu->quota;
+	/* Other quotas do not stop a real-time thread. */
+	if (task->prio >= MAX_RT_PRIO)
+		wait->quota = read_quota(queue, false) - vcpu->quota;
 	wait->stolen = read_steal(queue->rq, false) - vcpu->steal;
 	if ((__s64)wait->quota > 0)
 		read_levels(task, vcpu, true);
@@ -621,10 +658,21 @@ static __always_inline __u64 at_most(__u64 ns, __u64 limit)
 	return (__s64)ns < 0 ? 0 : ns < limit ? ns : limit;
 }
 
-/* Charge a part of the wait, without the time that was stolen. */
-static __always_inline void charge_part(struct wait *wait, const struct blame_owner *owner,
-					__u64 ns, __u32 pid)
+/*
+ * A real-time thread does not wait for threads that are none, unless its quota is used up. It is
+ * not known if that happened after the wait began.
+ */
+static __always_inline bool is_by_quota(const struct blame_vcpu *vcpu,
+					 const struct blame_owner *owner)
 {
+	return vcpu->rt_limited && (owner->kind <= BLAME_KERNEL || owner->kind == BLAME_IDLE);
+}
+
+/* Charge a part of the wait, without the time that was stolen. */
+static __always_inline void charge_part(struct wait *wait, const struct blame_vcpu *vcpu,
+					const struct blame_owner *owner, __u64 ns, __u32 pid)
+{
+	struct blame_pair pair = { .vm = wait->vm, .owner = *owner };
 	__u64 stolen;
 
 	if (ns > wait->left)
@@ -634,7 +682,12 @@ static __always_inline void charge_part(struct wait *wait, const struct blame_ow
 	wait->left -= ns;
 	stolen = ns * wait->steal >> 10;
 	wait->stolen += stolen;
-	charge(&wait->vm, owner, ns - stolen, pid);
+	if (is_by_quota(vcpu, owner)) {
+		__builtin_memset(&pair.owner, 0, sizeof(pair.owner));
+		pair.owner.kind = vcpu->rt_quota ? BLAME_QUOTA : BLAME_UNKNOWN;
+		pair.owner.id = vcpu->rt_quota;
+	}
+	charge(&pair, ns - stolen, pid);
 }
 
 /* A walk through the slots of the CPU that a vCPU waited for */
@@ -668,7 +721,7 @@ static long charge_slot(__u32 i, struct walk *walk)
 		walk->skip -= skipped;
 		ns -= skipped;
 	}
-	charge_part(walk->wait, &cpu->slot[i].owner, ns, cpu->slot[i].pid);
+	charge_part(walk->wait, walk->vcpu, &cpu->slot[i].owner, ns, cpu->slot[i].pid);
 	return 0;
 }
 
@@ -729,10 +782,10 @@ __noinline int charge_wait(struct wait *wait, const struct blame_vcpu *vcpu)
 		ns = wait->last_ns;
 		if (walk.skip && same_owner(&wait->last, &vcpu->first))
 			ns -= at_most(walk.skip, ns);
-		charge_part(wait, &wait->last, ns, wait->last_pid);
+		charge_part(wait, vcpu, &wait->last, ns, wait->last_pid);
 	}
-	charge_part(wait, &overflow, walk.lost, 0);
-	charge_part(wait, &unknown, wait->left, 0);
+	charge_part(wait, vcpu, &overflow, walk.lost, 0);
+	charge_part(wait, vcpu, &unknown, wait->left, 0);
 	if (wait->stolen)
 		charge_kind(&wait->vm, BLAME_STEAL, 0, wait->stolen);
 	return 0;
@@ -1064,7 +1117,9 @@ int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (from && !prev->__state) {
 		begin_wait(from, this, prev->se.cfs_rq, prev->sched_info.run_delay, now, false);
 		read_levels(prev, from, false);
-		note_throttled(cpu, prev->se.cfs_rq, prev->pid);
+		read_rt_quota(prev, from);
+		if (prev->prio >= MAX_RT_PRIO)
+			note_throttled(cpu, prev->se.cfs_rq, prev->pid);
 	}
 	if (from && prev->__state & TASK_DEAD)
 		remove_vcpu(prev, from);
@@ -1082,6 +1137,7 @@ int BPF_PROG(blame_wakeup, struct task_struct *task)
 	begin_wait(vcpu, task->se.cfs_rq->rq->cpu, task->se.cfs_rq,
 		   task->sched_info.run_delay, task->se.cfs_rq->rq->clock, false);
 	read_levels(task, vcpu, false);
+	read_rt_quota(task, vcpu);
 	return 0;
 }
 
@@ -1175,6 +1231,7 @@ static __always_inline __u64 sample_wait(struct blame_vcpu *vcpu, struct task_st
 	if (cpu) {
 		mark_start(vcpu, cpu, task->se.cfs_rq, delay, now, false);
 		read_levels(task, vcpu, false);
+		read_rt_quota(task, vcpu);
 		/* run_delay will grow by all of the wait. */
 		vcpu->start = queued;
 	}

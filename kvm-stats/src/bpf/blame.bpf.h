@@ -32,6 +32,9 @@ enum blame_kind {
 	BLAME_UNKNOWN,
 };
 
+/* Added to the kind of real-time threads while a CPU counts them, not in charges */
+#define BLAME_REAL_TIME	0x100
+
 /* Thread that ran while a vCPU waited */
 struct blame_owner {
 	__u64 id;
@@ -95,12 +98,16 @@ struct blame_vcpu {
 	__u64 level[BLAME_LEVELS];	/* throttled clock at the start of the wait */
 	__u64 level_ns[BLAME_LEVELS];	/* growth of that; it has the time of those above */
 	__u64 level_id[BLAME_LEVELS];	/* cgroup */
+	/* A real-time thread: the cgroup whose quota for these was used up at the start of the wait */
+	__u64 rt_quota;
 	/* The CPU at the start of the wait: owners have its time that is after this */
 	__u64 before[BLAME_SLOTS];	/* total */
 	struct blame_owner first;	/* owner that had the CPU */
 	__u64 skip;		/* its time up to then, which is not in total */
 	__u32 used;
 	__u32 levels;
+	__u32 rt_limited;	/* its real-time threads have a quota */
+	__u32 reserved;
 };
 
 /* As blame_sample() lists it */
