@@ -77,7 +77,7 @@ static void check_permission(const struct kvmstats *k, bool wait)
 		exit(STATUS_NOTHING);
 }
 
-struct kvmstats *app_open_waiting(bool wait)
+struct kvmstats *app_open(bool wait)
 {
 	struct kvmstats *k;
 	int ret;
@@ -97,11 +97,6 @@ struct kvmstats *app_open_waiting(bool wait)
 	app_sample(k);
 	check_permission(k, wait);
 	return k;
-}
-
-struct kvmstats *app_open(void)
-{
-	return app_open_waiting(false);
 }
 
 void app_sample(struct kvmstats *k)

@@ -72,13 +72,10 @@ int command_doctor(const struct settings *settings);
 extern const char *app_command;
 
 /*
- * Open the best source and take one sample. Exits with the reason for each source if none
- * works.
+ * Open the best source and take one sample. If none works, exit with the reason for each source,
+ * or, if wait is set, continue without one until one works.
  */
-struct kvmstats *app_open(void);
-
-/* Like app_open(), but if wait is set, continue without a source until one works. */
-struct kvmstats *app_open_waiting(bool wait);
+struct kvmstats *app_open(bool wait);
 
 /* Take a sample, or exit with a message. */
 void app_sample(struct kvmstats *k);

@@ -53,7 +53,7 @@ void input_open(struct input *in, const struct settings *settings, enum input_st
 		else if (start == INPUT_LAST)
 			input_seek_samples(in, recording_count(in->rec));
 	} else {
-		in->k = app_open_waiting(wait);
+		in->k = app_open(wait);
 	}
 	app_check_selectors(kvmstats_first(in->k), settings->args, selectors);
 }

@@ -120,7 +120,7 @@ int command_record(const struct settings *settings)
 	/* a service has no terminal to lose */
 	if (!isatty(STDERR_FILENO))
 		signal(SIGHUP, SIG_IGN);
-	r.k = app_open_waiting(!settings->count);
+	r.k = app_open(!settings->count);
 	open_programs(&r);
 	add_programs(&r);
 	next = r.written = app_now();
