@@ -180,15 +180,16 @@ static size_t values_size(const struct recording *rec, enum kvmstats_scope scope
 	return rec->table[scope] ? rec->table[scope]->data_size : 0;
 }
 
-static void report_times(struct recording *rec, struct core_vcpu *vcpu)
+static void report_times(struct recording *rec, const struct core_vm *vm, struct core_vcpu *vcpu)
 {
 	const uint64_t *w = rec->words, flags = w[VCPU_FLAGS];
+	const uint64_t time = vm->pub.time - w[VCPU_TIME];
 	const unsigned int state = flags >> VCPU_STATE_SHIFT;
 
 	if (flags & VCPU_THREAD_EXITED)
-		core_vcpu_thread_exited(vcpu, rec->time - w[VCPU_TIME]);
+		core_vcpu_thread_exited(vcpu, time);
 	core_vcpu_times(vcpu, &(struct thread_times){
-		.time = rec->time - w[VCPU_TIME],
+		.time = time,
 		.has_run = flags & VCPU_HAS_RUN,
 		.has_ready = flags & VCPU_HAS_READY,
 		.has_throttled = flags & VCPU_HAS_THROTTLED,
@@ -199,7 +200,8 @@ static void report_times(struct recording *rec, struct core_vcpu *vcpu)
 		.state = state <= THREAD_WAITS ? state : THREAD_UNKNOWN,
 		.born = w[VCPU_BORN], .run = w[VCPU_RUN], .ready = w[VCPU_READY],
 		.turns = w[VCPU_TURNS], .throttled = w[VCPU_THROTTLED], .cpu = w[VCPU_CPU],
-		.lost = w[VCPU_LOST], .sleeps = w[VCPU_SLEEPS], .asleep = w[VCPU_ASLEEP],
+		.lost = w[VCPU_LOST], .sleeps = w[VCPU_SLEEPS],
+		.asleep = w[VCPU_ASLEEP] ? time - w[VCPU_ASLEEP] : 0,
 	});
 }
 
@@ -231,7 +233,7 @@ static void take_vcpu(struct recording *rec, struct rec_bytes *t, struct core_vm
 	if (!vcpu)
 		return;
 	core_vcpu_set(vcpu, rec->words + VCPU_WORDS, values_size(rec, KVMSTATS_VCPU));
-	report_times(rec, vcpu);
+	report_times(rec, vm, vcpu);
 }
 
 static struct core_vm *report_vm(struct recording *rec, const struct key_vm *who)

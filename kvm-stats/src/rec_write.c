@@ -168,7 +168,8 @@ static void gather_vm(const struct kvmstats *k, const struct core_vm *vm, uint64
 		memset(words + VM_WORDS, 0, table->data_size);
 }
 
-static void gather_vcpu(const struct kvmstats *k, const struct core_vcpu *vcpu, uint64_t *words)
+static void gather_vcpu(const struct kvmstats *k, const struct core_vm *vm,
+			const struct core_vcpu *vcpu, uint64_t *words)
 {
 	const struct thread_times *t = &vcpu->thread;
 
@@ -182,7 +183,7 @@ static void gather_vcpu(const struct kvmstats *k, const struct core_vcpu *vcpu, 
 			    (t->assumed ? VCPU_ASSUMED : 0) |
 			    (vcpu->thread_exited ? VCPU_THREAD_EXITED : 0) |
 			    (uint64_t)t->state << VCPU_STATE_SHIFT;
-	words[VCPU_TIME] = k->sampled - t->time;
+	words[VCPU_TIME] = vm->pub.time - t->time;
 	words[VCPU_BORN] = t->born;
 	words[VCPU_RUN] = t->run;
 	words[VCPU_READY] = t->ready;
@@ -191,17 +192,17 @@ static void gather_vcpu(const struct kvmstats *k, const struct core_vcpu *vcpu, 
 	words[VCPU_CPU] = t->cpu;
 	words[VCPU_LOST] = t->lost;
 	words[VCPU_SLEEPS] = t->sleeps;
-	words[VCPU_ASLEEP] = t->asleep;
+	words[VCPU_ASLEEP] = t->asleep ? t->time - t->asleep : 0;
 	memcpy(words + VCPU_WORDS, vcpu->pub.values, k->table[KVMSTATS_VCPU]->data_size);
 }
 
-static void put_vcpu(struct recorder *r, const struct kvmstats *k, const struct core_vcpu *vcpu,
-		     struct key_vm *key, bool is_key, uint32_t *last)
+static void put_vcpu(struct recorder *r, const struct kvmstats *k, const struct core_vm *vm,
+		     const struct core_vcpu *vcpu, struct key_vm *key, bool is_key, uint32_t *last)
 {
 	struct key_vcpu *same = key && !is_key ? key_find_vcpu(key, vcpu->pub.id) : NULL;
 	const size_t at = r->out.size;
 
-	gather_vcpu(k, vcpu, r->words);
+	gather_vcpu(k, vm, vcpu, r->words);
 	bytes_number(&r->out, vcpu->pub.id - *last);
 	*last = vcpu->pub.id;
 	put_words(&r->out, r->words, same ? same->words : NULL, r->key.vcpu_words);
@@ -241,7 +242,7 @@ static void put_vm(struct recorder *r, const struct kvmstats *k, const struct co
 	}
 	bytes_number(&r->out, vm->pub.vcpus);
 	for (i = 0; i < vm->pub.vcpus; i++)
-		put_vcpu(r, k, vm->vcpu[i], key, is_key, &last);
+		put_vcpu(r, k, vm, vm->vcpu[i], key, is_key, &last);
 	if (!key)
 		r->extra += r->out.size - at;
 }

@@ -52,7 +52,7 @@ enum vm_word {
 enum vcpu_word {
 	VCPU_TID,
 	VCPU_FLAGS,
-	VCPU_TIME,		/* nanoseconds before the sample */
+	VCPU_TIME,		/* nanoseconds before the VM was read */
 	VCPU_BORN,
 	VCPU_RUN,
 	VCPU_READY,
@@ -61,7 +61,7 @@ enum vcpu_word {
 	VCPU_CPU,
 	VCPU_LOST,
 	VCPU_SLEEPS,
-	VCPU_ASLEEP,
+	VCPU_ASLEEP,		/* since when: CLOCK_MONOTONIC, or 0; it stays while the thread sleeps */
 	VCPU_WORDS,
 };
 
