@@ -3,8 +3,9 @@
  * Sample with a clock of the PMU kvm_pv that perf throttles at each tick, so that perf stops
  * and starts it: guest-throttled SECONDS
  *
- * Print every 200 ms how long the event was enabled and on its CPU, in ms. Exit when the event
- * has not been on its CPU for a second, or fail after SECONDS.
+ * Exit when the event has not been on its CPU for two seconds, or fail after SECONDS and print
+ * how long the event was enabled and on its CPU. Print nothing before that: perf stat, which
+ * runs this program, writes the lines of its intervals in pieces to the same file.
  */
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
@@ -22,6 +23,9 @@
 #define MS	1000000
 /* KVM_PV_PERF_TYPE_SOFTWARE and PERF_COUNT_SW_CPU_CLOCK, as the PMU combines them */
 #define CPU_CLOCK	(1 << 16)
+/* Intervals per second; the program exits after UNCHANGED intervals without the event. */
+#define PER_SECOND	5
+#define UNCHANGED	(2 * PER_SECOND)
 
 static int read_type(void)
 {
@@ -57,7 +61,7 @@ static void stay_busy(uint64_t ns)
 
 int main(int argc, char **argv)
 {
-	int intervals = argc > 1 ? atoi(argv[1]) * 5 : 0, unchanged = 0, fd;
+	int intervals = argc > 1 ? atoi(argv[1]) * PER_SECOND : 0, unchanged = 0, fd;
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
 		.type = read_type(),
@@ -66,7 +70,7 @@ int main(int argc, char **argv)
 		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
 	};
 	/* Count, time enabled, time running */
-	uint64_t values[3], before = 0;
+	uint64_t values[3] = { 0 }, before = 0;
 	cpu_set_t first;
 
 	throttle();
@@ -75,14 +79,15 @@ int main(int argc, char **argv)
 	TEST_ASSERT(!sched_setaffinity(0, sizeof(first), &first), "cannot run on CPU 0");
 	fd = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
 	TEST_ASSERT(fd >= 0, "cannot open the event");
-	setbuf(stdout, NULL);
-	while (intervals-- > 0 && unchanged < 5) {
-		stay_busy(200 * MS);
+	while (intervals-- > 0 && unchanged < UNCHANGED) {
+		stay_busy(1000 * MS / PER_SECOND);
 		TEST_ASSERT(read(fd, values, sizeof(values)) == sizeof(values),
 			    "cannot read the event");
-		printf("%lu %lu\n", values[1] / MS, values[2] / MS);
 		unchanged = values[2] == before ? unchanged + 1 : 0;
 		before = values[2];
 	}
-	return unchanged < 5;
+	if (unchanged < UNCHANGED)
+		printf("the event was enabled for %lu ms, on its CPU for %lu ms\n",
+		       values[1] / MS, values[2] / MS);
+	return unchanged < UNCHANGED;
 }
