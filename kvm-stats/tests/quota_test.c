@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "cgroup.h"
+#include "clock.h"
 #include "core.h"
 #include "structures.h"
 #include "tap.h"
@@ -318,6 +319,67 @@ static void test_real_time(void)
 	cgroup_remove(vm.cgroup);
 }
 
+static bool set_real_time(pid_t tid, int priority)
+{
+	const struct sched_param parameter = { .sched_priority = priority };
+
+	return !sched_setscheduler(tid, SCHED_FIFO, &parameter);
+}
+
+/* A process with a higher priority than real-time vCPUs, which exits before it blocks the host */
+static pid_t start_real_time_hog(void)
+{
+	const uint64_t end = read_clock(CLOCK_MONOTONIC) + 300 * MS;
+	pid_t pid = fork();
+
+	if (pid)
+		return set_real_time(pid, 2) ? pid : 0;
+	pin(0);
+	while (read_clock(CLOCK_MONOTONIC) < end)
+		;
+	_exit(0);
+}
+
+/* A real-time vCPU waits for another real-time thread, while a quota stops others of its cgroup. */
+static void test_real_time_hog(void)
+{
+	struct vm vm = { .vcpus = "1", .cpu = 0 };
+	uint64_t throttled, ready;
+	pid_t sibling, hog;
+	bool works;
+
+	create_group(vm.cgroup, "kvm-stats-hog");
+	cgroup_put(vm.cgroup, "cpu.rt_period_us", "10000");
+	cgroup_put(vm.cgroup, "cpu.rt_runtime_us", "3000");
+	start_vm(&vm);
+	sibling = start_hog(vm.cgroup, 0);
+	cgroup_put(vm.cgroup, "cpu.cfs_period_us", "1000000");
+	cgroup_put(vm.cgroup, "cpu.cfs_quota_us", "1000");
+	cgroup_put(vm.cgroup, "cpu.max", "1000 1000000");
+	/* until the quota is used up */
+	usleep(100000);
+	hog = start_real_time_hog();
+	works = hog && set_real_time(find_vm(vm.pid)->vcpu[0]->tid, 1);
+	sample();
+	vm.before = find_vm(vm.pid)->times;
+	usleep(200000);
+	sample();
+	throttled = growth(&vm, KVMSTATS_THROTTLED);
+	ready = growth(&vm, KVMSTATS_READY);
+	if (works)
+		tap_result(throttled < 10 * MS && ready > 150 * MS,
+			   "a real-time vCPU below a used up quota waits for a thread: ready %llu ms, throttled %llu ms",
+			   (unsigned long long)(ready / MS), (unsigned long long)(throttled / MS));
+	else
+		printf("# not run, a real-time hog: %s\n", strerror(errno));
+	/* Otherwise, the VMM would exit in milliseconds that the quota allows per second. */
+	cgroup_set_quota(vm.cgroup, AMPLE_MS);
+	end_process(sibling);
+	end_process(vm.pid);
+	waitpid(hog, NULL, 0);
+	cgroup_remove(vm.cgroup);
+}
+
 int main(int argc, char **argv)
 {
 	const bool two = sysconf(_SC_NPROCESSORS_ONLN) > 1;
@@ -345,6 +407,7 @@ int main(int argc, char **argv)
 		test_slice("three vCPUs of one VM", 10, &large, 1, false);
 		test_levels();
 		test_real_time();
+		test_real_time_hog();
 	} else {
 		tap_result(true, "quotas # SKIP no cgroup with one");
 	}

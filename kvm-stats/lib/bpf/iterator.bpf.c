@@ -21,6 +21,8 @@
 /* <linux/sched.h> */
 #define SCHED_FIFO 1
 #define SCHED_RR 2
+/* <linux/sched/prio.h>: real-time threads have a lower number */
+#define MAX_RT_PRIO 100
 
 /* The members of the kernel's types that are read; the loader finds them by name. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), \
@@ -135,6 +137,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	__u64 start_boottime;
 	int on_cpu;
+	int prio;
 	unsigned int policy;
 	struct sched_entity se;
 	struct sched_rt_entity rt;
@@ -496,7 +499,8 @@ static __always_inline void read_quota(const struct task_struct *task,
 		known->throttled = known->limited ?
 				   sum_throttled((__u64)group, (__u64)queue) : 0;
 	}
-	if (!known->limited)
+	/* Such a quota does not stop real-time threads. */
+	if (!known->limited || BPF_CORE_READ(task, prio) < MAX_RT_PRIO)
 		return;
 	thread->throttled = read_throttled((__u64)queue);
 	thread->group = (__u64)group;

@@ -659,8 +659,8 @@ static __always_inline __u64 at_most(__u64 ns, __u64 limit)
 }
 
 /*
- * A real-time thread does not wait for threads that are none, unless its quota is used up. It is
- * not known if that happened after the wait began.
+ * A real-time thread waits for normal threads only while its quota is used up. It is not known if
+ * that happened after the wait began.
  */
 static __always_inline bool is_by_quota(const struct blame_vcpu *vcpu,
 					 const struct blame_owner *owner)
