@@ -34,9 +34,9 @@ struct stalls_sum {
 int stalls_sum_open(struct stalls_sum *sum, bool continues, const struct kvmstats_vm *first,
 		    struct kvmstats_probe *p);
 
-static inline const struct stall_share *stall_share_at(const struct sum *sum, size_t i)
+static inline struct stall_share *stall_share_at(const struct sum *sum, size_t i)
 {
-	return (const struct stall_share *)sum->items + i;
+	return (struct stall_share *)sum->items + i;
 }
 
 /* The name of a reason: one word */

@@ -289,6 +289,10 @@ const struct metric metrics[] = {
 	  .labels = "vm, reason, phase",
 	  .help = "Time of VM exits in the kernel and in userspace since kvm-stats started; needs --exits",
 	  .from = FROM_EXITS, .digits = 9 },
+	{ .name = "kvm_vm_stall_seconds", .type = METRIC_COUNTER, .unit = "seconds",
+	  .labels = "vm, reason",
+	  .help = "Time vCPUs slept outside of halts by reason since kvm-stats started; needs --stalls",
+	  .from = FROM_STALLS, .digits = 9 },
 
 	PROGRAM("kvm_vms_started", METRIC_COUNTER, "", 0, "", get_started,
 		"VMs created since kvm-stats started"),

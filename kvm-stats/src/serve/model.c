@@ -421,36 +421,66 @@ bool model_has(const struct model *m, const char *label)
 
 static int compare_labels(const void *x, const void *y)
 {
-	const struct exits_vm *const *a = x, *const *b = y;
+	const struct sum *const *a = x, *const *b = y;
 
-	return strcmp((*a)->sum.label, (*b)->sum.label);
+	return strcmp((*a)->label, (*b)->label);
 }
 
 static int compare_label(const void *label, const void *y)
 {
-	const struct exits_vm *const *vm = y;
+	const struct sum *const *sum = y;
 
-	return strcmp(label, (*vm)->sum.label);
+	return strcmp(label, (*sum)->label);
+}
+
+/* Sort pointers to sums by label; NULL without memory */
+static struct sum **sort_sums(const struct sums *sums)
+{
+	struct sum **sorted = calloc(sums->count + 1, sizeof(*sorted));
+	size_t i;
+
+	for (i = 0; i < sums->count && sorted; i++)
+		sorted[i] = sum_at(sums, i);
+	if (sorted)
+		qsort(sorted, sums->count, sizeof(*sorted), compare_labels);
+	return sorted;
+}
+
+static struct sum *find_labelled(const struct sums *sums, struct sum **sorted, const char *label)
+{
+	struct sum **found = sorted ? bsearch(label, sorted, sums->count, sizeof(*sorted),
+					      compare_label) : NULL;
+
+	return found ? *found : NULL;
 }
 
 void model_set_exits(struct model *m, struct exits_sum *exits, uint64_t elapsed)
 {
-	const size_t count = exits->sums.count;
-	const struct exits_vm **sorted = calloc(count + 1, sizeof(*sorted)), **found;
+	struct sum **sorted = sort_sums(&exits->sums);
 	struct vm_series *e;
 	size_t i;
 
-	for (i = 0; i < count; i++) {
+	for (i = 0; i < exits->sums.count; i++)
 		list_items(&exits->sums, sum_at(&exits->sums, i), m->options->exits, elapsed);
-		if (sorted)
-			sorted[i] = sum_at(&exits->sums, i);
-	}
-	if (sorted)
-		qsort(sorted, count, sizeof(*sorted), compare_labels);
+	for (e = m->first; e; e = e->next)
+		e->exits = (struct exits_vm *)find_labelled(&exits->sums, sorted, e->label);
+	free(sorted);
+}
+
+void model_add_stalls(struct model *m, const struct sums *sums)
+{
+	struct sum **sorted = sort_sums(sums), *sum;
+	struct stall_share *share;
+	struct vm_series *e;
+	size_t i;
+
 	for (e = m->first; e; e = e->next) {
-		found = sorted ? bsearch(e->label, sorted, count, sizeof(*sorted),
-					 compare_label) : NULL;
-		e->exits = found ? *found : NULL;
+		sum = find_labelled(sums, sorted, e->label);
+		for (i = 0; sum && i < sum->count; i++) {
+			share = stall_share_at(sum, i);
+			e->stall[share->reason] += share->item.growth;
+			share->item.growth = 0;
+		}
 	}
 	free(sorted);
 }

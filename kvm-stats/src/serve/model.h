@@ -9,6 +9,7 @@
 
 #include "structures.h"
 #include "metrics.h"
+#include "stalls_sum.h"
 #include "waits.h"
 
 #define MAX_SUMMED_STATS	48	/* statistics that are added up for one metric */
@@ -32,6 +33,7 @@ struct serve_options {
 	unsigned int owners;		/* of the waits of each VM that are exported */
 	bool absolute;			/* see struct vm_series */
 	unsigned int exits;		/* exit reasons exported for each VM */
+	bool stalls;			/* export sleeps outside of halts */
 };
 
 /* A family of series, and the columns of its values in those of a VM or vCPU */
@@ -87,6 +89,7 @@ struct vm_series {
 	unsigned int nr_vcpu, vcpu_room;
 	struct waits *waits;		/* NULL if they are not measured */
 	const struct exits_vm *exits;	/* NULL if they are not measured; set by model_set_exits() */
+	uint64_t stall[STALL_REASONS];	/* by reason; set by model_add_stalls() */
 	uint64_t history[HISTORY][HISTORY_WIDTH];
 	uint64_t history_time[HISTORY];
 	unsigned int nr_history;	/* steps so far; the last is (nr_history - 1) % HISTORY */
@@ -109,6 +112,7 @@ struct model {
 	struct vm_series *first;
 	bool began;			/* the first sample was taken */
 	struct blame_sum *blame;	/* as of the same sample; NULL: not measured */
+	bool stalls;			/* they are measured */
 
 	/* from the last successful sample */
 	uint64_t samples, time, duration;	/* CLOCK_MONOTONIC, nanoseconds */
@@ -137,6 +141,9 @@ bool model_has(const struct model *m, const char *label);
  * call. elapsed: since the call before
  */
 void model_set_exits(struct model *m, struct exits_sum *exits, uint64_t elapsed);
+
+/* Add the stalls since the last call to the VMs. */
+void model_add_stalls(struct model *m, const struct sums *sums);
 
 struct model *model_new(const struct serve_options *options);
 void model_free(struct model *m);

@@ -41,7 +41,40 @@ static void close_blame(struct server *s)
 	s->model->blame = NULL;
 	pthread_mutex_unlock(&s->lock);
 	close_sums(&s->blame.sums);
-	s->next_blame = app_now() + DOCTOR_INTERVAL;
+	s->blame_retry.next = app_now() + DOCTOR_INTERVAL;
+}
+
+static void close_stalls(struct server *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->model->stalls = false;
+	pthread_mutex_unlock(&s->lock);
+	close_sums(&s->stalls.sums);
+	s->stalls_retry.next = app_now() + DOCTOR_INTERVAL;
+}
+
+/* Return true if it is time to load the program. */
+static bool is_due(struct retry *retry)
+{
+	if (app_now() < retry->next)
+		return false;
+	retry->next = app_now() + DOCTOR_INTERVAL;
+	return true;
+}
+
+/*
+ * Note whether the program was loaded; report why it was not, unless that is known. Return true if
+ * it was.
+ */
+static bool note_loaded(struct server *s, struct retry *retry, const char *name, int error,
+			const struct kvmstats_probe *probe)
+{
+	if (error && strcmp(probe->why, retry->why))
+		warnx("%s: %s%s%s; will retry", name, probe->why, *probe->help ? "; " : "",
+		      probe->help);
+	snprintf(retry->why, sizeof(retry->why), "%s", error ? probe->why : "");
+	retry->source_changes = kvmstats_source_changes(s->k);
+	return !error;
 }
 
 /* Load the BPF program if it is due, for the samples after this one. */
@@ -49,31 +82,34 @@ static void retry_blame(struct server *s)
 {
 	struct kvmstats_probe probe = { 0 };
 
-	if (app_now() < s->next_blame)
+	if (!is_due(&s->blame_retry) ||
+	    !note_loaded(s, &s->blame_retry, "blame",
+			 blame_sum_open(&s->blame, false, kvmstats_first(s->k), &probe), &probe))
 		return;
-	s->next_blame = app_now() + DOCTOR_INTERVAL;
-	if (blame_sum_open(&s->blame, false, kvmstats_first(s->k), &probe)) {
-		if (strcmp(probe.why, s->blame_why))
-			warnx("blame: %s%s%s; will retry", probe.why, *probe.help ? "; " : "",
-			      probe.help);
-		memcpy(s->blame_why, probe.why, sizeof(s->blame_why));
-		return;
-	}
 	s->blame.clean = true;
-	*s->blame_why = '\0';
-	s->source_changes = kvmstats_source_changes(s->k);
 	pthread_mutex_lock(&s->lock);
 	s->model->blame = &s->blame;
 	pthread_mutex_unlock(&s->lock);
 }
 
+static void retry_stalls(struct server *s)
+{
+	struct kvmstats_probe probe = { 0 };
+
+	if (!is_due(&s->stalls_retry) ||
+	    !note_loaded(s, &s->stalls_retry, "stalls",
+			 stalls_sum_open(&s->stalls, false, kvmstats_first(s->k), &probe), &probe))
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->model->stalls = true;
+	pthread_mutex_unlock(&s->lock);
+}
+
 /* Read the charges before a sample of the VMs, which may be newer. */
-static void read_blame(struct server *s)
+static bool read_charges(struct server *s, const struct retry *retry, struct sums *sums)
 {
 	/* Offsets in the program may be those of another module. */
-	if (s->model->blame && (kvmstats_source_changes(s->k) != s->source_changes ||
-				read_sums(&s->blame.sums)))
-		close_blame(s);
+	return kvmstats_source_changes(s->k) == retry->source_changes && !read_sums(sums);
 }
 
 static bool keeps_series(void *model, const struct sum *vm)
@@ -96,13 +132,18 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 	bool no_source, exits;
 	int ret;
 
-	read_blame(s);
+	if (s->model->blame && !read_charges(s, &s->blame_retry, &s->blame.sums))
+		close_blame(s);
+	if (s->model->stalls && !read_charges(s, &s->stalls_retry, &s->stalls.sums))
+		close_stalls(s);
 	/* recording_open() has taken the first sample. */
 	ret = s->rec && !s->model->samples ? 0 : kvmstats_sample(s->k);
 	no_source = !strcmp(kvmstats_source(s->k), "none");
 	exits = s->exits.exits && !read_sums(&s->exits.sums);
 	if (s->model->blame)
 		add_sums(&s->blame.sums, kvmstats_first(s->k), NULL, 0);
+	if (s->model->stalls)
+		add_sums(&s->stalls.sums, kvmstats_first(s->k), NULL, 0);
 	if (no_source)
 		diagnose(s, next_diagnosis);
 	now = app_now();
@@ -111,6 +152,8 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 		model_update(s->model, s->k, now, now - begin);
 	if (!ret && exits)
 		update_exits(s, now);
+	if (!ret && s->model->stalls)
+		model_add_stalls(s->model, &s->stalls.sums);
 	if (!no_source)
 		snprintf(s->health, sizeof(s->health), "%s%s", kvmstats_problem(s->k),
 			 ret ? "\n" : "");
@@ -119,6 +162,10 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 		forget_sums(&s->blame.sums, NULL, NULL);
 	else if (s->settings.model.owners && !no_source)
 		retry_blame(s);
+	if (s->model->stalls)
+		forget_sums(&s->stalls.sums, NULL, NULL);
+	else if (s->settings.model.stalls && !no_source)
+		retry_stalls(s);
 }
 
 /* Wait until the next sample is due or wanted. Return false to stop. */
@@ -166,6 +213,8 @@ void *sample_until_stopped(void *server)
 	} while (wait_for_next(s, &next));
 	if (s->model->blame)
 		close_blame(s);
+	if (s->model->stalls)
+		close_stalls(s);
 	return NULL;
 }
 

@@ -136,8 +136,9 @@ static void init_server(struct server *s)
 
 static void open_source(struct server *s, const struct settings *settings)
 {
-	if (settings->from && (s->settings.model.owners || s->settings.model.exits))
-		errx(STATUS_USAGE, "--from: the metrics of a recording have no owners or exits");
+	if (settings->from && (s->settings.model.owners || s->settings.model.exits ||
+			       s->settings.model.stalls))
+		errx(STATUS_USAGE, "--from: the metrics of a recording have no owners, exits or stalls");
 	if (!settings->from && kvmstats_open(&s->k, NULL, NULL, KVMSTATS_WAIT))
 		errx(STATUS_NOTHING, "out of memory");
 	if (!settings->from)

@@ -22,6 +22,7 @@
 #include "login.h"
 #include "networks.h"
 #include "settings.h"
+#include "stalls_sum.h"
 #include "web_config.h"
 #include "write.h"
 
@@ -82,6 +83,13 @@ struct connection {
 	uint64_t scraped;	/* when it had received one */
 };
 
+/* A BPF program that is loaded again after it failed, or KVM changed */
+struct retry {
+	uint64_t next;		/* when */
+	unsigned int source_changes;	/* when it was loaded */
+	char why[256];		/* why it does not work, as printed; "" if it works */
+};
+
 struct server {
 	struct serve_settings settings;
 	uint64_t interval;	/* nanoseconds between samples */
@@ -105,11 +113,10 @@ struct server {
 	uint64_t other_scrape;	/* when a connection that scraped was closed */
 	struct kvmstats *k;	/* only for the sampling thread */
 	struct blame_sum blame;	/* same, like the next three */
-	uint64_t next_blame;	/* when to try to measure again */
-	struct recording *rec;		/* instead of this host, or NULL */
-	bool paced;			/* it is a file: a sample each interval */
-	unsigned int source_changes;	/* when blame was opened */
-	char blame_why[256];	/* why it does not work, as printed; "" if it works */
+	struct recording *rec;	/* instead of this host, or NULL */
+	bool paced;		/* it is a file: a sample each interval */
+	struct stalls_sum stalls;
+	struct retry blame_retry, stalls_retry;
 	struct exits_sum exits;	/* with --exits; the sampling thread reads into it */
 	uint64_t exits_time;	/* when model_set_exits() was called */
 	bool sampled;		/* at least once */

@@ -94,6 +94,11 @@ void serve_set_exits(struct settings *settings, const char *name, const char *va
 	settings->serve->model.exits = n;
 }
 
+void serve_set_stalls(struct settings *settings, const char *name, const char *value)
+{
+	settings->serve->model.stalls = true;
+}
+
 void serve_set_list(struct settings *settings, const char *name, const char *value)
 {
 	settings->serve->list = true;

@@ -37,6 +37,7 @@ void serve_set_detail(struct settings *settings, const char *name, const char *v
 void serve_set_max_series(struct settings *settings, const char *name, const char *value);
 void serve_set_blame(struct settings *settings, const char *name, const char *value);
 void serve_set_exits(struct settings *settings, const char *name, const char *value);
+void serve_set_stalls(struct settings *settings, const char *name, const char *value);
 void serve_set_list(struct settings *settings, const char *name, const char *value);
 
 /* Exit with status 2 and one line if the options contradict each other or this kernel. */

@@ -339,11 +339,32 @@ static void put_exits(struct metrics_writer *w, const struct metric *metric)
 	}
 }
 
+static void put_stalls(struct metrics_writer *w, const struct metric *metric)
+{
+	const struct vm_series *e;
+	unsigned int reason;
+
+	if (!w->m->stalls || !first_vm_series(w))
+		return;
+	put_head(w, metric);
+	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
+		for (reason = STALL_STOPPED; reason < STALL_REASONS; reason++) {
+			buf_str(w->b, metric->name);
+			buf_str(w->b, "_total");
+			buf_put(w->b, e->labels, e->labels_len);
+			put_label(w, "reason", stall_name(reason));
+			buf_str(w->b, "} ");
+			put_number(w, e->stall[reason], metric->digits);
+		}
+	}
+}
+
 /* Count the series of a VM. */
 static uint64_t count_series(const struct model *m, const struct vm_series *e)
 {
 	uint64_t n = 2 + !!e->start + (e->waits ? e->waits->count + 1 : 0) +
-		     (e->exits ? 3 * e->exits->sum.listed : 0);
+		     (e->exits ? 3 * e->exits->sum.listed : 0) +
+		     (m->stalls ? STALL_REASONS - STALL_STOPPED : 0);
 	const struct family *c;
 	unsigned int i, width;
 
@@ -423,6 +444,8 @@ void write_metrics(struct buf *b, struct model *m, enum format format,
 	for (i = 0; i < nr_metrics; i++) {
 		if (metrics[i].from == FROM_EXITS)
 			put_exits(&w, &metrics[i]);
+		if (metrics[i].from == FROM_STALLS)
+			put_stalls(&w, &metrics[i]);
 		if (metrics[i].from == FROM_PROGRAM)
 			put_program(&w, &metrics[i], codes);
 	}

@@ -226,10 +226,11 @@ class Formats(Case):
                 has = set(sample.labels) | ({"le"} & labels)
                 self.assertEqual(has, labels, name)
         # not on this host: it has no nested guests, its processes do not run, and the program
-        # runs without --exits
+        # runs without --exits and --stalls
         self.assertEqual(set(table) - seen,
                          {"kvm_vm_other_threads_seconds_total", "kvm_vms_unobserved_total",
                           "kvm_vm_exits_by_reason_total", "kvm_vm_exit_seconds_total",
+                          "kvm_vm_stall_seconds_total",
                           "kvm_vm_nested_run_total", "kvm_vm_tlb_flush_total",
                           "kvm_vm_signal_exits_total", "kvm_vm_mmio_exits_total",
                           "kvm_vm_io_exits_total", "kvm_vm_pf_taken_total",

@@ -39,6 +39,14 @@ def why_not():
     return "" if not done.returncode else done.stdout + done.stderr
 
 
+def why_no_stalls():
+    """Return why serve --stalls does not work on this host, or an empty string."""
+    done = subprocess.run([BUILD / "kvm-stats", "doctor", "-o", "csv"], text=True,
+                          capture_output=True, check=False)
+    return next((row["why"] for row in csv.DictReader(done.stdout.splitlines())
+                 if row["source"] == "stalls" and row["works"] != "yes"), "")
+
+
 def ran(pid):
     """Return the CPU time of a VMM's vCPUs in seconds, as counted by the kernel."""
     return sum(int(schedstat.read_text(encoding="ascii").split()[0])
@@ -96,9 +104,9 @@ class Real(Case):
         self.pids[name], self.vcpus[name] = vmm.pid, vcpus
         return vmm
 
-    def serve_real(self):
+    def serve_real(self, *options):
         """Serve the VMs of this host."""
-        serving = Serve("-d", "0.1", env={}, program=BUILD / "kvm-stats")
+        serving = Serve("-d", "0.1", *options, env={}, program=BUILD / "kvm-stats")
         self.addCleanup(serving.stop)
         return serving
 
@@ -325,6 +333,32 @@ class Real(Case):
             values = [value for _, value in points]
             self.assertEqual(values, sorted(values), key)
         self.assertEqual(scraping.complaints(), [])
+
+    @unittest.skipIf(why_no_stalls(), why_no_stalls())
+    def test_stalls(self):
+        """The time of a VMM that is stopped has a series by reason, and equals the mode other."""
+        serving = self.serve_real("--stalls")
+
+        def read():
+            found = serving.next_sample()
+            return ({dict(key)["reason"]: value for key, value in
+                     pick(found, "kvm_vm_stall_seconds_total", vm=DB).items()},
+                    one(found, "kvm_vm_vcpu_seconds_total", vm=DB, mode="other"))
+
+        self.assertEqual(set(wait_for(lambda: read()[0], "reasons")),
+                         {"stopped", "frozen", "memory", "disk", "lock", "wait", "kvm", "paused",
+                          "unknown"})
+        first, other = read()
+        os.kill(self.pids[DB], signal.SIGSTOP)
+        wait_for(lambda: read()[0]["stopped"] > first["stopped"] + 2, "time of a stopped VMM")
+        os.kill(self.pids[DB], signal.SIGCONT)
+
+        def compare():
+            last, now = read()
+            grew = last["stopped"] - first["stopped"]
+            return abs(grew - (now - other)) <= max(0.02, grew / 100) and (last, grew)
+        last, grew = wait_for(compare, "the time of other")
+        self.assertLess(sum(last.values()) - sum(first.values()) - grew, 0.1 * grew)
 
     def test_other_threads(self):
         """The thread that wakes the vCPUs of a VM is accounted as emulator, and nothing else."""
