@@ -147,6 +147,26 @@ static void sleep_often(void)
 		usleep(ROUND_US);
 }
 
+/* Busy processes on the CPU of the VMM, which has to wait for it after each sleep */
+static bool start_hogs(void)
+{
+	cpu_set_t cpus;
+	int i;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(sched_getcpu(), &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+		return false;
+	for (i = 0; i < 2; i++) {
+		if (fork())
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			;
+	}
+	return nice(15) == 15;
+}
+
 static void *write_late(void *arg)
 {
 	const int *out = arg;
@@ -492,9 +512,14 @@ static bool check(const struct behaviour *b, pid_t pid, bool last)
 		(has_exact_accounts() ? same(charge, shared->slept) :
 		 charge + 10 * MS >= b->least_ms * MS && charge <= shared->elapsed + 10 * MS);
 
+	char figures[128];
+
+	snprintf(figures, sizeof(figures), "charged %.2f ms to this reason, %.2f ms to all, slept %.2f of %.2f ms",
+		 charge / 1e6, all / 1e6, shared->slept / 1e6, shared->elapsed / 1e6);
 	if (right || last)
-		tap_result(right, "%s: charged %.2f ms to this reason, %.2f ms to all, slept %.2f of %.2f ms",
-			   b->name, charge / 1e6, all / 1e6, shared->slept / 1e6, shared->elapsed / 1e6);
+		tap_result(right, "%s: %s", b->name, figures);
+	else
+		printf("# %s, once more: %s\n", b->name, figures);
 	return right;
 }
 
@@ -528,13 +553,14 @@ static bool try(const struct behaviour *b, bool (*act)(pid_t pid), bool last)
 /*
  * act, if there is one, is done with the VMM while it runs. The kernel of some hosts does not report
  * when a thread loses its CPU: one in a thousand times on Linux 6.18. Then, its sleep is not charged.
+ * On a host that is a VM itself, the VMM's own account has the time that the hypervisor takes.
  */
 static void test(const struct behaviour *b, bool (*act)(pid_t pid))
 {
 	int tries = MAX_TRIES;
 
 	while (!try(b, act, --tries == 0) && tries)
-		printf("# %s: once more\n", b->name);
+		;
 }
 
 static bool stop(pid_t pid)
@@ -607,9 +633,19 @@ static bool is_asleep(pid_t pid)
 	return time_asleep(before, after) == after.time - before.time;
 }
 
+static void open_stalls(void)
+{
+	struct kvmstats_probe probe = { 0 };
+
+	if (stalls_open(&stalls, NULL, &probe)) {
+		tap_result(false, "stalls_open: %s; %s", probe.why, probe.help);
+		exit(tap_end());
+	}
+}
+
 /*
- * A VMM that sleeps already when it is announced, or whose sleep changes its reason in the meantime:
- * from then on, it is charged up to each sample. act puts it to sleep.
+ * A VMM that sleeps already when the program is loaded, or whose sleep changes its reason in the
+ * meantime: from then on, it is charged up to each sample. act puts it to sleep.
  */
 static void test_asleep(const struct behaviour *b, bool announced, bool (*act)(pid_t pid))
 {
@@ -628,8 +664,11 @@ static void test_asleep(const struct behaviour *b, bool announced, bool (*act)(p
 	}
 	while (!is_asleep(pid))
 		;
-	if (!announced)
+	if (!announced) {
+		stalls_close(stalls);
+		open_stalls();
 		announce(pid, pid);
+	}
 	earliest = read_clock(CLOCK_MONOTONIC);
 	sample();
 	begin = read_clock(CLOCK_MONOTONIC);
@@ -644,6 +683,29 @@ static void test_asleep(const struct behaviour *b, bool announced, bool (*act)(p
 	if (b->reason == STALL_FROZEN)
 		thaw();
 	waitpid(pid, NULL, 0);
+}
+
+/* The program misses that a VMM gets its CPU after a sleep; the thread's next switch ends the sleep. */
+static bool lose_end(pid_t pid)
+{
+	struct bpf_link **link = &stalls->program->links.stalls_switch;
+
+	while (!is_asleep(pid))
+		;
+	bpf_link__destroy(*link);
+	usleep(2 * ACT_US);
+	*link = bpf_program__attach(stalls->program->progs.stalls_switch);
+	return *link;
+}
+
+static void sleep_and_run(void)
+{
+	const struct timespec time = { .tv_nsec = ACT_US * 1000 };
+	static int word;
+
+	syscall(SYS_futex, &word, FUTEX_WAIT, 0, &time, NULL, 0);
+	run_guest_until(&shared->release);
+	syscall(SYS_futex, &word, FUTEX_WAIT, 0, &time, NULL, 0);
 }
 
 static bool send_stop(pid_t pid)
@@ -731,6 +793,7 @@ int main(int argc, char **argv)
 		{ "lock", STALL_LOCK, NULL, lock, ROUNDS_MS },
 		{ "poll", STALL_WAIT, NULL, poll_nothing, ROUNDS_MS },
 		{ "sleep", STALL_WAIT, NULL, sleep_often, ROUNDS_MS },
+		{ "sleep next to busy processes", STALL_WAIT, start_hogs, sleep_often, ROUNDS_MS },
 		{ "pipe", STALL_WAIT, NULL, read_pipe, ROUNDS_MS },
 		{ "userfaultfd in KVM_RUN", STALL_MEMORY, open_userfaultfd, fault_in_guest, ROUNDS_MS },
 		{ "userfaultfd in the VMM", STALL_MEMORY, open_userfaultfd, fault_in_vmm, ROUNDS_MS },
@@ -740,6 +803,8 @@ int main(int argc, char **argv)
 		{ "read of a file", STALL_DISK, open_late_file, read_late_file, ROUNDS_MS },
 		{ "lock of KVM", STALL_KVM, start_second, wait_for_second, 50 },
 	};
+	static const struct behaviour lost = {
+		"lost end of a sleep", STALL_LOCK, NULL, sleep_and_run, 300 };
 	static const struct behaviour stopped = {
 		"stopped", STALL_STOPPED, NULL, run_until_released, ACT_US / 1000 };
 	static const struct behaviour traced = {
@@ -752,7 +817,6 @@ int main(int argc, char **argv)
 		"already in a lock", STALL_LOCK, NULL, lock_for_long, 0 };
 	static const struct behaviour frozen_asleep = {
 		"frozen while it sleeps", STALL_FROZEN, NULL, lock_for_long, 0 };
-	struct kvmstats_probe probe = { 0 };
 	size_t i;
 
 	if (argc != 2) {
@@ -761,14 +825,12 @@ int main(int argc, char **argv)
 	}
 	setlinebuf(stdout);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (stalls_open(&stalls, NULL, &probe)) {
-		tap_result(false, "stalls_open: %s; %s", probe.why, probe.help);
-		return tap_end();
-	}
+	open_stalls();
 	if (!limit_memory())
 		printf("# no memory.high\n");
 	for (i = 0; i < sizeof(behaviours) / sizeof(*behaviours); i++)
 		test(&behaviours[i], NULL);
+	test(&lost, lose_end);
 	test(&stopped, stop);
 	test(&traced, trace);
 	test_asleep(&already_stopped, false, send_stop);

@@ -5,7 +5,8 @@
  * it runs the vCPU; no stack or kernel symbol is needed. The time is charged when the thread gets a
  * CPU again, without the wait for that CPU, and at each sample.
  *
- * Events can be lost, so no pair of events is trusted: time of lost ones is charged to no reason.
+ * Events can be lost: of a sleep whose end is lost, the thread's accounts have the length; one whose
+ * begin is lost is charged to no reason.
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -36,6 +37,7 @@ struct cfs_rq {
 
 struct sched_entity {
 	struct cfs_rq *cfs_rq;
+	__u64 sum_exec_runtime;
 };
 
 struct sched_info {
@@ -207,18 +209,24 @@ static __noinline struct stalls_vcpu *add_vcpu(struct task_struct *task,
 
 /*
  * When the sleep of a thread ended that has been woken: it has waited for a CPU since, as run_delay
- * will have it. A thread that was preempted while it went to sleep was not woken, and did not wait.
+ * will have it, and run, if the switch by which it got the CPU was lost. A thread that was preempted
+ * while it went to sleep was not woken, and did not wait.
  */
 static __always_inline __u64 find_end(const struct stalls_vcpu *vcpu, struct task_struct *task,
 				      __u64 clock, __u64 now)
 {
 	const __u64 queued = task->sched_info.last_queued;
 	const __u64 waited = task->sched_info.run_delay - vcpu->run_delay;
+	const __u64 ran = task->se.sum_exec_runtime - vcpu->ran;
 
-	if (!queued)
-		return now;
 	/* The clock of another CPU may be behind. */
-	return now - (clock > queued ? clock - queued : 0) - waited;
+	return now - waited - ran - (queued && clock > queued ? clock - queued : 0);
+}
+
+static __always_inline void note_accounts(struct stalls_vcpu *vcpu, struct task_struct *task)
+{
+	vcpu->run_delay = task->sched_info.run_delay;
+	vcpu->ran = task->se.sum_exec_runtime;
 }
 
 static __always_inline void charge(struct stalls_vcpu *vcpu, __u64 since, __u64 end)
@@ -229,7 +237,7 @@ static __always_inline void charge(struct stalls_vcpu *vcpu, __u64 since, __u64 
 		__sync_fetch_and_add(&vcpu->ns[reason], end - since);
 }
 
-/* A thread gets a CPU. */
+/* A thread gets a CPU; or loses it, and the end of its sleep was lost. */
 static __always_inline void end_stall(struct stalls_vcpu *vcpu, struct task_struct *task, __u64 clock)
 {
 	const __u64 since = __sync_lock_test_and_set(&vcpu->since, 0);
@@ -244,8 +252,7 @@ static __always_inline void begin_stall(struct stalls_vcpu *vcpu, struct task_st
 	const __u32 reason = find_reason(task);
 
 	vcpu->reason = reason;
-	vcpu->run_delay = task->sched_info.run_delay;
-	/* If a stall is open, its end was lost. */
+	note_accounts(vcpu, task);
 	__sync_lock_test_and_set(&vcpu->since, reason ? bpf_ktime_get_ns() : 0);
 }
 
@@ -263,6 +270,8 @@ int BPF_PROG(stalls_switch, bool preempt, struct task_struct *prev, struct task_
 	if (has_vcpu(prev) && (__u64)prev->preempt_notifiers.first != from->notifier &&
 	    runs_vcpu(prev))
 		set_vcpu(from, prev);
+	if (from->since)
+		end_stall(from, prev, 0);
 	if (prev->__state)
 		begin_stall(from, prev);
 	return 0;
@@ -284,16 +293,16 @@ static __always_inline void sample_stall(struct stalls_vcpu *vcpu, struct task_s
 		if (!reason)
 			return;
 		vcpu->reason = reason;
-		vcpu->run_delay = task->sched_info.run_delay;
+		note_accounts(vcpu, task);
 		end = now;
 	} else if (asleep || queued) {
 		end = find_end(vcpu, task, task->se.cfs_rq->rq->clock, now);
 	} else {
-		/* The thread runs: the event that ended the stall was lost. */
-		end = 0;
+		/* The thread runs: its next switch ends the stall. */
+		return;
 	}
 	/* Another program is faster: it charges the stall. */
-	if (__sync_val_compare_and_swap(&vcpu->since, since, end) != since || !end)
+	if (__sync_val_compare_and_swap(&vcpu->since, since, end) != since)
 		return;
 	if (since)
 		charge(vcpu, since, end);

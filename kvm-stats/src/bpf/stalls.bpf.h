@@ -40,6 +40,7 @@ struct stalls_vcpu {
 	__u64 task;		/* address of the thread */
 	__u64 since;		/* the open stall is charged up to here; 0 if none is open */
 	__u64 run_delay;	/* at its start */
+	__u64 ran;		/* run time of the thread at its start */
 	__u32 reason;		/* of it */
 	__u32 reserved;
 	__u64 ns[STALLS];
