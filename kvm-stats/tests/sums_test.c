@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sums of "blame" and "exits": which items have series, and VMs that have exited. Shares of
- * times in "top" and "log". Prints TAP.
+ * Sums of "blame", "exits" and "stalls": which items have series, VMs that have exited, and reasons
+ * that the BPF program does not find. Shares of times in "top" and "log". Prints TAP.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "columns.h"
-#include "sums.h"
+#include "stalls_sum.h"
 #include "tap.h"
 
 struct test_item {
@@ -184,8 +184,108 @@ static void test_shares(void)
 		   ready_of(&item));
 }
 
+/* Instead of the BPF program: a row of one thread */
+#define TID	5
+static struct stalls_row row;
+static const struct blame_thread thread = { .vm = { .kvm = 1, .tgid = 4 }, .tid = TID };
+
+int stalls_open(struct stalls **stalls, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+{
+	return 0;
+}
+
+void stalls_close(struct stalls *stalls)
+{
+}
+
+void stalls_enter(struct stalls *stalls, const struct kvmstats_vm *first)
+{
+}
+
+int stalls_sample(struct stalls *stalls)
+{
+	return 0;
+}
+
+const struct stalls_row *stalls_rows(const struct stalls *stalls, size_t *n)
+{
+	*n = 1;
+	return &row;
+}
+
+const struct blame_thread *stalls_threads(const struct stalls *stalls, size_t *n)
+{
+	*n = 1;
+	return &thread;
+}
+
+uint64_t stalls_lost(const struct stalls *stalls)
+{
+	return 0;
+}
+
+static struct kvmstats_vcpu vcpu = { .tid = TID };
+static struct kvmstats_vcpu *const vcpus[] = { &vcpu };
+static struct kvmstats_vm vm = {
+	.identity = { .pid = 4, .name = "web", .label = "web" }, .vcpus = 1, .vcpu = vcpus,
+};
+
+/* A sample with so many exits, seconds of OTHER, and seconds for a reason; return the reasons. */
+static const char *sample_stalls(struct stalls_sum *stalls, uint64_t exits, uint64_t other,
+				 enum stall reason, uint64_t seconds)
+{
+	static char text[256];
+	struct sum *sum;
+	size_t i, n = 0;
+
+	vcpu.last.known = 1 << KVMSTATS_EXITS;
+	vcpu.last.event[KVMSTATS_EXITS] = exits;
+	vm.sum.times.mode[KVMSTATS_OTHER] = other * SECOND;
+	vm.sum.times.elapsed = 10 * SECOND;
+	row = (struct stalls_row){ .vm = thread.vm, .tid = TID };
+	row.growth[reason] = seconds * SECOND;
+	add_sums(&stalls->sums, &vm, NULL, 0);
+	sum = sum_at(&stalls->sums, 0);
+	*text = '\0';
+	for (i = 0; i < sum->count; i++)
+		n += snprintf(text + n, sizeof(text) - n, "%s%s %u", i ? ", " : "",
+			      stall_name(stall_share_at(sum, i)->reason),
+			      (unsigned int)(stall_share_at(sum, i)->item.cost / SECOND));
+	return text;
+}
+
+static void test_stalls(void)
+{
+	struct kvmstats_probe probe;
+	struct stalls_sum stalls;
+	const char *found;
+
+	stalls_sum_open(&stalls, false, &vm, &probe);
+	found = sample_stalls(&stalls, 0, 9, STALL_NONE, 0);
+	tap_result(!*found, "OTHER before the first sample does not count: '%s'", found);
+	found = sample_stalls(&stalls, 1, 5, STALL_LOCK, 5);
+	tap_result(!strcmp(found, "lock 5"), "vCPU with an exit: %s", found);
+	found = sample_stalls(&stalls, 0, 3, STALL_LOCK, 3);
+	tap_result(!strcmp(found, "lock 5, paused 3"), "vCPU without an exit, in a lock: %s", found);
+	found = sample_stalls(&stalls, 0, 1, STALL_WAIT, 1);
+	tap_result(!strcmp(found, "lock 5, paused 4"), "vCPU without an exit, in a sleep: %s", found);
+	found = sample_stalls(&stalls, 0, 2, STALL_DISK, 2);
+	tap_result(!strcmp(found, "lock 5, paused 4, disk 2"), "vCPU without an exit, in I/O: %s", found);
+	found = sample_stalls(&stalls, 1, 6, STALL_STOPPED, 3);
+	tap_result(!strcmp(found, "lock 5, paused 4, stopped 3, unknown 3, disk 2"),
+		   "OTHER without a reason is unknown: %s", found);
+	found = sample_stalls(&stalls, 1, 1, STALL_STOPPED, 2);
+	tap_result(!strcmp(found, "stopped 5, lock 5, paused 4, unknown 3, disk 2"),
+		   "a reason can be known a sample before OTHER: %s", found);
+	found = sample_stalls(&stalls, 1, 3, STALL_STOPPED, 2);
+	tap_result(!strcmp(found, "stopped 7, lock 5, paused 4, unknown 3, disk 2"),
+		   "which is not unknown later: %s", found);
+	close_sums(&stalls.sums);
+}
+
 int main(void)
 {
+	test_stalls();
 	test_shares();
 	test_series();
 	test_others();
