@@ -111,10 +111,10 @@ struct server {
 	struct codes codes[MAX_CODES + 1];
 	struct connection *scrapers[OTHER_SCRAPERS];
 	uint64_t other_scrape;	/* when a connection that scraped was closed */
-	struct kvmstats *k;	/* only for the sampling thread */
-	struct blame_sum blame;	/* same, like the next three */
 	struct recording *rec;	/* instead of this host, or NULL */
 	bool paced;		/* it is a file: a sample each interval */
+	struct kvmstats *k;	/* only for the sampling thread */
+	struct blame_sum blame;	/* same, like the next three */
 	struct stalls_sum stalls;
 	struct retry blame_retry, stalls_retry;
 	struct exits_sum exits;	/* with --exits; the sampling thread reads into it */
