@@ -73,6 +73,11 @@ uint64_t list_items(const struct sums *sums, struct sum *sum, unsigned int max, 
 	return 0;
 }
 
+const char *stall_name(uint64_t reason)
+{
+	return "";
+}
+
 /* Samples are taken at once. */
 bool request_sample(struct server *s)
 {
