@@ -55,6 +55,7 @@ static inline void fuse_serve(int fuse, unsigned int pages, const void *page, un
 			fuse_answer(fuse, in, &(struct fuse_init_out){
 				.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION,
 				.max_readahead = page ? FUSE_PAGE_SIZE : 0,
+				.flags = page ? FUSE_ASYNC_READ : 0,
 				.max_write = FUSE_PAGE_SIZE }, sizeof(struct fuse_init_out));
 			break;
 		case FUSE_LOOKUP:
