@@ -72,6 +72,14 @@ static void add_elapsed(struct sums *sums, const struct kvmstats_vm *first)
 	}
 }
 
+void exits_sum_set_elapsed(struct exits_sum *sum, const struct kvmstats_vm *vm, uint64_t elapsed)
+{
+	struct exits_vm *exits = find_sum(&sum->sums, vm);
+
+	if (exits)
+		exits->elapsed = elapsed;
+}
+
 static void add_exits(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
 {
 	const struct exits_sum *sum = (struct exits_sum *)sums;
@@ -111,13 +119,18 @@ static void release_vm(struct sum *vm)
 	free(((struct exits_vm *)vm)->cmdline.text);
 }
 
+static void clear_elapsed(struct sum *vm)
+{
+	((struct exits_vm *)vm)->elapsed = 0;
+}
+
 static void init_exits_sum(struct exits_sum *sum, enum exits_by by, bool continues)
 {
 	static const struct sums_type type = {
 		.size = sizeof(struct exits_vm), .item_size = sizeof(struct exits_total),
 		.key_size = sizeof(struct exits_key), .release = release_vm,
 		.read = read_exits_program, .add = add_exits, .close = close_exits_program,
-		.put = put_total, .take = take_total,
+		.clear = clear_elapsed, .put = put_total, .take = take_total,
 	};
 
 	memset(sum, 0, sizeof(*sum));

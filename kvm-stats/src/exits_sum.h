@@ -38,6 +38,9 @@ int exits_sum_open(struct exits_sum *sum, enum exits_by by, bool continues,
 /* The exits of a recording instead, by reason */
 void exits_sum_read(struct exits_sum *sum, struct recording *rec);
 
+/* Set the time of a VM's vCPUs, if its exits are of another time than the samples. */
+void exits_sum_set_elapsed(struct exits_sum *sum, const struct kvmstats_vm *vm, uint64_t elapsed);
+
 static inline struct exits_total *exits_total_at(const struct exits_vm *vm, size_t i)
 {
 	return (struct exits_total *)vm->sum.items + i;

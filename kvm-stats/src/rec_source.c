@@ -760,16 +760,18 @@ uint64_t recording_now(const struct recording *rec)
 	return rec->wall;
 }
 
-void recording_collect(struct recording *rec, uint64_t nanoseconds)
+uint64_t recording_collect(struct recording *rec, uint64_t nanoseconds)
 {
 	unsigned long i;
 
 	if (!rec->samples)
-		return;
+		return 0;
 	forget_added(rec);
 	for (i = rec->next; i && rec->sample[i - 1].time + nanoseconds > rec->wall &&
 	     rec->sample[i - 1].time <= rec->wall; i--)
 		read_added(rec, &rec->sample[i - 1]);
+	/* The first of them has what was counted since the sample before it. */
+	return rec->wall - rec->sample[i ? i - 1 : 0].time;
 }
 
 void recording_seek(struct recording *rec, unsigned long sample)

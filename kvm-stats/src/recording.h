@@ -120,8 +120,11 @@ bool recording_added(const struct recording *rec, size_t i, char kind, struct re
 /* Return true if the recording has chunks of this kind; of a pipe, so far. */
 bool recording_has(const struct recording *rec, char kind);
 
-/* Let recording_added() find what was written in this time until the present sample. */
-void recording_collect(struct recording *rec, uint64_t nanoseconds);
+/*
+ * Let recording_added() find what was written in this time until the present sample. Return the
+ * time, which is shorter at the start of the recording.
+ */
+uint64_t recording_collect(struct recording *rec, uint64_t nanoseconds);
 
 /* Go to a sample, from 0 on, and to the one before it, so that there is growth. */
 void recording_seek(struct recording *rec, unsigned long sample);

@@ -32,6 +32,7 @@ struct screen {
 	bool blaming;
 	struct blame_sum blame;
 	uint64_t blame_start;
+	uint64_t recorded;	/* time of a recording that b and x show */
 	char why[560];		/* why blame or exits does not work, until the next key */
 	struct exits_sum *exits;	/* NULL unless they are shown */
 	uint64_t exits_start;
@@ -179,10 +180,11 @@ static void stop_blame(struct screen *s)
 static void collect_recorded(struct screen *s)
 {
 	const struct settings *settings = s->view->settings;
+	const struct kvmstats_vm *vm;
 
 	if (!s->f->rec || (!s->blaming && !s->exits))
 		return;
-	recording_collect(s->f->rec, RECORDED_NS);
+	s->recorded = recording_collect(s->f->rec, RECORDED_NS);
 	if (s->blaming) {
 		clear_sums(&s->blame.sums);
 		add_sums(&s->blame.sums, kvmstats_first(s->f->k), settings->args, settings->nr_args);
@@ -190,6 +192,8 @@ static void collect_recorded(struct screen *s)
 	if (s->exits) {
 		clear_sums(&s->exits->sums);
 		add_sums(&s->exits->sums, kvmstats_first(s->f->k), NULL, 0);
+		for (vm = kvmstats_first(s->f->k); vm; vm = vm->next)
+			exits_sum_set_elapsed(s->exits, vm, vm->vcpus * s->recorded);
 	}
 }
 
@@ -243,7 +247,7 @@ static void draw_blame(const struct screen *s)
 		recorded(s->f, time, sizeof(time));
 	snprintf(line, sizeof(line), "%s%sthreads that ran while vCPUs waited for a CPU, %s %.0f s",
 		 time, s->paused ? "PAUSED " : "", s->f->rec ? "in the last" : "for",
-		 (s->f->rec ? RECORDED_NS : app_now() - s->blame_start) / 1e9);
+		 (s->f->rec ? s->recorded : app_now() - s->blame_start) / 1e9);
 	put_screen_line(0, line, false);
 	snprintf(typed, sizeof(typed), "go to time: %s_", s->typed);
 	snprintf(line, sizeof(line), "%-16s %10s %10s %7s  %-8s %s", "NAME", "WAITED s", "TIME s",
@@ -267,7 +271,7 @@ static void draw_exits(const struct screen *s, unsigned int row)
 	size_t i;
 
 	snprintf(name, sizeof(name), "REASON, %s %.0f s", s->f->rec ? "last" : "after",
-		 (s->f->rec ? RECORDED_NS : app_now() - s->exits_start) / 1e9);
+		 (s->f->rec ? s->recorded : app_now() - s->exits_start) / 1e9);
 	snprintf(line, sizeof(line), "%-24s %12s %10s %10s %7s %10s %10s %10s", name, "EXITS",
 		 "KERNEL", "USER", "SHARE", "READY", "HALT", "MAX-us");
 	put_screen_line(row++, line, true);

@@ -447,6 +447,8 @@ void clear_sums(struct sums *sums)
 		sum = sum_at(sums, i);
 		sum->count = 0;
 		sum->cost = 0;
+		if (sums->type->clear)
+			sums->type->clear(sum);
 	}
 }
 

@@ -49,6 +49,7 @@ struct sums_type {
 	size_t key_size;	/* and of its key */
 	const void *other;	/* key of the items beyond MAX_ITEMS; NULL if there are never more */
 	void (*release)(struct sum *sum);	/* free what a sum has besides items, or NULL */
+	void (*clear)(struct sum *sum);		/* set to 0 what it adds up besides items, or NULL */
 	/* Read the BPF program's sums. Return 0 or a negative errno. */
 	int (*read)(struct sums *sums);
 	/* After a sample of the VMs, which may be newer: add up the sums of the selected VMs. */
