@@ -170,7 +170,7 @@ int command_blame(const struct settings *settings)
 		.sums = &command.sum.sums,
 		.arg = &command,
 		.columns = columns,
-		.kind = 'B',
+		.kind = RECORDED_BLAME,
 		.open = open_blame,
 		.read = read_blame,
 		.write_rows = write_blame_rows,

@@ -253,7 +253,7 @@ static void add_charges(struct sums *sums, const struct kvmstats_vm *first, char
 	size_t i, count;
 
 	if (sums->rec) {
-		take_recorded_sums(sums, 'B', first, args, n);
+		take_recorded_sums(sums, RECORDED_BLAME, first, args, n);
 		return;
 	}
 	blame_enter(sum->blame, first);

@@ -333,7 +333,7 @@ int command_exits(const struct settings *settings)
 		.sums = &w.sum.sums,
 		.arg = &w,
 		.columns = w.columns,
-		.kind = 'X',
+		.kind = RECORDED_EXITS,
 		.open = open_exits,
 		.read = read_exits,
 		.write_rows = write_exits_rows,

@@ -89,7 +89,7 @@ static void add_exits(struct sums *sums, const struct kvmstats_vm *first, char *
 	size_t i, count;
 
 	if (sums->rec) {
-		take_recorded_sums(sums, 'X', first, args, n);
+		take_recorded_sums(sums, RECORDED_EXITS, first, args, n);
 		add_elapsed(sums, first);
 		return;
 	}

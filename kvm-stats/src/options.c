@@ -195,13 +195,13 @@ const struct option_row options[] = {
 	  set_vcpus, COMPLETE_NOTHING, "Show each vCPU, not only their sums.", NULL },
 	{ 'f', "file", "FILE", ON(LOG),
 	  set_file, COMPLETE_FILE, "Append to FILE, and reopen it on SIGHUP.", NULL },
-	{ 0, "from", "FILE", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(DIFF) |
-	  ON(EXPORT) | ON(SERVE),
+	{ 0, "from", "FILE", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
+	  ON(DIFF) | ON(EXPORT) | ON(SERVE),
 	  set_from, COMPLETE_FILE, "Read the recording FILE instead of this host.", NULL },
-	{ 0, "at", "TIME", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(DIFF) |
-	  ON(EXPORT),
+	{ 0, "at", "TIME", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
+	  ON(DIFF) | ON(EXPORT),
 	  set_at, COMPLETE_NOTHING, "Start at the first sample from TIME on.", NULL },
-	{ 0, "until", "TIME", ON(LOG) | ON(BLAME) | ON(EXITS) | ON(DIFF),
+	{ 0, "until", "TIME", ON(LOG) | ON(BLAME) | ON(EXITS) | ON(STALLS) | ON(DIFF),
 	  set_until, COMPLETE_NOTHING, "Stop after the last sample before TIME.", NULL },
 	{ 0, "against", "TIME,TIME", ON(DIFF),
 	  set_against, COMPLETE_NOTHING, "Compare with the time from TIME until TIME.", NULL },
@@ -238,9 +238,9 @@ const struct option_row options[] = {
 	{ 0, "exits", "NUMBER", ON(SERVE) | ON(RECORD),
 	  serve_set_exits, COMPLETE_NOTHING,
 	  "Include the NUMBER most expensive exit reasons of each VM.", NULL },
-	{ 0, "stalls", NULL, ON(SERVE),
+	{ 0, "stalls", NULL, ON(SERVE) | ON(RECORD),
 	  serve_set_stalls, COMPLETE_NOTHING,
-	  "Also export the time that vCPUs sleep outside of halts, by reason.", NULL },
+	  "Include the time that vCPUs sleep outside of halts, by reason.", NULL },
 	{ 0, "list", NULL, ON(EXPORT),
 	  serve_set_list, COMPLETE_NOTHING, "List the metrics that can be exported.", NULL },
 	{ 'h', "help", NULL, ALL,

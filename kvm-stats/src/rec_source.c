@@ -59,7 +59,7 @@ struct recording {
 	bool has_key;
 	struct chunk chunk;		/* that was fetched */
 	bool fetched;
-	bool has_b, has_x;		/* chunks of these kinds */
+	uint32_t kinds;			/* of chunks with sums, as is_sums() */
 	struct rec_added *added;	/* before it */
 	size_t added_count;
 	uint64_t added_from;		/* offset of the first one that is not before a sample yet */
@@ -426,15 +426,16 @@ bool recording_try(const void *bytes, size_t size, char kind)
 	return take_sample(&rec, &t, kind == 'K');
 }
 
-static void note_kind(struct recording *rec, char kind)
+/* Return a bit for a kind of chunks with sums, 0 for others. */
+static uint32_t is_sums(char kind)
 {
-	rec->has_b |= kind == 'B';
-	rec->has_x |= kind == 'X';
+	return kind == RECORDED_BLAME || kind == RECORDED_EXITS || kind == RECORDED_STALLS ?
+	       1U << (kind - 'A') : 0;
 }
 
 bool recording_has(const struct recording *rec, char kind)
 {
-	return kind == 'B' ? rec->has_b : rec->has_x;
+	return rec->kinds & is_sums(kind);
 }
 
 static void add_chunk(void *arg, const struct chunk *chunk, uint64_t at, uint64_t size)
@@ -450,8 +451,8 @@ static void add_chunk(void *arg, const struct chunk *chunk, uint64_t at, uint64_
 			    !fstat(rec->fd[part], &st) && at + size >= (uint64_t)st.st_size);
 		return;
 	}
-	if (chunk->kind == 'B' || chunk->kind == 'X') {
-		note_kind(rec, chunk->kind);
+	if (is_sums(chunk->kind)) {
+		rec->kinds |= is_sums(chunk->kind);
 		rec->added_from = rec->added_from ? rec->added_from : at;
 		return;
 	}
@@ -601,9 +602,9 @@ static void keep_added(struct recording *rec)
 {
 	struct rec_added *added;
 
-	if (rec->chunk.kind != 'B' && rec->chunk.kind != 'X')
+	if (!is_sums(rec->chunk.kind))
 		return;
-	note_kind(rec, rec->chunk.kind);
+	rec->kinds |= is_sums(rec->chunk.kind);
 	rec->added = check_alloc(realloc(rec->added, (rec->added_count + 1) * sizeof(*added)));
 	added = &rec->added[rec->added_count++];
 	*added = (struct rec_added){ rec->chunk.kind, rec->chunk.size,

@@ -6,6 +6,7 @@
 
 #include "blame_sum.h"
 #include "exits_sum.h"
+#include "stalls_sum.h"
 #include "serve/settings.h"
 #include "stop.h"
 
@@ -34,9 +35,11 @@ struct record {
 	struct recorder *recorder;
 	struct kvmstats *k;
 	unsigned int owners, reasons;	/* recorded for each VM, at most */
-	bool has_blame, has_exits;
+	bool wants_stalls;
+	bool has_blame, has_exits, has_stalls;
 	struct blame_sum blame;
 	struct exits_sum exits;
+	struct stalls_sum stalls;
 	uint64_t written;	/* time of the sums that were written last */
 };
 
@@ -59,6 +62,9 @@ static void open_programs(struct record *r)
 	if (r->reasons)
 		r->has_exits = opened(exits_sum_open(&r->exits, EXITS_BY_REASON, false, &probe),
 				      "--exits", &probe);
+	if (r->wants_stalls)
+		r->has_stalls = opened(stalls_sum_open(&r->stalls, false, kvmstats_first(r->k),
+						       &probe), "--stalls", &probe);
 }
 
 static void close_programs(struct record *r)
@@ -67,6 +73,8 @@ static void close_programs(struct record *r)
 		close_sums(&r->blame.sums);
 	if (r->has_exits)
 		close_sums(&r->exits.sums);
+	if (r->has_stalls)
+		close_sums(&r->stalls.sums);
 }
 
 static void add_programs(struct record *r)
@@ -75,16 +83,25 @@ static void add_programs(struct record *r)
 		add_sums(&r->blame.sums, kvmstats_first(r->k), NULL, 0);
 	if (r->has_exits)
 		add_sums(&r->exits.sums, kvmstats_first(r->k), NULL, 0);
+	if (r->has_stalls)
+		add_sums(&r->stalls.sums, kvmstats_first(r->k), NULL, 0);
 }
 
 /* Take a sample, and what the BPF programs have counted by then. */
 static void sample(struct record *r)
 {
 	if ((r->has_blame && read_sums(&r->blame.sums)) ||
-	    (r->has_exits && read_sums(&r->exits.sums)))
+	    (r->has_exits && read_sums(&r->exits.sums)) ||
+	    (r->has_stalls && read_sums(&r->stalls.sums)))
 		errx(STATUS_NOTHING, "cannot read the sums of the BPF programs");
 	app_sample(r->k);
 	add_programs(r);
+}
+
+static void write_sums(struct record *r, struct sums *sums, char kind, size_t items, uint64_t least)
+{
+	record_sums(sums, r->recorder, kind, items, least);
+	forget_sums(sums, NULL, NULL);
 }
 
 static void write_programs(struct record *r, uint64_t interval)
@@ -94,21 +111,20 @@ static void write_programs(struct record *r, uint64_t interval)
 	/* Half an interval: a sample may be a little early. */
 	if (elapsed + interval / 2 < SUMS_EVERY)
 		return;
-	if (r->has_blame) {
-		record_sums(&r->blame.sums, r->recorder, 'B', r->owners, elapsed / WAITS_DIVISOR);
-		forget_sums(&r->blame.sums, NULL, NULL);
-	}
-	if (r->has_exits) {
-		record_sums(&r->exits.sums, r->recorder, 'X', r->reasons, 1);
-		forget_sums(&r->exits.sums, NULL, NULL);
-	}
+	if (r->has_blame)
+		write_sums(r, &r->blame.sums, RECORDED_BLAME, r->owners, elapsed / WAITS_DIVISOR);
+	if (r->has_exits)
+		write_sums(r, &r->exits.sums, RECORDED_EXITS, r->reasons, 1);
+	if (r->has_stalls)
+		write_sums(r, &r->stalls.sums, RECORDED_STALLS, STALL_REASONS, elapsed / WAITS_DIVISOR);
 	r->written += elapsed;
 }
 
 int command_record(const struct settings *settings)
 {
 	struct record r = { .owners = settings->serve->model.owners,
-			    .reasons = settings->serve->model.exits };
+			    .reasons = settings->serve->model.exits,
+			    .wants_stalls = settings->serve->model.stalls };
 	struct recorder_totals totals;
 	unsigned long round = 0;
 	uint64_t next;
@@ -122,6 +138,9 @@ int command_record(const struct settings *settings)
 		signal(SIGHUP, SIG_IGN);
 	r.k = app_open(!settings->count);
 	open_programs(&r);
+	/* Loading takes some time: the first sample is when the programs begin. */
+	if (r.has_blame || r.has_exits || r.has_stalls)
+		app_sample(r.k);
 	add_programs(&r);
 	next = r.written = app_now();
 	for (;;) {
@@ -138,6 +157,7 @@ int command_record(const struct settings *settings)
 	kvmstats_close(r.k);
 	totals = recorder_close(r.recorder);
 	print_totals(&totals, settings);
-	return totals.lost || r.has_blame != !!r.owners || r.has_exits != !!r.reasons ?
+	return totals.lost || r.has_blame != !!r.owners || r.has_exits != !!r.reasons ||
+	       r.has_stalls != r.wants_stalls ?
 	       STATUS_PARTIAL : STATUS_OK;
 }

@@ -14,7 +14,8 @@
  *	'B'	with "record --blame": for VMs whose vCPUs waited for a CPU since the last 'B', the
  *		owners of these waits
  *	'X'	with "record --exits": the most expensive exits since the last 'X'
- * 'B' and 'X' come before the sample that ends their time. Readers skip other kinds. Numbers in heads are little-endian. Numbers in contents have 7
+ *	'Z'	with "record --stalls": why vCPUs slept outside of halts since the last 'Z'
+ * 'B', 'X' and 'Z' come before the sample that ends their time. Readers skip other kinds. Numbers in heads are little-endian. Numbers in contents have 7
  * bits per byte, the lowest first, and bit 7 if more follow, so that recordings are portable.
  *
  * Each sample is one write: a recorder that is killed leaves complete samples and at most one
@@ -29,6 +30,11 @@
 
 #define RECORDING_MAGIC		"KVMSTATSREC\n"	/* 12 bytes, no 0 at the end */
 #define RECORDING_FORMAT	2
+
+/* Kinds of chunks with sums */
+#define RECORDED_BLAME	'B'
+#define RECORDED_EXITS	'X'
+#define RECORDED_STALLS	'Z'
 
 /*
  * A sample contains the number of CPUs and the load of the host, problems, and the VMs: for each

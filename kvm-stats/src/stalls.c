@@ -84,6 +84,11 @@ static int open_stalls(void *arg, const struct kvmstats_vm *first, struct kvmsta
 	return stalls_sum_open(arg, true, first, p);
 }
 
+static void read_stalls(void *arg, struct recording *rec)
+{
+	stalls_sum_read(arg, rec);
+}
+
 /* Stalls that are in no row, except as unknown */
 static void report_lost_stalls(void *arg)
 {
@@ -101,7 +106,9 @@ int command_stalls(const struct settings *settings)
 		.sums = &sum.sums,
 		.arg = &sum,
 		.columns = columns,
+		.kind = RECORDED_STALLS,
 		.open = open_stalls,
+		.read = read_stalls,
 		.write_rows = write_stalls_rows,
 		.write_json = write_stalls_json,
 		.report_lost = report_lost_stalls,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rec_encode.h"
 #include "stalls_sum.h"
 #include "xalloc.h"
 
@@ -88,24 +89,61 @@ static int read_stalls_program(struct sums *sums)
 	return stalls_sample(((struct stalls_sum *)sums)->stalls);
 }
 
-static void add_stalls(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
+static void put_stall(const void *item, struct bytes *b)
 {
-	struct stalls_sum *sum = (struct stalls_sum *)sums;
-	const struct blame_thread *threads;
+	const struct stall_share *share = item;
+
+	bytes_number(b, share->reason);
+	bytes_number(b, share->item.cost);
+}
+
+static void take_stall(struct sums *sums, struct sum *vm, struct rec_bytes *t)
+{
+	const uint64_t reason = take_most(t, STALL_REASONS - 1), ns = take_number(t);
+
+	if (reason < STALL_STOPPED)
+		t->wrong = true;
+	else
+		add_cost(sums, vm, &reason, ns);
+}
+
+static void clear_times(struct sum *vm)
+{
+	((struct stalls_vm *)vm)->elapsed = 0;
+	((struct stalls_vm *)vm)->other = 0;
+}
+
+static void add_times(const struct sums *sums, const struct kvmstats_vm *first)
+{
 	const struct kvmstats_vm *v;
 	struct stalls_vm *vm;
-	size_t i, count;
 
-	stalls_enter(sum->stalls, first);
-	threads = stalls_threads(sum->stalls, &count);
-	begin_sums(sums, first, args, n, threads, count);
-	for (v = first; v && sum->begun; v = v->next) {
+	for (v = first; v; v = v->next) {
 		vm = find_sum(sums, v);
 		if (vm) {
 			vm->elapsed += v->sum.times.elapsed;
 			vm->other += v->sum.times.mode[KVMSTATS_OTHER];
 		}
 	}
+}
+
+static void add_stalls(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
+{
+	struct stalls_sum *sum = (struct stalls_sum *)sums;
+	const struct blame_thread *threads;
+	struct stalls_vm *vm;
+	size_t i, count;
+
+	if (sums->rec) {
+		take_recorded_sums(sums, RECORDED_STALLS, first, args, n);
+		add_times(sums, first);
+		return;
+	}
+	stalls_enter(sum->stalls, first);
+	threads = stalls_threads(sum->stalls, &count);
+	begin_sums(sums, first, args, n, threads, count);
+	if (sum->begun)
+		add_times(sums, first);
 	add_rows(sum, first);
 	for (i = 0; i < sums->count; i++) {
 		vm = sum_at(sums, i);
@@ -121,17 +159,29 @@ static void close_stalls_program(struct sums *sums)
 	stalls_close(((struct stalls_sum *)sums)->stalls);
 }
 
-int stalls_sum_open(struct stalls_sum *sum, bool continues, const struct kvmstats_vm *first,
-		    struct kvmstats_probe *p)
+static void init_stalls_sum(struct stalls_sum *sum, bool continues)
 {
 	static const struct sums_type type = {
 		.size = sizeof(struct stalls_vm), .item_size = sizeof(struct stall_share),
 		.key_size = sizeof(uint64_t),
 		.read = read_stalls_program, .add = add_stalls, .close = close_stalls_program,
+		.clear = clear_times, .put = put_stall, .take = take_stall,
 	};
 
 	memset(sum, 0, sizeof(*sum));
 	sum->sums.type = &type;
 	sum->sums.continues = continues;
+}
+
+int stalls_sum_open(struct stalls_sum *sum, bool continues, const struct kvmstats_vm *first,
+		    struct kvmstats_probe *p)
+{
+	init_stalls_sum(sum, continues);
 	return stalls_open(&sum->stalls, first, p);
+}
+
+void stalls_sum_read(struct stalls_sum *sum, struct recording *rec)
+{
+	init_stalls_sum(sum, true);
+	sum->sums.rec = rec;
 }

@@ -34,6 +34,9 @@ struct stalls_sum {
 int stalls_sum_open(struct stalls_sum *sum, bool continues, const struct kvmstats_vm *first,
 		    struct kvmstats_probe *p);
 
+/* The stalls of a recording instead */
+void stalls_sum_read(struct stalls_sum *sum, struct recording *rec);
+
 static inline struct stall_share *stall_share_at(const struct sum *sum, size_t i)
 {
 	return (struct stall_share *)sum->items + i;
