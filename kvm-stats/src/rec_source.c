@@ -61,7 +61,7 @@ struct recording {
 	bool fetched;
 	uint32_t kinds;			/* of chunks with sums, as is_sums() */
 	struct rec_added *added;	/* before it */
-	size_t added_count;
+	size_t added_count, added_size;	/* chunks, bytes */
 	uint64_t added_from;		/* offset of the first one that is not before a sample yet */
 	uint64_t *words;		/* of one VM or vCPU */
 	char source[32];
@@ -469,8 +469,8 @@ static void add_chunk(void *arg, const struct chunk *chunk, uint64_t at, uint64_
 		last = rec->samples ? &rec->sample[rec->samples - 1] : NULL;
 	}
 	rec->sample[rec->samples] = (struct rec_sample){
-		.at = at, .from = rec->added_from ? rec->added_from : at, .time = chunk->time, .key = is_key ? rec->samples : last->key,
-		.key_number = chunk->key, .part = part,
+		.at = at, .from = rec->added_from ? rec->added_from : at, .time = chunk->time,
+		.key = is_key ? rec->samples : last->key, .key_number = chunk->key, .part = part,
 	};
 	rec->samples++;
 	rec->added_from = 0;
@@ -548,7 +548,8 @@ static void open_pipe(struct recording *rec)
 	wrong = chunk_bad_file(head, done);
 	if (wrong)
 		errx(STATUS_USAGE, "standard input: %s", wrong);
-	rec->memory = MEMORY_MAX;
+	/* for the VMs, and for chunks before a sample */
+	rec->memory = MEMORY_MAX / 2;
 }
 
 static bool is_file(const struct recording *rec)
@@ -595,6 +596,7 @@ static void forget_added(struct recording *rec)
 {
 	while (rec->added_count)
 		free(rec->added[--rec->added_count].data);
+	rec->added_size = 0;
 }
 
 /* Keep a chunk of sums for recording_added(). */
@@ -602,9 +604,11 @@ static void keep_added(struct recording *rec)
 {
 	struct rec_added *added;
 
-	if (!is_sums(rec->chunk.kind))
+	/* A pipe may never have a sample. */
+	if (!is_sums(rec->chunk.kind) || rec->added_size > rec->memory)
 		return;
 	rec->kinds |= is_sums(rec->chunk.kind);
+	rec->added_size += sizeof(*added) + rec->chunk.size;
 	rec->added = check_alloc(realloc(rec->added, (rec->added_count + 1) * sizeof(*added)));
 	added = &rec->added[rec->added_count++];
 	*added = (struct rec_added){ rec->chunk.kind, rec->chunk.size,
