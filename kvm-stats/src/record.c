@@ -28,104 +28,134 @@ static void print_totals(const struct recorder_totals *t, const struct settings 
 /* Owners of waits and reasons of exits are recorded at this interval, or at each sample. */
 #define SUMS_EVERY	(10 * SECOND)
 
-/* VMs that waited less than this share of a CPU have no owners in the recording. */
+/* Waits and stalls of less than 1 % of a CPU are not recorded. */
 #define WAITS_DIVISOR	100
+
+/* A BPF program whose sums are recorded */
+struct program {
+	const char *option;
+	bool wanted, open;
+	struct sums *sums;
+	char kind;		/* of its chunks */
+	size_t items;		/* recorded for each VM, at most */
+	unsigned int divisor;	/* leaves out a VM with a smaller part of the time; 0: leaves out none */
+};
+
+enum { BLAME, EXITS, STALLS_PROGRAM, PROGRAMS };
 
 struct record {
 	struct recorder *recorder;
 	struct kvmstats *k;
-	unsigned int owners, reasons;	/* recorded for each VM, at most */
-	bool wants_stalls;
-	bool has_blame, has_exits, has_stalls;
 	struct blame_sum blame;
 	struct exits_sum exits;
 	struct stalls_sum stalls;
+	struct program program[PROGRAMS];
 	uint64_t written;	/* time of the sums that were written last */
 };
 
-/* A host without this right or event is still worth recording. */
-static bool opened(int error, const char *what, const struct kvmstats_probe *probe)
+static int open_program(struct record *r, unsigned int i, struct kvmstats_probe *probe)
 {
-	if (error)
-		warnx("recording without %s: %s%s%s", what, probe->why, *probe->help ? "; " : "",
-		      probe->help);
-	return !error;
+	switch (i) {
+	case BLAME:
+		return blame_sum_open(&r->blame, false, kvmstats_first(r->k), probe);
+	case EXITS:
+		return exits_sum_open(&r->exits, EXITS_BY_REASON, false, probe);
+	default:
+		return stalls_sum_open(&r->stalls, false, kvmstats_first(r->k), probe);
+	}
 }
 
-static void open_programs(struct record *r)
+/* Return true if one is open. A host without this right or event is still worth recording. */
+static bool open_programs(struct record *r)
 {
-	struct kvmstats_probe probe = { 0 };
+	bool any = false;
+	unsigned int i;
 
-	if (r->owners)
-		r->has_blame = opened(blame_sum_open(&r->blame, false, kvmstats_first(r->k), &probe),
-				      "--blame", &probe);
-	if (r->reasons)
-		r->has_exits = opened(exits_sum_open(&r->exits, EXITS_BY_REASON, false, &probe),
-				      "--exits", &probe);
-	if (r->wants_stalls)
-		r->has_stalls = opened(stalls_sum_open(&r->stalls, false, kvmstats_first(r->k),
-						       &probe), "--stalls", &probe);
+	for (i = 0; i < PROGRAMS; i++) {
+		struct kvmstats_probe probe = { 0 };
+		struct program *program = &r->program[i];
+
+		if (!program->wanted)
+			continue;
+		program->open = !open_program(r, i, &probe);
+		any |= program->open;
+		if (!program->open)
+			warnx("recording without %s: %s%s%s", program->option, probe.why,
+			      *probe.help ? "; " : "", probe.help);
+	}
+	return any;
 }
 
-static void close_programs(struct record *r)
+/* Close them. Return true if all that were wanted were open. */
+static bool close_programs(struct record *r)
 {
-	if (r->has_blame)
-		close_sums(&r->blame.sums);
-	if (r->has_exits)
-		close_sums(&r->exits.sums);
-	if (r->has_stalls)
-		close_sums(&r->stalls.sums);
+	bool all = true;
+	unsigned int i;
+
+	for (i = 0; i < PROGRAMS; i++) {
+		all &= r->program[i].open == r->program[i].wanted;
+		if (r->program[i].open)
+			close_sums(r->program[i].sums);
+	}
+	return all;
 }
 
 static void add_programs(struct record *r)
 {
-	if (r->has_blame)
-		add_sums(&r->blame.sums, kvmstats_first(r->k), NULL, 0);
-	if (r->has_exits)
-		add_sums(&r->exits.sums, kvmstats_first(r->k), NULL, 0);
-	if (r->has_stalls)
-		add_sums(&r->stalls.sums, kvmstats_first(r->k), NULL, 0);
+	unsigned int i;
+
+	for (i = 0; i < PROGRAMS; i++) {
+		if (r->program[i].open)
+			add_sums(r->program[i].sums, kvmstats_first(r->k), NULL, 0);
+	}
 }
 
 /* Take a sample, and what the BPF programs have counted by then. */
 static void sample(struct record *r)
 {
-	if ((r->has_blame && read_sums(&r->blame.sums)) ||
-	    (r->has_exits && read_sums(&r->exits.sums)) ||
-	    (r->has_stalls && read_sums(&r->stalls.sums)))
-		errx(STATUS_NOTHING, "cannot read the sums of the BPF programs");
+	unsigned int i;
+
+	for (i = 0; i < PROGRAMS; i++) {
+		if (r->program[i].open && read_sums(r->program[i].sums))
+			errx(STATUS_NOTHING, "cannot read the sums of the BPF programs");
+	}
 	app_sample(r->k);
 	add_programs(r);
-}
-
-static void write_sums(struct record *r, struct sums *sums, char kind, size_t items, uint64_t least)
-{
-	record_sums(sums, r->recorder, kind, items, least);
-	forget_sums(sums, NULL, NULL);
 }
 
 static void write_programs(struct record *r, uint64_t interval)
 {
 	const uint64_t elapsed = app_now() - r->written;
+	unsigned int i;
 
 	/* Half an interval: a sample may be a little early. */
 	if (elapsed + interval / 2 < SUMS_EVERY)
 		return;
-	if (r->has_blame)
-		write_sums(r, &r->blame.sums, RECORDED_BLAME, r->owners, elapsed / WAITS_DIVISOR);
-	if (r->has_exits)
-		write_sums(r, &r->exits.sums, RECORDED_EXITS, r->reasons, 1);
-	if (r->has_stalls)
-		write_sums(r, &r->stalls.sums, RECORDED_STALLS, STALL_REASONS, elapsed / WAITS_DIVISOR);
+	for (i = 0; i < PROGRAMS; i++) {
+		const struct program *program = &r->program[i];
+
+		if (!program->open)
+			continue;
+		record_sums(program->sums, r->recorder, program->kind, program->items,
+			    program->divisor ? elapsed / program->divisor : 1);
+		forget_sums(program->sums, NULL, NULL);
+	}
 	r->written += elapsed;
 }
 
 int command_record(const struct settings *settings)
 {
-	struct record r = { .owners = settings->serve->model.owners,
-			    .reasons = settings->serve->model.exits,
-			    .wants_stalls = settings->serve->model.stalls };
+	const struct serve_options *wanted = &settings->serve->model;
+	struct record r = { .program = {
+		[BLAME] = { "--blame", wanted->owners, false, &r.blame.sums, RECORDED_BLAME,
+			    wanted->owners, WAITS_DIVISOR },
+		[EXITS] = { "--exits", wanted->exits, false, &r.exits.sums, RECORDED_EXITS,
+			    wanted->exits, 0 },
+		[STALLS_PROGRAM] = { "--stalls", wanted->stalls, false, &r.stalls.sums,
+				     RECORDED_STALLS, STALL_REASONS, WAITS_DIVISOR },
+	} };
 	struct recorder_totals totals;
+	bool complete;
 	unsigned long round = 0;
 	uint64_t next;
 
@@ -137,9 +167,8 @@ int command_record(const struct settings *settings)
 	if (!isatty(STDERR_FILENO))
 		signal(SIGHUP, SIG_IGN);
 	r.k = app_open(!settings->count);
-	open_programs(&r);
 	/* Loading takes some time: the first sample is when the programs begin. */
-	if (r.has_blame || r.has_exits || r.has_stalls)
+	if (open_programs(&r))
 		app_sample(r.k);
 	add_programs(&r);
 	next = r.written = app_now();
@@ -153,11 +182,9 @@ int command_record(const struct settings *settings)
 		sample(&r);
 		write_programs(&r, settings->interval);
 	}
-	close_programs(&r);
+	complete = close_programs(&r);
 	kvmstats_close(r.k);
 	totals = recorder_close(r.recorder);
 	print_totals(&totals, settings);
-	return totals.lost || r.has_blame != !!r.owners || r.has_exits != !!r.reasons ||
-	       r.has_stalls != r.wants_stalls ?
-	       STATUS_PARTIAL : STATUS_OK;
+	return totals.lost || !complete ? STATUS_PARTIAL : STATUS_OK;
 }
