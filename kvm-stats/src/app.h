@@ -72,8 +72,8 @@ int command_doctor(const struct settings *settings);
 extern const char *app_command;
 
 /*
- * Open the best source and take one sample. If none works, exit with the reason for each source,
- * or, if wait is set, continue without one until one works.
+ * Open the best source and take one sample. If no source works, exit with the reason for each of
+ * them; with wait, print the reasons and continue.
  */
 struct kvmstats *app_open(bool wait);
 

@@ -16,8 +16,8 @@ struct input {
 
 /*
  * Open this host, with one sample, or a recording: at settings->at, or at its first or last
- * sample. wait: continue without a source of statistics until one works. Checks the selectors
- * among the first arguments of the command.
+ * sample. wait: as for app_open(). Checks the selectors among the first arguments of the
+ * command.
  */
 enum input_start { INPUT_FIRST, INPUT_LAST };
 void input_open(struct input *in, const struct settings *settings, enum input_start start,

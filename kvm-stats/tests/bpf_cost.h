@@ -79,7 +79,7 @@ static inline void switch_threads(void)
 	}
 }
 
-/* Nanoseconds of a run of the program above one of the empty program, in the best round */
+/* Return the cost of the program in nanoseconds: its best round less that of an empty program. */
 static inline double measure_events(int program, int empty, void (*work)(void))
 {
 	double best = 1e9;

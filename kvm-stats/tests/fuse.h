@@ -38,7 +38,7 @@ static inline void fuse_answer(int fuse, const struct fuse_in_header *in, const 
 }
 
 /*
- * Serve a directory with one file of so many pages. They have the same contents, and arrive after
+ * Serve a directory with one file whose pages have the same contents, and arrive after
  * delay_us. Without a page, none arrives, and readers wait for the request, not for the page.
  */
 static inline void fuse_serve(int fuse, unsigned int pages, const void *page, unsigned int delay_us)

@@ -499,7 +499,7 @@ static __always_inline void read_quota(const struct task_struct *task,
 		known->throttled = known->limited ?
 				   sum_throttled((__u64)group, (__u64)queue) : 0;
 	}
-	/* Such a quota does not stop real-time threads. */
+	/* cpu.max does not stop real-time threads. */
 	if (!known->limited || BPF_CORE_READ(task, prio) < MAX_RT_PRIO)
 		return;
 	thread->throttled = read_throttled((__u64)queue);
