@@ -8,39 +8,15 @@
 
 #include "json.h"
 #include "page.h"
+#include "problem.h"
 #include "text.h"
-#include "thresholds.h"
 
 #define WINDOW		12	/* steps of the history: a minute */
 #define PERMILLE	1000
 
-/* Problems, the worst last */
-enum problem {
-	PROBLEM_NONE,
-	PROBLEM_ENDED,
-	PROBLEM_POLLING,	/* more halt polling than guest execution */
-	PROBLEM_STORM,		/* too many exits */
-	PROBLEM_THROTTLED,
-	PROBLEM_STARVED,
-	PROBLEM_STUCK,		/* all vCPUs are in the VMM, which hangs or is paused */
-	PROBLEM_FAILED,		/* KVM failed to emulate an instruction */
-};
-
-static const char *const problem_names[] = {
-	[PROBLEM_NONE]		= "",
-	[PROBLEM_ENDED]		= "ended",
-	[PROBLEM_POLLING]	= "halt polling",
-	[PROBLEM_STORM]		= "exit storm",
-	[PROBLEM_THROTTLED]	= "throttled",
-	[PROBLEM_STARVED]		= "starved",
-	[PROBLEM_STUCK]		= "stuck or paused",
-	[PROBLEM_FAILED]		= "emulation failed",
-};
-
 struct row {
 	const struct vm_series *e;
-	enum problem problem;
-	uint64_t weight;		/* among VMs with the same problem */
+	struct judgement judgement;
 	uint64_t time;			/* that the numbers are of, nanoseconds */
 	unsigned int share[MODES];	/* permille of all vCPUs' time */
 	uint64_t exits;			/* per second */
@@ -73,49 +49,29 @@ static bool shares(const struct vm_series *e, unsigned int from, unsigned int to
 static void judge(struct row *row, const struct vm_series *e)
 {
 	unsigned int last = e->nr_history < HISTORY ? e->nr_history : HISTORY, from;
-	uint64_t failed;
+	struct problem_facts facts = { .ended = e->ended };
 
 	memset(row, 0, sizeof(*row));
 	row->e = e;
 	from = last > WINDOW ? WINDOW : last - 1;
-	if (!last || !from || !shares(e, from, 0, row->share)) {
-		row->problem = e->ended ? PROBLEM_ENDED : PROBLEM_NONE;
-		return;
+	if (last && from && shares(e, from, 0, row->share)) {
+		row->time = history_time(e, 0) - history_time(e, from);
+		row->exits = kvmstats_rate(history(e, 0)[HISTORY_EXITS] -
+					   history(e, from)[HISTORY_EXITS], row->time) / 1000;
+		memcpy(facts.share, row->share, sizeof(facts.share));
+		facts.exits = e->vcpus ? row->exits / e->vcpus : 0;
+		facts.failed = history(e, 0)[HISTORY_FAILED] - history(e, from)[HISTORY_FAILED];
 	}
-	row->time = history_time(e, 0) - history_time(e, from);
-	row->exits = kvmstats_rate(history(e, 0)[HISTORY_EXITS] - history(e, from)[HISTORY_EXITS],
-				   row->time) / 1000;
-	failed = history(e, 0)[HISTORY_FAILED] - history(e, from)[HISTORY_FAILED];
-	row->weight = row->share[KVMSTATS_READY] + row->share[KVMSTATS_THROTTLED];
-	if (e->ended) {
-		row->problem = PROBLEM_ENDED;
-	} else if (failed) {
-		row->problem = PROBLEM_FAILED;
-		row->weight = failed;
-	} else if (row->share[KVMSTATS_OTHER] >= STUCK_PERMILLE) {
-		row->problem = PROBLEM_STUCK;
-	} else if (row->share[KVMSTATS_READY] >= READY_CRITICAL_PERMILLE) {
-		row->problem = PROBLEM_STARVED;
-	} else if (row->share[KVMSTATS_THROTTLED] >= THROTTLED_CRITICAL_PERMILLE) {
-		row->problem = PROBLEM_THROTTLED;
-	} else if (e->vcpus && row->exits / e->vcpus >= EXIT_STORM_PER_SECOND) {
-		row->problem = PROBLEM_STORM;
-		row->weight = row->exits;
-	} else if (row->share[KVMSTATS_POLL] >= POLLING_PERMILLE &&
-		   row->share[KVMSTATS_POLL] > row->share[KVMSTATS_RUN]) {
-		row->problem = PROBLEM_POLLING;
-		row->weight = row->share[KVMSTATS_POLL];
-	}
+	row->judgement = judge_problem(&facts);
 }
 
 static int compare_problems(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
+	const int order = compare_judgements(&left->judgement, &right->judgement);
 
-	if (left->problem != right->problem)
-		return left->problem < right->problem ? 1 : -1;
-	if (left->weight != right->weight)
-		return left->weight < right->weight ? 1 : -1;
+	if (order)
+		return order;
 	if (left->share[KVMSTATS_RUN] != right->share[KVMSTATS_RUN])
 		return left->share[KVMSTATS_RUN] < right->share[KVMSTATS_RUN] ? 1 : -1;
 	return strcmp(left->e->label, right->e->label);
@@ -175,7 +131,7 @@ static void write_vm(struct json *j, const struct row *row)
 	json_text(j, "cgroup", e->identity.cgroup);
 	json_fixed(j, "vcpus", e->vcpus, 0);
 	json_literal(j, "ended", e->ended ? "true" : "false");
-	json_text(j, "problem", problem_names[row->problem]);
+	json_text(j, "problem", problem_name(row->judgement.problem));
 	json_fixed(j, "seconds", row->time, 9);
 	for (i = 0; row->time && i < MODES; i++) {
 		char name[32];
@@ -312,8 +268,8 @@ static void put_html_row(struct buf *b, const struct row *row, unsigned int mode
 	buf_str(b, "\">");
 	buf_html(b, e->label);
 	buf_str(b, "</th><td class=problem>");
-	buf_str(b, problem_names[row->problem]);
-	if (row->problem == PROBLEM_STARVED && e->waits)
+	buf_str(b, problem_name(row->judgement.problem));
+	if (row->judgement.problem == PROBLEM_STARVED && e->waits)
 		waits_summary(b, e->waits);
 	put_html_cell(b, "vCPUs", e->vcpus, 0, true);
 	buf_str(b, "<td class=g>");
@@ -339,7 +295,7 @@ void page_html(struct buf *b, struct model *m, uint64_t now, const char *metrics
 		fclose(f);
 	}
 	for (i = 0; row && i < n; i++)
-		problems += row[i].problem > PROBLEM_ENDED;
+		problems += row[i].judgement.problem > PROBLEM_ENDED;
 	modes = row && any_unknown(row, n) ? MODES : KVMSTATS_UNKNOWN;
 	buf_str(b, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>");
 	buf_html(b, host);

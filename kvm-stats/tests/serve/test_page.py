@@ -75,9 +75,9 @@ class Page(Case):
         """VMs are sorted by problem; ended VMs are last."""
         serving = self.start()
         rows = {vm["vm"]: vm["problem"] for vm in serving.api()["vms"]}
-        self.assertEqual(list(rows)[:4], ["hung", "starved", "quota", "storm"])
-        self.assertEqual(rows, {"hung": "stuck or paused", "starved": "starved",
-                                "storm": "exit storm", "gone": "ended", "quota": "throttled", "fine": "",
+        self.assertEqual(list(rows)[:4], ["starved", "quota", "hung", "storm"])
+        self.assertEqual(rows, {"hung": "stuck", "starved": "starved",
+                                "storm": "exits", "gone": "ended", "quota": "throttled", "fine": "",
                                 "<b>&\"x'": ""})
         _, _, body = serving.get("", accept="text/html")
         table = [row for row in Table(body.decode()).rows if len(row) > 2]
@@ -89,12 +89,15 @@ class Page(Case):
         host = self.host()
         values = {"ready": ("starved", {"ready": 110, "run": 500}, {"ready": 90, "run": 500}),
                   "throttled": ("throttled", {"throttled": 110}, {"throttled": 90, "run": 500}),
-                  "other": ("stuck or paused", {"run": 3}, {"run": 7}),
-                  "poll": ("halt polling", {"poll": 210, "run": 180, "halt": 610},
+                  # the larger one has the remedy
+                  "both": ("throttled", {"throttled": 325, "ready": 300, "run": 300},
+                           {"throttled": 95, "ready": 95, "run": 500}),
+                  "other": ("stuck", {"run": 3}, {"run": 7}),
+                  "poll": ("polling", {"poll": 210, "run": 180, "halt": 610},
                            {"poll": 190, "run": 180, "halt": 630}),
-                  "less": ("halt polling", {"poll": 310, "run": 290, "halt": 400},
+                  "less": ("polling", {"poll": 310, "run": 290, "halt": 400},
                            {"poll": 310, "run": 330, "halt": 360}),
-                  "exits": ("exit storm", {"run": 900, "exits": 70000},
+                  "exits": ("exits", {"run": 900, "exits": 70000},
                             {"run": 900, "exits": 35000})}
         expected = {}
         for name, (problem, above, below) in values.items():

@@ -316,7 +316,7 @@ class Real(Case):
         rows = wait_for(lambda: (lambda rows: rows if len(rows) == len(mine) and all(
             vm["seconds"] > SECONDS for vm in rows) else None)(
                 [vm for vm in serving.api()["vms"] if vm["vm"] in mine]), "a window")
-        self.assertEqual({vm["vm"] for vm in rows if vm["problem"] == "stuck or paused"},
+        self.assertEqual({vm["vm"] for vm in rows if vm["problem"] == "stuck"},
                          {DB, PAUSED}, rows)
         self.assertEqual({vm["vm"] for vm in rows[:2]}, {DB, PAUSED}, rows)
         for vm in rows[:2]:

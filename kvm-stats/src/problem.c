@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "problem.h"
+#include "thresholds.h"
+
+static const struct {
+	const char *name, *meaning;
+} problems[PROBLEMS] = {
+	[PROBLEM_NONE] = { "", "" },
+	[PROBLEM_ENDED] = { "ended", "the VM no longer exists" },
+	[PROBLEM_POLLING] = { "polling", "the host polls for the end of halts longer than the guest runs" },
+	[PROBLEM_EXITS] = { "exits", "the guest exits very often" },
+	[PROBLEM_STUCK] = { "stuck", "its vCPUs are not run: the VMM is paused, stopped, or waits" },
+	[PROBLEM_THROTTLED] = { "throttled", "the CPU quota of its cgroup is used up" },
+	[PROBLEM_STARVED] = { "starved", "its vCPUs wait for a CPU" },
+	[PROBLEM_FAILED] = { "failed", "KVM cannot emulate an instruction of the guest" },
+};
+
+/*
+ * A VM that is stuck weighs less than one that waits: many are paused on purpose, and only their
+ * VMMs know that.
+ */
+struct judgement judge_problem(const struct problem_facts *facts)
+{
+	const unsigned int ready = facts->share[KVMSTATS_READY], poll = facts->share[KVMSTATS_POLL];
+	const unsigned int throttled = facts->share[KVMSTATS_THROTTLED];
+
+	if (facts->ended)
+		return (struct judgement){ PROBLEM_ENDED, 0 };
+	if (facts->failed)
+		return (struct judgement){ PROBLEM_FAILED, facts->failed };
+	/* The larger one decides about the remedy. */
+	if (ready >= throttled && ready >= READY_CRITICAL_PERMILLE)
+		return (struct judgement){ PROBLEM_STARVED, ready + throttled };
+	if (throttled >= THROTTLED_CRITICAL_PERMILLE)
+		return (struct judgement){ PROBLEM_THROTTLED, ready + throttled };
+	if (facts->share[KVMSTATS_OTHER] >= STUCK_PERMILLE)
+		return (struct judgement){ PROBLEM_STUCK, facts->share[KVMSTATS_OTHER] };
+	if (facts->exits >= EXIT_STORM_PER_SECOND)
+		return (struct judgement){ PROBLEM_EXITS, facts->exits };
+	if (poll >= POLLING_PERMILLE && poll > facts->share[KVMSTATS_RUN])
+		return (struct judgement){ PROBLEM_POLLING, poll };
+	return (struct judgement){ PROBLEM_NONE, ready + throttled };
+}
+
+static enum problem rank(enum problem problem)
+{
+	return problem == PROBLEM_THROTTLED ? PROBLEM_STARVED : problem;
+}
+
+int compare_judgements(const struct judgement *a, const struct judgement *b)
+{
+	if (rank(a->problem) != rank(b->problem))
+		return rank(a->problem) > rank(b->problem) ? -1 : 1;
+	return (a->weight < b->weight) - (a->weight > b->weight);
+}
+
+const char *problem_name(enum problem problem)
+{
+	return problems[problem].name;
+}
+
+const char *problem_meaning(enum problem problem)
+{
+	return problems[problem].meaning;
+}

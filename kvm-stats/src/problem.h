@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The worst problem of a VM over some time, in one word: for "top", "why" and the page of serve.
+ */
+#ifndef PROBLEM_H
+#define PROBLEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvmstats.h"
+
+/* The worst last */
+enum problem {
+	PROBLEM_NONE,
+	PROBLEM_ENDED,
+	PROBLEM_POLLING,
+	PROBLEM_EXITS,
+	PROBLEM_STUCK,
+	PROBLEM_THROTTLED,
+	PROBLEM_STARVED,
+	PROBLEM_FAILED,
+	PROBLEMS
+};
+
+/* What a VM did */
+struct problem_facts {
+	unsigned int share[KVMSTATS_MODES];	/* permille of its vCPUs' time; all 0 if unknown */
+	uint64_t exits;		/* per second and vCPU */
+	uint64_t failed;	/* instructions that KVM could not emulate */
+	bool ended;
+};
+
+struct judgement {
+	enum problem problem;
+	uint64_t weight;	/* among VMs with the same problem; the largest is the worst */
+};
+
+struct judgement judge_problem(const struct problem_facts *facts);
+
+/*
+ * Return less than 0 if a is the worse one. A VM that is starved and one that is throttled differ
+ * by their weights only.
+ */
+int compare_judgements(const struct judgement *a, const struct judgement *b);
+
+/* Return one word, "" for PROBLEM_NONE; and what it means, as part of a sentence. */
+const char *problem_name(enum problem problem);
+const char *problem_meaning(enum problem problem);
+
+#endif /* PROBLEM_H */
