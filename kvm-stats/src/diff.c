@@ -7,6 +7,7 @@
 
 #include "blame_sum.h"
 #include "input.h"
+#include "window.h"
 #include "xalloc.h"
 
 /* Smaller changes are left out: a per cent of a CPU, in thousandths; a tenth of the exits */
@@ -30,16 +31,9 @@ static const char *const names[QUANTITIES] = {
 	[VMM] = "VMM%", [EXITS] = "EXITS/S",
 };
 
-/* A VM in a window of time */
-struct window_vm {
-	char label[LABEL_SIZE];
-	struct kvmstats_activity activity;
-	uint64_t elapsed;
-};
-
-struct window {
-	struct window_vm *vm;
-	size_t vms;
+/* One of the two times */
+struct side {
+	struct window window;
 	struct blame_sum blame;
 };
 
@@ -58,55 +52,22 @@ struct changes {
 	size_t count;
 };
 
-static struct window_vm *find_window_vm(const struct window *w, const char *label)
-{
-	size_t i;
-
-	for (i = 0; i < w->vms; i++) {
-		if (!strcmp(w->vm[i].label, label))
-			return &w->vm[i];
-	}
-	return NULL;
-}
-
-static void add_window_sample(struct window *w, const struct input *in,
-			      const struct settings *settings)
-{
-	const struct kvmstats_vm *vm;
-	char label[LABEL_SIZE];
-
-	add_sums(&w->blame.sums, kvmstats_first(in->k), settings->args, settings->nr_args);
-	for (vm = kvmstats_first(in->k); vm; vm = vm->next) {
-		struct window_vm *to = find_window_vm(w, app_label(vm, label));
-
-		if (!vm->elapsed || !app_selects(settings->args, settings->nr_args, vm))
-			continue;
-		if (!to) {
-			w->vm = check_alloc(realloc(w->vm, (w->vms + 1) * sizeof(*to)));
-			to = &w->vm[w->vms++];
-			memset(to, 0, sizeof(*to));
-			strcpy(to->label, label);
-		}
-		add_activity(&to->activity, &vm->sum);
-		to->elapsed += vm->elapsed;
-	}
-}
-
 /* Read the samples from a time until another one. */
-static void read_window(struct window *w, const struct settings *settings, struct input *in,
+static void read_side(struct side *side, const struct settings *settings, struct input *in,
 			uint64_t at, uint64_t until)
 {
 	char first[TIME_SIZE], last[TIME_SIZE];
 	bool any = false;
 
-	memset(w, 0, sizeof(*w));
-	blame_sum_read(&w->blame, in->rec);
+	memset(side, 0, sizeof(*side));
+	blame_sum_read(&side->blame, in->rec);
 	in->until = until;
 	input_seek_time(in, at);
 	if (input_time(in) >= at && input_time(in) < until) {
 		do {
-			add_window_sample(w, in, settings);
-			any |= w->vms;
+			add_sums(&side->blame.sums, kvmstats_first(in->k), settings->args, settings->nr_args);
+			window_add(&side->window, in->k, settings);
+			any |= side->window.vms;
 		} while (input_next(in));
 	}
 	if (any)
@@ -164,21 +125,8 @@ static void compare_quantities(struct changes *changes, const struct window_vm *
 	}
 }
 
-static const struct blame_victim *find_victim(const struct window *w, const char *label)
-{
-	size_t i;
-
-	for (i = 0; i < w->blame.sums.count; i++) {
-		const struct blame_victim *victim = sum_at(&w->blame.sums, i);
-
-		if (!strcmp(victim->sum.label, label))
-			return victim;
-	}
-	return NULL;
-}
-
 /* A VM that waited for less than is recorded has no owners: their times are 0. */
-static void compare_owners(struct changes *changes, const struct window w[2],
+static void compare_owners(struct changes *changes, const struct side sides[2],
 			   const struct window_vm *vm[2])
 {
 	const size_t begin = changes->count;
@@ -187,7 +135,7 @@ static void compare_owners(struct changes *changes, const struct window w[2],
 
 	for (side = 0; side < 2; side++) {
 		const struct blame_victim *victim = vm[side] ?
-			find_victim(&w[side], vm[side]->label) : NULL;
+			find_labelled_sum(&sides[side].blame.sums, vm[side]->label) : NULL;
 
 		for (i = 0; victim && i < victim->sum.count; i++) {
 			const struct blame_share *share = blame_share_at(victim, i);
@@ -225,13 +173,15 @@ static void weigh_changes(struct changes *changes, size_t begin)
 		changes->change[i].largest = largest;
 }
 
-static void compare_vm(struct changes *changes, const struct window w[2], const char *label)
+static void compare_vm(struct changes *changes, const struct side sides[2], const char *label)
 {
-	const struct window_vm *vm[2] = { find_window_vm(&w[0], label), find_window_vm(&w[1], label) };
+	const struct window_vm *vm[2] = {
+		window_find(&sides[0].window, label), window_find(&sides[1].window, label)
+	};
 	const size_t begin = changes->count;
 
 	compare_quantities(changes, vm);
-	compare_owners(changes, w, vm);
+	compare_owners(changes, sides, vm);
 	weigh_changes(changes, begin);
 }
 
@@ -292,7 +242,7 @@ int command_diff(const struct settings *settings)
 {
 	struct settings whole = *settings;
 	struct changes changes = { 0 };
-	struct window w[2];
+	struct side sides[2];
 	struct input in;
 	size_t i;
 
@@ -302,20 +252,20 @@ int command_diff(const struct settings *settings)
 	input_open(&in, &whole, INPUT_FIRST, false, settings->nr_args);
 	if (!recording_count(in.rec))
 		errx(STATUS_USAGE, "diff cannot read standard input: it goes back in time");
-	read_window(&w[0], settings, &in, settings->against[0], settings->against[1]);
-	read_window(&w[1], settings, &in, settings->at, settings->until);
-	for (i = 0; i < w[1].vms; i++)
-		compare_vm(&changes, w, w[1].vm[i].label);
-	for (i = 0; i < w[0].vms; i++) {
-		if (!find_window_vm(&w[1], w[0].vm[i].label))
-			compare_vm(&changes, w, w[0].vm[i].label);
+	read_side(&sides[0], settings, &in, settings->against[0], settings->against[1]);
+	read_side(&sides[1], settings, &in, settings->at, settings->until);
+	for (i = 0; i < sides[1].window.vms; i++)
+		compare_vm(&changes, sides, sides[1].window.vm[i].label);
+	for (i = 0; i < sides[0].window.vms; i++) {
+		if (!window_find(&sides[1].window, sides[0].window.vm[i].label))
+			compare_vm(&changes, sides, sides[0].window.vm[i].label);
 	}
 	qsort(changes.change, changes.count, sizeof(*changes.change), compare_changes);
 	write_changes(&changes, settings->format);
 	app_flush();
 	for (i = 0; i < 2; i++) {
-		close_sums(&w[i].blame.sums);
-		free(w[i].vm);
+		close_sums(&sides[i].blame.sums);
+		window_free(&sides[i].window);
 	}
 	free(changes.change);
 	input_close(&in);

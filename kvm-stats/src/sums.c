@@ -94,6 +94,19 @@ void *find_sum(const struct sums *sums, const struct kvmstats_vm *vm)
 	return NULL;
 }
 
+void *find_labelled_sum(const struct sums *sums, const char *label)
+{
+	size_t i;
+
+	for (i = 0; i < sums->count; i++) {
+		struct sum *sum = sum_at(sums, i);
+
+		if (!strcmp(sum->label, label))
+			return sum;
+	}
+	return NULL;
+}
+
 /* One that has exited, and whose name the VM has */
 static struct sum *find_predecessor(const struct sums *sums, const struct kvmstats_vm *vm)
 {

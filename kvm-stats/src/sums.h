@@ -139,6 +139,9 @@ void *find_kernel_sum(const struct sums *sums, const struct blame_vm *vm);
 /* The sum that a VM of the sample continues; NULL if there is none */
 void *find_sum(const struct sums *sums, const struct kvmstats_vm *vm);
 
+/* The sum with this label; NULL if there is none */
+void *find_labelled_sum(const struct sums *sums, const char *label);
+
 /* The label of a VM, or of the first one of its process if kvm is 0; NULL if unknown */
 const char *find_label(const struct sums *sums, uint64_t kvm, uint32_t tgid);
 
