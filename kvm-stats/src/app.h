@@ -21,6 +21,7 @@ enum exits_by {
 	EXITS_BY_REASON,
 	EXITS_BY_VCPU,
 	EXITS_BY_ADDRESS,
+	EXITS_BY_REASON_AND_ADDRESS,	/* all of them, for "why" */
 };
 
 /* How blame adds up the threads of the host */
@@ -66,6 +67,7 @@ int command_blame(const struct settings *settings);
 int command_exits(const struct settings *settings);
 int command_diff(const struct settings *settings);
 int command_stalls(const struct settings *settings);
+int command_why(const struct settings *settings);
 int command_doctor(const struct settings *settings);
 
 /* The command, for messages */

@@ -17,6 +17,9 @@ static void add_exits_row(const struct exits_sum *sum, struct exits_vm *vm, cons
 			return;
 		key = row->key;
 		key.serial = key.reason = 0;
+	} else if (sum->by == EXITS_BY_REASON_AND_ADDRESS) {
+		key = row->key;
+		key.serial = 0;
 	} else if (sum->by == EXITS_BY_VCPU) {
 		key.serial = row->cell.vcpu;
 	}
@@ -143,7 +146,7 @@ int exits_sum_open(struct exits_sum *sum, enum exits_by by, bool continues,
 		   struct kvmstats_probe *p)
 {
 	init_exits_sum(sum, by, continues);
-	return exits_open(&sum->exits, by == EXITS_BY_ADDRESS, p);
+	return exits_open(&sum->exits, by == EXITS_BY_ADDRESS || by == EXITS_BY_REASON_AND_ADDRESS, p);
 }
 
 void exits_sum_read(struct exits_sum *sum, struct recording *rec)

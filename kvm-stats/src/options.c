@@ -36,6 +36,10 @@ const struct command commands[COMMANDS] = {
 		"diff", command_diff, "[SELECTOR]...",
 		"Compare VMs at two times of a recording.",
 		"table csv json", NULL, COMPLETE_SELECTOR, COMPLETE_SELECTOR },
+	[COMMAND_WHY] = {
+		"why", command_why, "[SELECTOR]...",
+		"Say what costs VMs time, and what would change it.",
+		"table json", "1", COMPLETE_SELECTOR, COMPLETE_SELECTOR },
 	[COMMAND_BLAME] = {
 		"blame", command_blame, "[SELECTOR]...",
 		"Show which threads ran while vCPUs waited for a CPU.",
@@ -173,13 +177,13 @@ static void set_version(struct settings *settings, const char *name, const char 
 
 const struct option_row options[] = {
 	{ 'o', "output", "FORMAT",
-	  ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(STALLS) | ON(DIFF) |
+	  ON(LIST) | ON(SHOW) | ON(LOG) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) | ON(DIFF) |
 	  ON(EXPORT) | ON(DESCRIBE) | ON(DOCTOR),
 	  set_output, COMPLETE_FORMAT, "Print the output as FORMAT.", NULL },
-	{ 'd', "delay", "SECONDS", ON(TOP) | ON(LOG) | ON(RECORD) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
+	{ 'd', "delay", "SECONDS", ON(TOP) | ON(LOG) | ON(RECORD) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
 	  ON(SERVE),
 	  set_delay, COMPLETE_NOTHING, "Take a sample every SECONDS.", NULL },
-	{ 'n', "count", "COUNT", ON(TOP) | ON(LOG) | ON(RECORD) | ON(BLAME) | ON(EXITS) | ON(STALLS),
+	{ 'n', "count", "COUNT", ON(TOP) | ON(LOG) | ON(RECORD) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS),
 	  set_count, COMPLETE_NOTHING, "Stop after COUNT samples.", NULL },
 	{ 's', "sort", "COLUMN", ON(TOP),
 	  set_sort, COMPLETE_COLUMN, "Sort by COLUMN.", "RUN" },
@@ -195,13 +199,13 @@ const struct option_row options[] = {
 	  set_vcpus, COMPLETE_NOTHING, "Show each vCPU, not only their sums.", NULL },
 	{ 'f', "file", "FILE", ON(LOG),
 	  set_file, COMPLETE_FILE, "Append to FILE, and reopen it on SIGHUP.", NULL },
-	{ 0, "from", "FILE", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
+	{ 0, "from", "FILE", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
 	  ON(DIFF) | ON(EXPORT) | ON(SERVE),
 	  set_from, COMPLETE_FILE, "Read the recording FILE instead of this host.", NULL },
-	{ 0, "at", "TIME", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
+	{ 0, "at", "TIME", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
 	  ON(DIFF) | ON(EXPORT),
 	  set_at, COMPLETE_NOTHING, "Start at the first sample from TIME on.", NULL },
-	{ 0, "until", "TIME", ON(LOG) | ON(BLAME) | ON(EXITS) | ON(STALLS) | ON(DIFF),
+	{ 0, "until", "TIME", ON(LOG) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) | ON(DIFF),
 	  set_until, COMPLETE_NOTHING, "Stop after the last sample before TIME.", NULL },
 	{ 0, "against", "TIME,TIME", ON(DIFF),
 	  set_against, COMPLETE_NOTHING, "Compare with the time from TIME until TIME.", NULL },

@@ -14,6 +14,10 @@ enum {
 	STUCK_PERMILLE			= 995,	/* permille, KvmVmStuck: mode other */
 	POLLING_PERMILLE		= 200,	/* permille, KvmHaltPollingWasted: mode poll */
 	EXIT_STORM_PER_SECOND		= 50000, /* exits, KvmExitStorm: exits per vCPU */
+	STALL_PERMILLE			= 100,	/* permille, -: a reason for OTHER, of one vCPU */
+	EXITS_PERMILLE			= 200,	/* permille, -: exits, without halts, of all vCPUs */
+	MAIN_OWNER_PERMILLE		= 500,	/* permille, -: owners that a wait is due to */
+	IDLE_PERMILLE			= 200,	/* permille, -: idle time of CPUs that a VM may not use */
 	STALE_SECONDS			= 10,	/* seconds, KvmStatsStale: age of the sample */
 };
 

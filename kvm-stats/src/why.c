@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What cost each VM time, to whom it went, and what would change it */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "input.h"
+#include "json.h"
+#include "stop.h"
+#include "why.h"
+#include "xalloc.h"
+
+/* Samples of this host if the user has not chosen another number */
+#define SAMPLES		5
+/* Part of a recording that is read if the user has not chosen its end */
+#define RECORDED_NS	(60 * SECOND)
+/* VMs in trouble that are shown to people */
+#define MAX_SHOWN	20
+
+/* The sources of what the scheduler and KVM do not report by themselves */
+enum { WAITS, STALLED, SLOW_EXITS, PROGRAMS };
+
+struct why_command {
+	const struct settings *settings;
+	struct input in;
+	struct blame_sum blame;
+	struct stalls_sum stalls;
+	struct exits_sum exits;
+	struct sums *sums[PROGRAMS];	/* NULL if it does not work */
+	struct kvmstats_probe probe[PROGRAMS];
+	struct window window;		/* the selected VMs */
+	struct window all;		/* the VMs of the host */
+	struct why_cpus *cpus;
+	struct why_host host;
+	struct why_vm *vm;		/* of window; those that lost the most first */
+};
+
+static const char *const missing[PROGRAMS] = {
+	[WAITS] = "who ran while VMs waited", [STALLED] = "why vCPUs slept outside of halts",
+	[SLOW_EXITS] = "what exits cost",
+};
+
+/* Attach what works, or take what the recording has. */
+static void open_programs(struct why_command *c)
+{
+	const struct kvmstats_vm *first = kvmstats_first(c->in.k);
+
+	if (c->in.rec) {
+		blame_sum_read(&c->blame, c->in.rec);
+		stalls_sum_read(&c->stalls, c->in.rec);
+		exits_sum_read(&c->exits, c->in.rec);
+	}
+	if (c->in.rec || !blame_sum_open(&c->blame, false, first, &c->probe[WAITS]))
+		c->sums[WAITS] = &c->blame.sums;
+	if (c->in.rec || !stalls_sum_open(&c->stalls, false, first, &c->probe[STALLED]))
+		c->sums[STALLED] = &c->stalls.sums;
+	if (c->in.rec || !exits_sum_open(&c->exits, EXITS_BY_REASON_AND_ADDRESS, false,
+					 &c->probe[SLOW_EXITS]))
+		c->sums[SLOW_EXITS] = &c->exits.sums;
+}
+
+static void add_programs(struct why_command *c)
+{
+	unsigned int i;
+
+	for (i = 0; i < PROGRAMS; i++) {
+		if (c->sums[i])
+			add_sums(c->sums[i], kvmstats_first(c->in.k), c->settings->args,
+				 c->settings->nr_args);
+	}
+}
+
+static void add_sample(struct why_command *c)
+{
+	const struct settings all = { 0 };
+
+	add_programs(c);
+	window_add(&c->window, c->in.k, c->settings);
+	window_add(&c->all, c->in.k, &all);
+}
+
+static void read_programs(struct why_command *c)
+{
+	unsigned int i;
+
+	for (i = 0; i < PROGRAMS; i++) {
+		if (c->sums[i] && read_sums(c->sums[i]))
+			errx(STATUS_NOTHING, "why: cannot read the sums of the BPF programs");
+	}
+}
+
+static void observe_host(struct why_command *c)
+{
+	const unsigned long count = c->settings->count ? c->settings->count : SAMPLES;
+	unsigned long round;
+	uint64_t next;
+
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "observing for %.1f s ...\n", count * c->settings->interval / 1e9);
+	/* Loading the programs takes some time. */
+	app_sample(c->in.k);
+	add_programs(c);
+	c->cpus = begin_examination();
+	next = app_now();
+	for (round = 0; round < count && !stop_requested(); round++) {
+		app_wait(c->in.k, &next, c->settings->interval);
+		read_programs(c);
+		app_sample(c->in.k);
+		add_sample(c);
+	}
+	examine_host(c->cpus, &c->host);
+}
+
+static void observe_recording(struct why_command *c)
+{
+	unsigned int i;
+
+	if (!c->settings->at && recording_count(c->in.rec)) {
+		input_seek_samples(&c->in, recording_count(c->in.rec));
+		input_seek_time(&c->in, input_time(&c->in) - RECORDED_NS);
+	}
+	if (!c->in.until)
+		c->in.until = input_time(&c->in) + RECORDED_NS + 1;
+	do {
+		add_sample(c);
+	} while (input_next(&c->in));
+	for (i = 0; i < PROGRAMS; i++) {
+		static const char kinds[PROGRAMS] = {
+			[WAITS] = RECORDED_BLAME, [STALLED] = RECORDED_STALLS, [SLOW_EXITS] = RECORDED_EXITS,
+		};
+
+		if (recording_has(c->in.rec, kinds[i]))
+			continue;
+		close_sums(c->sums[i]);
+		c->sums[i] = NULL;
+		strcpy(c->probe[i].why, "it was not recorded");
+	}
+}
+
+static void *find_program_sum(const struct why_command *c, unsigned int program, const char *label)
+{
+	return c->sums[program] ? find_labelled_sum(c->sums[program], label) : NULL;
+}
+
+static void judge_vm(struct why_vm *vm)
+{
+	const struct window_vm *w = vm->vm;
+	struct problem_facts facts = { .failed = w->failed, .ended = w->ended };
+	unsigned int i;
+
+	for (i = 0; i < KVMSTATS_MODES; i++)
+		facts.share[i] = kvmstats_permille(w->activity.times.mode[i], w->activity.times.elapsed);
+	if (w->vcpus)
+		facts.exits = kvmstats_rate(w->activity.event[KVMSTATS_EXITS], w->elapsed) / 1000 / w->vcpus;
+	vm->judgement = judge_problem(&facts);
+}
+
+static int compare_losses(const void *a, const void *b)
+{
+	const struct why_vm *x = a, *y = b;
+	const uint64_t lost[2] = { get_lost_time(x), get_lost_time(y) };
+
+	if (lost[0] != lost[1])
+		return lost[0] < lost[1] ? 1 : -1;
+	return strcmp(x->vm->label, y->vm->label);
+}
+
+/* Put together what is known of each VM. */
+static void collect(struct why_command *c)
+{
+	const struct kvmstats_vm *vm;
+	char label[LABEL_SIZE];
+	size_t i;
+
+	c->vm = check_alloc(calloc(c->window.vms + 1, sizeof(*c->vm)));
+	for (i = 0; i < c->window.vms; i++) {
+		struct why_vm *why = &c->vm[i];
+
+		why->vm = &c->window.vm[i];
+		why->waits = find_program_sum(c, WAITS, why->vm->label);
+		why->stalls = find_program_sum(c, STALLED, why->vm->label);
+		why->exits = find_program_sum(c, SLOW_EXITS, why->vm->label);
+		judge_vm(why);
+	}
+	for (vm = kvmstats_first(c->in.k); vm && c->cpus; vm = vm->next) {
+		struct window_vm *w = window_find(&c->window, app_label(vm, label));
+
+		if (w)
+			examine_vm(c->cpus, vm, &c->vm[w - c->window.vm]);
+	}
+	for (i = 0; i < c->all.vms; i++) {
+		const struct window_vm *w = &c->all.vm[i];
+		const uint64_t run = w->activity.times.mode[KVMSTATS_RUN] + w->activity.times.mode[KVMSTATS_POLL];
+
+		if (!w->elapsed)
+			continue;
+		c->host.ran += kvmstats_permille(run, w->elapsed);
+		c->host.wanted += kvmstats_permille(run + w->activity.times.mode[KVMSTATS_READY], w->elapsed);
+	}
+	c->host.cpus = input_host(&c->in).cpus;
+	c->host.live = !c->in.rec;
+	for (i = 0; i < c->window.vms; i++)
+		find_causes(&c->vm[i], &c->host);
+	qsort(c->vm, c->window.vms, sizeof(*c->vm), compare_losses);
+}
+
+static void print_cause(const struct why_command *c, const struct why_vm *vm,
+			const struct why_rule *rule)
+{
+	char *text = format_why(rule->text, vm, &c->host);
+	char *remedy = format_why(rule->remedy, vm, &c->host);
+	const size_t size = TEXT_SHOWN(strlen(text) + strlen(remedy) + 1);
+	char *shown = check_alloc(malloc(size));
+
+	text_shown(text, shown, size);
+	printf("  %.1f s: %s\n", rule->time(vm) / 1e9, shown);
+	text_shown(remedy, shown, size);
+	if (*remedy)
+		printf("    to do: %s\n", shown);
+	free(text);
+	free(remedy);
+	free(shown);
+}
+
+static void print_vm(const struct why_command *c, const struct why_vm *vm)
+{
+	const char *word = problem_name(vm->judgement.problem);
+	char label[TEXT_SHOWN(LABEL_SIZE)];
+	unsigned int i;
+
+	text_shown(vm->vm->label, label, sizeof(label));
+	printf("%s: %s%slost %.1f of %.1f vCPU-seconds\n", label, word, *word ? ", " : "",
+	       get_lost_time(vm) / 1e9, vm->vm->activity.times.elapsed / 1e9);
+	for (i = 0; i < vm->causes; i++)
+		print_cause(c, vm, vm->cause[i]);
+}
+
+static void put_cause(struct json *j, const struct why_command *c, const struct why_vm *vm,
+		      const struct why_rule *rule)
+{
+	char *text = format_why(rule->text, vm, &c->host);
+	char *remedy = format_why(rule->remedy, vm, &c->host);
+
+	json_open(j, NULL, '{');
+	json_text(j, "cause", rule->name);
+	json_fixed(j, "s", rule->time(vm), 9);
+	json_literal(j, "lost", rule->lost ? "true" : "false");
+	json_text(j, "text", text);
+	json_text(j, "remedy", remedy);
+	json_close(j, '}');
+	free(text);
+	free(remedy);
+}
+
+static void put_vm(const struct why_command *c, const struct why_vm *vm)
+{
+	struct buf b = { 0 };
+	struct json j = { .buf = &b };
+	unsigned int i;
+
+	json_open(&j, NULL, '{');
+	json_text(&j, "vm", vm->vm->label);
+	json_text(&j, "problem", problem_name(vm->judgement.problem));
+	json_fixed(&j, "vcpus_s", vm->vm->activity.times.elapsed, 9);
+	json_fixed(&j, "lost_s", get_lost_time(vm), 9);
+	json_open(&j, "causes", '[');
+	for (i = 0; i < vm->causes; i++)
+		put_cause(&j, c, vm, vm->cause[i]);
+	json_close(&j, ']');
+	json_close(&j, '}');
+	json_print_line(&j);
+	buf_free(&b);
+}
+
+struct change {
+	char *text;
+	unsigned int vms;
+};
+
+/* The change that would help most VMs; of equal ones, that of the VM that lost the most */
+static struct change find_best_change(const struct why_command *c)
+{
+	struct change *changes = check_alloc(calloc(c->window.vms + 1, sizeof(*changes)));
+	struct change best = { 0 };
+	size_t i, j, n = 0;
+
+	for (i = 0; i < c->window.vms; i++) {
+		const struct why_vm *vm = &c->vm[i];
+		char *text = vm->causes ? format_why(vm->cause[0]->change, vm, &c->host) : NULL;
+
+		if (!text)
+			continue;
+		for (j = 0; j < n && strcmp(changes[j].text, text); j++)
+			;
+		if (j == n)
+			changes[n++].text = text;
+		else
+			free(text);
+		changes[j].vms++;
+	}
+	for (j = 0; j < n; j++) {
+		if (changes[j].vms > best.vms) {
+			free(best.text);
+			best = changes[j];
+		} else {
+			free(changes[j].text);
+		}
+	}
+	free(changes);
+	return best;
+}
+
+static void print_host(const struct why_command *c, size_t troubled)
+{
+	const struct change best = find_best_change(c);
+	const size_t fine = c->window.vms - troubled;
+
+	printf("%zu VM%s without trouble. Host: %u CPU%s, VMs used %.1f and wanted %.1f", fine,
+	       fine == 1 ? "" : "s", c->host.cpus, c->host.cpus == 1 ? "" : "s", c->host.ran / 1e3,
+	       c->host.wanted / 1e3);
+	if (c->host.live)
+		printf(", %.1f%% idle", c->host.idle / 10.0);
+	if (c->host.steal)
+		printf(", %.1f%% taken by its hypervisor", c->host.steal / 10.0);
+	putchar('.');
+	if (best.vms) {
+		char *shown = check_alloc(malloc(TEXT_SHOWN(strlen(best.text) + 1)));
+
+		text_shown(best.text, shown, TEXT_SHOWN(strlen(best.text) + 1));
+		printf(" What would help most VMs (%u of %zu): %s.", best.vms, troubled, shown);
+		free(shown);
+	}
+	putchar('\n');
+	free(best.text);
+}
+
+static void put_host(const struct why_command *c, size_t troubled)
+{
+	const struct change best = find_best_change(c);
+	struct buf b = { 0 };
+	struct json j = { .buf = &b };
+	unsigned int i;
+
+	json_open(&j, NULL, '{');
+	json_open(&j, "host", '{');
+	json_fixed(&j, "cpus", c->host.cpus, 0);
+	json_fixed(&j, "used_cpus", c->host.ran, 3);
+	json_fixed(&j, "wanted_cpus", c->host.wanted, 3);
+	if (c->host.live) {
+		json_fixed(&j, "idle_percent", c->host.idle, 1);
+		json_fixed(&j, "steal_percent", c->host.steal, 1);
+	}
+	json_fixed(&j, "vms", c->window.vms, 0);
+	json_fixed(&j, "vms_in_trouble", troubled, 0);
+	json_text(&j, "best_change", best.vms ? best.text : "");
+	json_fixed(&j, "best_change_vms", best.vms, 0);
+	json_open(&j, "missing", '[');
+	for (i = 0; i < PROGRAMS; i++) {
+		if (!c->sums[i])
+			json_text(&j, NULL, missing[i]);
+	}
+	json_close(&j, ']');
+	json_close(&j, '}');
+	json_close(&j, '}');
+	json_print_line(&j);
+	buf_free(&b);
+	free(best.text);
+}
+
+/* Write the VMs in trouble, and return their number. */
+static size_t write_vms(const struct why_command *c)
+{
+	size_t i, troubled = 0;
+
+	for (i = 0; i < c->window.vms; i++) {
+		if (!c->vm[i].causes)
+			continue;
+		troubled++;
+		if (c->settings->format != OUT_TABLE)
+			put_vm(c, &c->vm[i]);
+		else if (troubled <= MAX_SHOWN)
+			print_vm(c, &c->vm[i]);
+	}
+	if (c->settings->format == OUT_TABLE && troubled > MAX_SHOWN)
+		printf("%zu more VMs lost less time than these.\n", troubled - MAX_SHOWN);
+	return troubled;
+}
+
+static void write_why(const struct why_command *c)
+{
+	const size_t troubled = write_vms(c);
+	unsigned int i;
+
+	if (c->settings->format == OUT_TABLE)
+		print_host(c, troubled);
+	else
+		put_host(c, troubled);
+	app_flush();
+	for (i = 0; i < PROGRAMS; i++) {
+		if (!c->sums[i])
+			warnx("not known: %s: %s%s%s", missing[i], c->probe[i].why,
+			      *c->probe[i].help ? "; " : "", c->probe[i].help);
+	}
+}
+
+int command_why(const struct settings *settings)
+{
+	struct why_command c = { .settings = settings };
+	unsigned int i;
+	int status;
+
+	input_open(&c.in, settings, INPUT_FIRST, false, settings->nr_args);
+	open_programs(&c);
+	if (c.in.rec)
+		observe_recording(&c);
+	else
+		observe_host(&c);
+	collect(&c);
+	if (c.window.vms)
+		write_why(&c);
+	status = input_status(&c.in, c.window.vms, settings->nr_args);
+	for (i = 0; i < PROGRAMS; i++) {
+		if (c.sums[i])
+			close_sums(c.sums[i]);
+	}
+	end_examination(c.cpus);
+	window_free(&c.window);
+	window_free(&c.all);
+	free(c.vm);
+	input_close(&c.in);
+	return status;
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "why.h"
+#include "xalloc.h"
+
+/* More CPUs than Linux supports on any architecture */
+#define MAX_CPUS	8192
+
+/* Columns of a CPU's line in /proc/stat, see proc(5) */
+enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, CPU_TIMES };
+
+struct cpu_times {
+	uint64_t all, idle, steal;	/* USER_HZ */
+};
+
+struct why_cpus {
+	struct cpu_times cpu[MAX_CPUS];	/* all 0: not online */
+};
+
+static void read_cpu_times(struct cpu_times *cpu)
+{
+	unsigned long long t[CPU_TIMES];
+	unsigned int number, i;
+	char line[512];
+	FILE *f = fopen("/proc/stat", "re");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "cpu%u %llu %llu %llu %llu %llu %llu %llu %llu", &number, &t[USER],
+			   &t[NICE], &t[SYSTEM], &t[IDLE], &t[IOWAIT], &t[IRQ], &t[SOFTIRQ],
+			   &t[STEAL]) != 1 + CPU_TIMES || number >= MAX_CPUS)
+			continue;
+		cpu[number] = (struct cpu_times){ 0, t[IDLE] + t[IOWAIT], t[STEAL] };
+		for (i = 0; i < CPU_TIMES; i++)
+			cpu[number].all += t[i];
+	}
+	if (f)
+		fclose(f);
+}
+
+struct why_cpus *begin_examination(void)
+{
+	struct why_cpus *cpus = check_alloc(calloc(1, sizeof(*cpus)));
+
+	read_cpu_times(cpus->cpu);
+	return cpus;
+}
+
+void examine_host(struct why_cpus *cpus, struct why_host *host)
+{
+	struct cpu_times *now = check_alloc(calloc(MAX_CPUS, sizeof(*now)));
+	struct cpu_times sum = { 0 };
+	unsigned int i;
+
+	read_cpu_times(now);
+	for (i = 0; i < MAX_CPUS; i++) {
+		struct cpu_times *cpu = &cpus->cpu[i];
+
+		/* A CPU that was or is offline has no time. The kernel lets idle decrease. */
+		if (!cpu->all || now[i].all <= cpu->all) {
+			*cpu = (struct cpu_times){ 0 };
+			continue;
+		}
+		cpu->all = now[i].all - cpu->all;
+		cpu->idle = now[i].idle > cpu->idle ? now[i].idle - cpu->idle : 0;
+		cpu->steal = now[i].steal > cpu->steal ? now[i].steal - cpu->steal : 0;
+		sum.all += cpu->all;
+		sum.idle += cpu->idle;
+		sum.steal += cpu->steal;
+	}
+	free(now);
+	host->idle = kvmstats_permille(sum.idle, sum.all);
+	host->steal = kvmstats_permille(sum.steal, sum.all);
+}
+
+void end_examination(struct why_cpus *cpus)
+{
+	free(cpus);
+}
+
+/* Append a CPU or a range, as taskset(1) has it. */
+static void put_range(char list[CPU_LIST_SIZE], unsigned int first, unsigned int last)
+{
+	const size_t n = strlen(list);
+	char range[32];
+
+	if (first == last)
+		snprintf(range, sizeof(range), "%s%u", n ? "," : "", first);
+	else
+		snprintf(range, sizeof(range), "%s%u-%u", n ? "," : "", first, last);
+	if (n + strlen(range) + 4 < CPU_LIST_SIZE)
+		strcpy(list + n, range);
+	else if (n && list[n - 1] != '.')
+		strcpy(list + n, "...");
+}
+
+/* The online CPUs that a set has, and how idle the others are */
+static void describe_cpus(const struct why_cpus *cpus, const cpu_set_t *allowed, size_t size,
+			  struct why_vm *why)
+{
+	struct cpu_times others = { 0 };
+	unsigned int i, first = MAX_CPUS;
+
+	for (i = 0; i < MAX_CPUS; i++) {
+		const bool online = cpus->cpu[i].all, has = online && CPU_ISSET_S(i, size, allowed);
+
+		if (has && first == MAX_CPUS)
+			first = i;
+		if (!has && first < MAX_CPUS) {
+			put_range(why->cpu_list, first, i - 1);
+			first = MAX_CPUS;
+		}
+		why->cpus += has;
+		if (online && !has) {
+			others.all += cpus->cpu[i].all;
+			others.idle += cpus->cpu[i].idle;
+		}
+	}
+	why->idle_elsewhere = kvmstats_permille(others.idle, others.all);
+}
+
+/* The CPUs on which at least one vCPU of the VM may run */
+static void examine_affinity(const struct why_cpus *cpus, const struct kvmstats_vm *vm,
+			     struct why_vm *why)
+{
+	const size_t size = CPU_ALLOC_SIZE(MAX_CPUS);
+	cpu_set_t *all = check_alloc(CPU_ALLOC(MAX_CPUS)), *one = check_alloc(CPU_ALLOC(MAX_CPUS));
+	unsigned int i;
+
+	CPU_ZERO_S(size, all);
+	for (i = 0; i < vm->vcpus; i++) {
+		if (vm->vcpu[i]->tid && !sched_getaffinity(vm->vcpu[i]->tid, size, one))
+			CPU_OR_S(size, all, all, one);
+	}
+	describe_cpus(cpus, all, size, why);
+	CPU_FREE(all);
+	CPU_FREE(one);
+}
+
+/* Read a file of a process that never waits for it. */
+static bool read_proc(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, size - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* The state that the threads of all vCPUs have, if they sleep in a way that has a letter */
+static char examine_state(const struct kvmstats_vm *vm)
+{
+	char text[1024], state = '\0';
+	const char *end;
+	unsigned int i;
+
+	for (i = 0; i < vm->vcpus; i++) {
+		if (!read_proc(vm->vcpu[i]->tid, "stat", text, sizeof(text)))
+			return '\0';
+		/* PID (NAME) STATE: the name may have anything in it. */
+		end = strrchr(text, ')');
+		if (!end || end[1] != ' ' || (state && end[2] != state))
+			return '\0';
+		state = end[2];
+	}
+	return state && strchr("TtD", state) ? state : '\0';
+}
+
+static uint64_t examine_swap(pid_t pid)
+{
+	unsigned long long kilobytes;
+	const char *line;
+	char text[8192];
+
+	if (!read_proc(pid, "status", text, sizeof(text)))
+		return 0;
+	line = strstr(text, "\nVmSwap:");
+	return line && sscanf(line, "\nVmSwap: %llu kB", &kilobytes) == 1 ? kilobytes << 10 : 0;
+}
+
+/* The path of a thread's cgroup that has the controller cpu */
+static bool find_cpu_cgroup(pid_t tid, struct why_quota *quota)
+{
+	char text[8192], *line, *end, *path, *controllers;
+
+	if (!read_proc(tid, "cgroup", text, sizeof(text)))
+		return false;
+	for (line = text; *line; line = end) {
+		end = line + strcspn(line, "\n");
+		if (*end)
+			*end++ = '\0';
+		/* NUMBER:CONTROLLERS:PATH; v2 has no controllers here. */
+		controllers = strchr(line, ':');
+		path = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (!path)
+			continue;
+		*path++ = '\0';
+		quota->v2 = !controllers[1];
+		if (!quota->v2 && strcmp(controllers, ":cpu") && strncmp(controllers, ":cpu,", 5))
+			continue;
+		if (strlen(path) >= sizeof(quota->cgroup))
+			return false;
+		strcpy(quota->cgroup, path);
+		if (!quota->v2)
+			return true;
+	}
+	return *quota->cgroup;
+}
+
+static bool read_number(const struct why_quota *quota, const char *file, uint64_t *value)
+{
+	char path[sizeof(quota->cgroup) + 64];
+	unsigned long long n;
+	bool found;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/fs/cgroup%s%s/%s", quota->v2 ? "" : "/cpu", quota->cgroup, file);
+	f = fopen(path, "re");
+	found = f && fscanf(f, "%llu", &n) == 1;
+	if (f)
+		fclose(f);
+	*value = found ? n : 0;
+	return found;
+}
+
+/* Read the quota of one cgroup. */
+static bool read_quota(struct why_quota *quota)
+{
+	char path[sizeof(quota->cgroup) + 64];
+	unsigned long long max, period;
+	bool found;
+	FILE *f;
+
+	if (!quota->v2)
+		return read_number(quota, "cpu.cfs_quota_us", &quota->quota_us) &&
+		       quota->quota_us <= INT64_MAX &&
+		       read_number(quota, "cpu.cfs_period_us", &quota->period_us);
+	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cpu.max", quota->cgroup);
+	f = fopen(path, "re");
+	found = f && fscanf(f, "%llu %llu", &max, &period) == 2;
+	if (f)
+		fclose(f);
+	if (found) {
+		quota->quota_us = max;
+		quota->period_us = period;
+	}
+	return found;
+}
+
+static const char *last_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* The name of the cgroup whose quota was used up, as blame has it */
+static const char *used_quota(const struct why_vm *why)
+{
+	size_t i;
+
+	for (i = 0; why->waits && i < why->waits->sum.count; i++) {
+		const struct blame_share *share = blame_share_at(why->waits, i);
+
+		if (!strcmp(share->key.kind, "quota"))
+			return share->key.name;
+	}
+	return "";
+}
+
+/* Count the quotas of the cgroup and those above. Take the one that was used up, else the nearest. */
+static void examine_quotas(const struct kvmstats_vm *vm, struct why_vm *why)
+{
+	struct why_quota quota = { 0 };
+	char *slash;
+
+	if (!vm->vcpus || !find_cpu_cgroup(vm->vcpu[0]->tid, &quota))
+		return;
+	while ((slash = strrchr(quota.cgroup, '/')) && slash[1]) {
+		if (read_quota(&quota)) {
+			if (!why->quotas++ || !strcmp(last_of(quota.cgroup), used_quota(why)))
+				why->quota = quota;
+		}
+		*slash = '\0';
+	}
+}
+
+void examine_vm(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why)
+{
+	if (vm->ended)
+		return;
+	why->examined = true;
+	examine_affinity(cpus, vm, why);
+	why->state = examine_state(vm);
+	why->swap = examine_swap(vm->identity.pid);
+	examine_quotas(vm, why);
+}

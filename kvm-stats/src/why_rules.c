@@ -1,0 +1,630 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text.h"
+#include "thresholds.h"
+#include "why.h"
+#include "xalloc.h"
+
+#define OWNERS_SAID	3
+
+static uint64_t mode_time(const struct why_vm *vm, enum kvmstats_mode mode)
+{
+	return vm->vm->activity.times.mode[mode];
+}
+
+uint64_t get_lost_time(const struct why_vm *vm)
+{
+	return mode_time(vm, KVMSTATS_READY) + mode_time(vm, KVMSTATS_THROTTLED) +
+	       mode_time(vm, KVMSTATS_OTHER);
+}
+
+/* The times of causes. What only some vCPUs do counts in full. */
+
+static uint64_t get_ready(const struct why_vm *vm)
+{
+	return mode_time(vm, KVMSTATS_READY);
+}
+
+static uint64_t get_throttled(const struct why_vm *vm)
+{
+	return mode_time(vm, KVMSTATS_THROTTLED);
+}
+
+static uint64_t get_poll(const struct why_vm *vm)
+{
+	return mode_time(vm, KVMSTATS_POLL);
+}
+
+/* OTHER, if no reasons for it are known */
+static uint64_t get_other(const struct why_vm *vm)
+{
+	return vm->stalls ? 0 : mode_time(vm, KVMSTATS_OTHER);
+}
+
+static uint64_t get_stall(const struct why_vm *vm, uint64_t reason)
+{
+	size_t i;
+
+	for (i = 0; vm->stalls && i < vm->stalls->sum.count; i++) {
+		if (stall_share_at(&vm->stalls->sum, i)->reason == reason)
+			return stall_share_at(&vm->stalls->sum, i)->item.cost;
+	}
+	return 0;
+}
+
+#define STALL_TIME(name, reason)					\
+static uint64_t get_##name(const struct why_vm *vm)			\
+{									\
+	return get_stall(vm, reason);					\
+}
+
+STALL_TIME(stopped, STALL_STOPPED)
+STALL_TIME(frozen, STALL_FROZEN)
+STALL_TIME(memory, STALL_MEMORY)
+STALL_TIME(disk, STALL_DISK)
+STALL_TIME(lock, STALL_LOCK)
+STALL_TIME(wait, STALL_WAIT)
+STALL_TIME(kvm, STALL_KVM)
+STALL_TIME(paused, STALL_PAUSED)
+STALL_TIME(unknown, STALL_UNKNOWN)
+
+/* Exits, without halts */
+static uint64_t get_exits(const struct why_vm *vm)
+{
+	uint64_t ns = 0;
+	size_t i;
+
+	for (i = 0; vm->exits && i < vm->exits->sum.count; i++) {
+		const struct exits_total *total = exits_total_at(vm->exits, i);
+
+		if (!exit_is_halt(total->cell.isa, total->key.reason))
+			ns += total->item.cost;
+	}
+	return ns;
+}
+
+/* Of what has no time of its own: all of it */
+static uint64_t get_all_failed(const struct why_vm *vm)
+{
+	return vm->vm->failed ? vm->vm->activity.times.elapsed : 0;
+}
+
+static uint64_t get_all_exits(const struct why_vm *vm)
+{
+	return vm->exits ? 0 : vm->vm->activity.times.elapsed;
+}
+
+/* The conditions */
+
+/* Permille of the time in which vCPUs were ready that owners of a kind ran */
+static unsigned int share_of(const struct why_vm *vm, const char *kinds)
+{
+	uint64_t all = 0, sum = 0;
+	size_t i;
+
+	for (i = 0; vm->waits && i < vm->waits->sum.count; i++) {
+		const struct blame_share *share = blame_share_at(vm->waits, i);
+
+		if (!strcmp(share->key.kind, "quota"))
+			continue;
+		all += share->item.cost;
+		if (strstr(kinds, share->key.kind))
+			sum += share->item.cost;
+	}
+	return kvmstats_permille(sum, all);
+}
+
+static bool is_pinned(const struct why_vm *vm, const struct why_host *host)
+{
+	return vm->cpus && vm->cpus < host->cpus && vm->idle_elsewhere >= IDLE_PERMILLE;
+}
+
+static bool has_host_steal(const struct why_vm *vm, const struct why_host *host)
+{
+	return share_of(vm, "steal") >= MAIN_OWNER_PERMILLE;
+}
+
+static bool is_overcommitted(const struct why_vm *vm, const struct why_host *host)
+{
+	return host->cpus && host->wanted > host->cpus * 1000ULL && host->idle < IDLE_PERMILLE &&
+	       share_of(vm, "vm self") >= MAIN_OWNER_PERMILLE;
+}
+
+static bool has_other_vms(const struct why_vm *vm, const struct why_host *host)
+{
+	return share_of(vm, "vm") >= MAIN_OWNER_PERMILLE;
+}
+
+static bool has_neighbour(const struct why_vm *vm, const struct why_host *host)
+{
+	return share_of(vm, "process kernel") >= MAIN_OWNER_PERMILLE;
+}
+
+static bool waits_for_itself(const struct why_vm *vm, const struct why_host *host)
+{
+	return share_of(vm, "self") >= MAIN_OWNER_PERMILLE;
+}
+
+static bool has_owners(const struct why_vm *vm, const struct why_host *host)
+{
+	return vm->waits && vm->waits->sum.count;
+}
+
+static bool is_stopped(const struct why_vm *vm, const struct why_host *host)
+{
+	return vm->state == 'T' || vm->state == 't';
+}
+
+static bool is_traced(const struct why_vm *vm, const struct why_host *host)
+{
+	return vm->state == 't';
+}
+
+static bool is_blocked(const struct why_vm *vm, const struct why_host *host)
+{
+	return vm->state == 'D';
+}
+
+static bool polls_more_than_it_runs(const struct why_vm *vm, const struct why_host *host)
+{
+	return get_poll(vm) > mode_time(vm, KVMSTATS_RUN);
+}
+
+static bool has_exit_storm(const struct why_vm *vm, const struct why_host *host)
+{
+	return vm->judgement.problem == PROBLEM_EXITS;
+}
+
+#define WAITED	"waited for a CPU, which the guest sees as steal time. "
+#define STALLED(text, remedy, change)	true, text, remedy, change
+
+const struct why_rule why_rules[] = {
+	{ "failed", get_all_failed, KVMSTATS_MODES, 0, NULL, false,
+	  "KVM could not emulate {failed} instructions of the guest.",
+	  "look for \"emulation failure\" in the VMM's log", "the log of the VMM" },
+
+	{ "pinned", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, is_pinned, true,
+	  WAITED "{owners}Its {vcpus} may use only {cpus}, while the other CPUs were idle for {idle}.",
+	  "{unpin}", "more CPUs for VMs that may use only some" },
+	{ "steal", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_host_steal, true,
+	  WAITED "{owners}This host is a VM, and its hypervisor took the CPU.",
+	  "move VMs to a host that gets its CPUs", "a host that gets its CPUs" },
+	{ "overcommitted", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, is_overcommitted, true,
+	  WAITED "{owners}All VMs together want {wanted} CPUs, of {hostcpus}.",
+	  "move a VM to another host", "fewer VMs on this host" },
+	{ "neighbour", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_neighbour, true,
+	  WAITED "{owners}These are not VMs, which together want {wanted} CPUs, of {hostcpus}.",
+	  "{limit_owner}", "less CPU time for {owner}" },
+	{ "others", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_other_vms, true,
+	  WAITED "{owners}The VMs together want {wanted} CPUs, of {hostcpus}{hostidle}: they compete for some of them.",
+	  "give these VMs different CPUs, or more of them", "other CPUs for VMs that compete" },
+	{ "self", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, waits_for_itself, true,
+	  WAITED "{owners}It waits for its own threads.",
+	  "fewer vCPUs, or more CPUs for the VM: it may use {cpus}", "fewer vCPUs" },
+	{ "mixed", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_owners, true,
+	  WAITED "{owners}No single owner took most of the time.",
+	  "", "less load on this host" },
+	{ "waited", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, NULL, true,
+	  WAITED "Who ran then is not known.", "", "less load on this host" },
+
+	{ "throttled", get_throttled, KVMSTATS_THROTTLED, READY_NOTICED_PERMILLE, NULL, true,
+	  "stopped by the CPU quota of {quota}, which the guest sees as steal time. Another host would not help.",
+	  "{raise_quota}", "higher CPU quotas" },
+
+	{ "stopped", get_stopped, KVMSTATS_OTHER, STALL_PERMILLE, is_traced, STALLED(
+	  "stopped by a debugger.", "let the debugger continue process {pid}",
+	  "continuing what a debugger stopped") },
+	{ "stopped", get_stopped, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
+	  "stopped by a signal.", "kill -CONT {pid}", "continuing stopped VMMs") },
+	{ "frozen", get_frozen, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
+	  "frozen by its cgroup.", "{thaw}", "thawing frozen cgroups") },
+	{ "memory", get_memory, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
+	  "guest memory was not there. {swap}It comes by userfaultfd (migration, snapshot), from swap, or after "
+	  "memory.high: which of these is not known.",
+	  "let the migration end, or give the VM or the host more memory", "more memory") },
+	{ "disk", get_disk, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
+	  "its VMM waited for a file or a block device.",
+	  "look at the disks of the VM (iostat -x), and let I/O threads of the VMM use them", "faster disks") },
+	{ "lock", get_lock, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
+	  "waited for a lock of its VMM, which another thread of process {pid} had.",
+	  "give its devices I/O threads of their own", "VMMs that hold their lock for less time") },
+	{ "wait", get_wait, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
+	  "its VMM slept in poll, a pipe, a socket or a timer instead of running the vCPU.",
+	  "look at what the VMM waits for: grep . /proc/{pid}/task/*/wchan", "the logs of VMMs") },
+	{ "kvm", get_kvm, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
+	  "waited within KVM or another driver. Either the guest has not started these vCPUs, or the driver was slow: "
+	  "which one is not known.", "", "nothing that is known") },
+	{ "paused", get_paused, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
+	  "paused: its VMM does not run it. If that was not on purpose, the VMM hangs.",
+	  "{resume}", "resuming paused VMs") },
+	{ "unknown", get_unknown, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
+	  "slept outside of halts without a known reason.", "", "nothing that is known") },
+	{ "stopped", get_other, KVMSTATS_OTHER, STALL_PERMILLE, is_stopped, STALLED(
+	  "its threads are stopped now by a signal or a debugger (state T or t).", "kill -CONT {pid}",
+	  "continuing stopped VMMs") },
+	{ "blocked", get_other, KVMSTATS_OTHER, STALL_PERMILLE, is_blocked, STALLED(
+	  "its threads are blocked now within the kernel (state D): by a disk, memory, or its cgroup's freezer.", "",
+	  "the disks") },
+	{ "other", get_other, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
+	  "slept outside of halts: paused, or blocked in its VMM. Which of these is not known.", "",
+	  "nothing that is known") },
+
+	{ "exits", get_exits, KVMSTATS_MODES, EXITS_PERMILLE, NULL, false,
+	  "spent on {rate} exits per second. {exit}", "", "fewer exits" },
+	{ "exits", get_all_exits, KVMSTATS_MODES, 0, has_exit_storm, false,
+	  "with {rate} exits per second. What they cost is not known.", "", "fewer exits" },
+	{ "polling", get_poll, KVMSTATS_MODES, POLLING_PERMILLE, polls_more_than_it_runs, false,
+	  "polling by the host for the end of short halts; the guest ran for less than that.",
+	  "echo 50000 >/sys/module/kvm/parameters/halt_poll_ns", "less halt polling" },
+};
+
+const unsigned int why_rules_count = sizeof(why_rules) / sizeof(*why_rules);
+
+static bool reaches(uint64_t ns, uint64_t all, unsigned int permille)
+{
+	return ns * 1000.0 >= (double)all * permille;
+}
+
+static bool applies(const struct why_rule *rule, const struct why_vm *vm, const struct why_host *host)
+{
+	const struct window_vm *w = vm->vm;
+	const uint64_t ns = rule->time(vm);
+
+	if (!ns || (rule->when && !rule->when(vm, host)))
+		return false;
+	if (rule->mode == KVMSTATS_MODES)
+		return reaches(ns, w->activity.times.elapsed, rule->least);
+	return reaches(ns, w->elapsed, rule->least) && reaches(w->most[rule->mode], w->elapsed, rule->least);
+}
+
+/* A cause with the same time has been found: it comes first in the table. */
+static bool is_said(const struct why_vm *vm, const struct why_rule *rule)
+{
+	unsigned int i;
+
+	for (i = 0; i < vm->causes; i++) {
+		if (vm->cause[i]->time == rule->time)
+			return true;
+	}
+	return false;
+}
+
+static int compare_causes(const void *a, const void *b, void *arg)
+{
+	const struct why_rule *x = *(const struct why_rule **)a, *y = *(const struct why_rule **)b;
+	const uint64_t ns[2] = { x->time(arg), y->time(arg) };
+
+	if (x->lost != y->lost)
+		return x->lost ? -1 : 1;
+	if (ns[0] != ns[1])
+		return ns[0] < ns[1] ? 1 : -1;
+	return (x > y) - (x < y);
+}
+
+void find_causes(struct why_vm *vm, const struct why_host *host)
+{
+	unsigned int i;
+
+	vm->causes = 0;
+	for (i = 0; i < why_rules_count && vm->causes < CAUSES_MAX; i++) {
+		if (!is_said(vm, &why_rules[i]) && applies(&why_rules[i], vm, host))
+			vm->cause[vm->causes++] = &why_rules[i];
+	}
+	qsort_r(vm->cause, vm->causes, sizeof(*vm->cause), compare_causes, vm);
+}
+
+/* The words in braces */
+
+static void put_percent(FILE *f, unsigned int permille)
+{
+	char text[TEXT_SIZE];
+
+	text_permille(permille, text);
+	fprintf(f, "%s%%", text);
+}
+
+/* Quote what users chose for a shell. */
+static void put_quoted(FILE *f, const char *word)
+{
+	const char *c;
+
+	for (c = word; isalnum((unsigned char)*c) || (*c && strchr("@%_+=:,./-", *c)); c++)
+		;
+	if (!*c && c > word) {
+		fputs(word, f);
+		return;
+	}
+	putc('\'', f);
+	for (c = word; *c; c++)
+		fputs(*c == '\'' ? "'\\''" : (char[]){ *c, '\0' }, f);
+	putc('\'', f);
+}
+
+static bool is_unit(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	return dot && (!strcmp(dot, ".service") || !strcmp(dot, ".scope") || !strcmp(dot, ".slice"));
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void put_owner(FILE *f, const struct why_vm *vm, const struct blame_share *share)
+{
+	if (!strcmp(share->key.kind, "self"))
+		fprintf(f, "its own %s", share->key.name);
+	else if (!strcmp(share->key.kind, "process") && share->pid)
+		fprintf(f, "%s (PID %u)", share->key.name, share->pid);
+	else if (!strcmp(share->key.kind, "process"))
+		fprintf(f, "%s", share->key.name);
+	else
+		fprintf(f, "%s (%s)", share->key.name, share->key.kind);
+}
+
+static void put_owners(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	const size_t count = vm->waits ? vm->waits->sum.count : 0;
+	uint64_t all = 0;
+	unsigned int said = 0;
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		if (strcmp(blame_share_at(vm->waits, i)->key.kind, "quota"))
+			all += blame_share_at(vm->waits, i)->item.cost;
+	}
+	for (i = 0; i < count && said < OWNERS_SAID; i++) {
+		const struct blame_share *share = blame_share_at(vm->waits, i);
+
+		if (!strcmp(share->key.kind, "quota") || !share->item.cost)
+			continue;
+		fputs(said++ ? ", " : "Then ran: ", f);
+		put_owner(f, vm, share);
+		putc(' ', f);
+		put_percent(f, kvmstats_permille(share->item.cost, all));
+	}
+	if (said)
+		fputs(". ", f);
+}
+
+/* The process or thread of the kernel that ran most */
+static const struct blame_share *main_owner(const struct why_vm *vm)
+{
+	size_t i;
+
+	for (i = 0; vm->waits && i < vm->waits->sum.count; i++) {
+		const struct blame_share *share = blame_share_at(vm->waits, i);
+
+		if (!strcmp(share->key.kind, "process") || !strcmp(share->key.kind, "kernel"))
+			return share;
+	}
+	return NULL;
+}
+
+static void put_main_owner(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	fputs(main_owner(vm)->key.name, f);
+}
+
+static void put_limit_owner(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	const struct blame_share *owner = main_owner(vm);
+
+	if (is_unit(owner->key.name)) {
+		fputs("systemctl set-property ", f);
+		put_quoted(f, owner->key.name);
+		fputs(" CPUWeight=idle", f);
+	} else if (owner->pid && !strcmp(owner->key.kind, "process")) {
+		fprintf(f, "renice -n 19 -p %u", owner->pid);
+	} else {
+		fprintf(f, "find out why %s runs", owner->key.name);
+	}
+}
+
+static void put_vcpus(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	if (vm->vm->vcpus == 1)
+		fputs("vCPU", f);
+	else
+		fprintf(f, "%u vCPUs", vm->vm->vcpus);
+}
+
+static void put_cpus(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	if (vm->cpus)
+		fprintf(f, "CPU%s %s", vm->cpus == 1 ? "" : "s", vm->cpu_list);
+	else
+		fputs("CPUs that are not known", f);
+}
+
+static void put_idle(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	put_percent(f, vm->idle_elsewhere);
+}
+
+static void put_host_idle(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	if (!host->live)
+		return;
+	fputs(", which are idle for ", f);
+	put_percent(f, host->idle);
+}
+
+static void put_wanted(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	fprintf(f, "%u.%u", (unsigned int)(host->wanted / 1000), (unsigned int)(host->wanted / 100 % 10));
+}
+
+static void put_host_cpus(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	fprintf(f, "%u", host->cpus);
+}
+
+static void put_unpin(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	if (*vm->vm->identity.domain && *vm->vm->identity.uuid)
+		fprintf(f, "virsh vcpupin %s 0 0-%u, and so for each vCPU", vm->vm->identity.uuid, host->cpus - 1);
+	else
+		fprintf(f, "taskset -acp 0-%u %d, or the cpuset of its cgroup", host->cpus - 1, vm->vm->identity.pid);
+}
+
+static void put_quota(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	if (!vm->quotas) {
+		fputs("its cgroup", f);
+		return;
+	}
+	fprintf(f, "%s, %llu.%02llu CPUs", base_name(vm->quota.cgroup),
+		(unsigned long long)(vm->quota.quota_us / vm->quota.period_us),
+		(unsigned long long)(vm->quota.quota_us * 100 / vm->quota.period_us % 100));
+	if (vm->quotas > 1)
+		fprintf(f, " (%u quotas apply)", vm->quotas);
+}
+
+/* As much as all vCPUs can use */
+static void put_raise_quota(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	const char *name = base_name(vm->quota.cgroup);
+
+	if (!vm->quotas) {
+		fputs("raise the quota of its cgroup", f);
+	} else if (is_unit(name)) {
+		fputs("systemctl set-property ", f);
+		put_quoted(f, name);
+		fprintf(f, " CPUQuota=%u%%", vm->vm->vcpus * 100);
+	} else {
+		fprintf(f, "echo %llu%s >", (unsigned long long)(vm->vm->vcpus * vm->quota.period_us),
+			vm->quota.v2 ? " 100000" : "");
+		put_quoted(f, vm->quota.v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu");
+		put_quoted(f, vm->quota.cgroup);
+		fputs(vm->quota.v2 ? "/cpu.max" : "/cpu.cfs_quota_us", f);
+	}
+}
+
+static void put_thaw(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	const char *name = base_name(vm->vm->identity.cgroup);
+
+	if (is_unit(name)) {
+		fputs("systemctl thaw ", f);
+		put_quoted(f, name);
+	} else {
+		fputs("write 0 to cgroup.freeze (v1: THAWED to freezer.state) of ", f);
+		put_quoted(f, *vm->vm->identity.cgroup ? vm->vm->identity.cgroup : "/");
+		fputs(" or of one above it", f);
+	}
+}
+
+static void put_resume(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	if (*vm->vm->identity.domain && *vm->vm->identity.uuid)
+		fprintf(f, "virsh resume %s", vm->vm->identity.uuid);
+	else
+		fprintf(f, "let the VMM, process %d, continue it", vm->vm->identity.pid);
+}
+
+static void put_pid(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	fprintf(f, "%d", vm->vm->identity.pid);
+}
+
+static void put_failed(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	fprintf(f, "%llu", (unsigned long long)vm->vm->failed);
+}
+
+static void put_swap(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	if (vm->swap)
+		fprintf(f, "%llu MB of the VMM are swapped out. ", (unsigned long long)(vm->swap >> 20));
+}
+
+static void put_rate(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	char text[TEXT_SIZE];
+
+	text_short(kvmstats_rate(vm->vm->activity.event[KVMSTATS_EXITS], vm->vm->elapsed), text);
+	fputs(text, f);
+}
+
+/* The most expensive exit that is no halt */
+static void put_exit(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	char name[EXIT_NAME_SIZE], device[DEVICE_SIZE];
+	size_t i;
+
+	for (i = 0; vm->exits && i < vm->exits->sum.count; i++) {
+		const struct exits_total *total = exits_total_at(vm->exits, i);
+
+		if (exit_is_halt(total->cell.isa, total->key.reason))
+			continue;
+		fprintf(f, "The most expensive: %s", exit_name(total->cell.isa, total->key.reason, name));
+		if (total->key.space) {
+			fprintf(f, ", %s %#llx", total->key.space == EXITS_PORT ? "port" : "address",
+				(unsigned long long)total->key.address);
+			exits_device(vm->exits, &total->key, device);
+			fprintf(f, *device ? " (%s)" : "%s", device);
+		}
+		fputs(", ", f);
+		put_percent(f, kvmstats_permille(total->item.cost, get_exits(vm)));
+		putc('.', f);
+		return;
+	}
+}
+
+static const struct {
+	const char *word;
+	void (*put)(FILE *f, const struct why_vm *vm, const struct why_host *host);
+} words[] = {
+	{ "owners", put_owners }, { "owner", put_main_owner }, { "limit_owner", put_limit_owner },
+	{ "vcpus", put_vcpus }, { "cpus", put_cpus }, { "idle", put_idle }, { "unpin", put_unpin },
+	{ "hostidle", put_host_idle }, { "wanted", put_wanted }, { "hostcpus", put_host_cpus },
+	{ "quota", put_quota }, { "raise_quota", put_raise_quota },
+	{ "pid", put_pid }, { "thaw", put_thaw }, { "swap", put_swap }, { "resume", put_resume },
+	{ "failed", put_failed }, { "rate", put_rate }, { "exit", put_exit },
+};
+
+static void put_word(FILE *f, const char *word, size_t len, const struct why_vm *vm,
+		     const struct why_host *host)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		if (strlen(words[i].word) == len && !strncmp(words[i].word, word, len)) {
+			words[i].put(f, vm, host);
+			return;
+		}
+	}
+	fprintf(f, "{%.*s}", (int)len, word);
+}
+
+char *format_why(const char *text, const struct why_vm *vm, const struct why_host *host)
+{
+	char *to = NULL;
+	size_t size;
+	FILE *f = check_alloc(open_memstream(&to, &size));
+
+	while (*text) {
+		const size_t plain = strcspn(text, "{"), word = strcspn(text + plain, "}");
+
+		fwrite(text, 1, plain, f);
+		text += plain;
+		if (!*text)
+			break;
+		put_word(f, text + 1, word - 1, vm, host);
+		text += word + 1;
+	}
+	if (fclose(f) || !to)
+		check_alloc(NULL);
+	while (size && to[size - 1] == ' ')
+		to[--size] = '\0';
+	return to;
+}
