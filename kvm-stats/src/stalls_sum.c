@@ -31,7 +31,14 @@ static int compare_tids(const void *x, const void *y)
 	return (*a > *b) - (*a < *b);
 }
 
-/* Find the threads whose vCPUs have had no exit since the previous sample: they did not run. */
+/* Return true if a vCPU has had no exit since the previous sample: its VMM did not run it. */
+static bool is_idle(const struct kvmstats_vcpu *vcpu)
+{
+	return !vcpu->first_sample && vcpu->last.known >> KVMSTATS_EXITS & 1 &&
+	       !vcpu->last.event[KVMSTATS_EXITS];
+}
+
+/* Find the threads of idle vCPUs. */
 static uint32_t *find_idle_threads(const struct kvmstats_vm *first, size_t *count)
 {
 	const struct kvmstats_vm *vm;
@@ -45,11 +52,8 @@ static uint32_t *find_idle_threads(const struct kvmstats_vm *first, size_t *coun
 	*count = 0;
 	for (vm = first; vm; vm = vm->next) {
 		for (i = 0; i < vm->vcpus; i++) {
-			const struct kvmstats_vcpu *vcpu = vm->vcpu[i];
-
-			if (!vcpu->first_sample && vcpu->last.known >> KVMSTATS_EXITS & 1 &&
-			    !vcpu->last.event[KVMSTATS_EXITS])
-				tids[(*count)++] = vcpu->tid;
+			if (is_idle(vm->vcpu[i]))
+				tids[(*count)++] = vm->vcpu[i]->tid;
 		}
 	}
 	qsort(tids, *count, sizeof(*tids), compare_tids);
@@ -84,6 +88,17 @@ static void add_rows(const struct stalls_sum *sum, const struct kvmstats_vm *fir
 	free(idle);
 }
 
+/* A vCPU that its VMM has never run has no thread. */
+static void add_unstarted(const struct stalls_sum *sum, struct stalls_vm *to, const struct kvmstats_vm *vm)
+{
+	unsigned int i;
+
+	for (i = 0; i < vm->vcpus; i++) {
+		if (!vm->vcpu[i]->tid && is_idle(vm->vcpu[i]))
+			add_stall(sum, to, STALL_PAUSED, vm->vcpu[i]->last.times.mode[KVMSTATS_OTHER]);
+	}
+}
+
 static int read_stalls_program(struct sums *sums)
 {
 	return stalls_sample(((struct stalls_sum *)sums)->stalls);
@@ -113,17 +128,19 @@ static void clear_times(struct sum *vm)
 	((struct stalls_vm *)vm)->other = 0;
 }
 
-static void add_times(const struct sums *sums, const struct kvmstats_vm *first)
+static void add_times(struct sums *sums, const struct kvmstats_vm *first)
 {
 	const struct kvmstats_vm *v;
 	struct stalls_vm *vm;
 
 	for (v = first; v; v = v->next) {
 		vm = find_sum(sums, v);
-		if (vm) {
-			vm->elapsed += v->sum.times.elapsed;
-			vm->other += v->sum.times.mode[KVMSTATS_OTHER];
-		}
+		if (!vm)
+			continue;
+		vm->elapsed += v->sum.times.elapsed;
+		vm->other += v->sum.times.mode[KVMSTATS_OTHER];
+		if (!sums->rec)
+			add_unstarted((struct stalls_sum *)sums, vm, v);
 	}
 }
 

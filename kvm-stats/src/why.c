@@ -19,7 +19,7 @@
 /* VMs in trouble that are shown to people */
 #define MAX_SHOWN	20
 
-/* The sources of what the scheduler and KVM do not report by themselves */
+/* The BPF programs, for facts that the statistics do not have */
 enum { WAITS, STALLED, SLOW_EXITS, PROGRAMS };
 
 struct why_command {
@@ -94,22 +94,28 @@ static void read_programs(struct why_command *c)
 static void observe_host(struct why_command *c)
 {
 	const unsigned long count = c->settings->count ? c->settings->count : SAMPLES;
-	unsigned long round;
+	unsigned long round = 0;
+	unsigned int i;
 	uint64_t next;
 
 	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "observing for %.1f s ...\n", count * c->settings->interval / 1e9);
-	/* Loading the programs takes some time. */
+		fprintf(stderr, "observing for %.1f s, or until Ctrl-C ...\n", count * c->settings->interval / 1e9);
+	/* Loading the programs takes some time, which does not count. */
+	read_programs(c);
 	app_sample(c->in.k);
 	add_programs(c);
+	for (i = 0; i < PROGRAMS; i++) {
+		if (c->sums[i])
+			clear_sums(c->sums[i]);
+	}
 	c->cpus = begin_examination();
 	next = app_now();
-	for (round = 0; round < count && !stop_requested(); round++) {
+	do {
 		app_wait(c->in.k, &next, c->settings->interval);
 		read_programs(c);
 		app_sample(c->in.k);
 		add_sample(c);
-	}
+	} while (++round < count && !stop_requested());
 	examine_host(c->cpus, &c->host);
 }
 
@@ -123,9 +129,11 @@ static void observe_recording(struct why_command *c)
 	}
 	if (!c->in.until)
 		c->in.until = input_time(&c->in) + RECORDED_NS + 1;
-	do {
-		add_sample(c);
-	} while (input_next(&c->in));
+	if (input_time(&c->in) < c->in.until) {
+		do {
+			add_sample(c);
+		} while (input_next(&c->in));
+	}
 	for (i = 0; i < PROGRAMS; i++) {
 		static const char kinds[PROGRAMS] = {
 			[WAITS] = RECORDED_BLAME, [STALLED] = RECORDED_STALLS, [SLOW_EXITS] = RECORDED_EXITS,
@@ -324,12 +332,12 @@ static void print_host(const struct why_command *c, size_t troubled)
 		printf(", %.1f%% idle", c->host.idle / 10.0);
 	if (c->host.steal)
 		printf(", %.1f%% taken by its hypervisor", c->host.steal / 10.0);
-	putchar('.');
+	printf(".%s", c->host.live ? "" : " PIDs are from the recording.");
 	if (best.vms) {
 		char *shown = check_alloc(malloc(TEXT_SHOWN(strlen(best.text) + 1)));
 
 		text_shown(best.text, shown, TEXT_SHOWN(strlen(best.text) + 1));
-		printf(" What would help most VMs (%u of %zu): %s.", best.vms, troubled, shown);
+		printf(" This would help most VMs (%u of %zu): %s.", best.vms, troubled, shown);
 		free(shown);
 	}
 	putchar('\n');
@@ -405,6 +413,15 @@ static void write_why(const struct why_command *c)
 	}
 }
 
+static bool selects_any(const struct why_command *c)
+{
+	const struct kvmstats_vm *vm = kvmstats_first(c->in.k);
+
+	while (vm && !app_selects(c->settings->args, c->settings->nr_args, vm))
+		vm = vm->next;
+	return vm;
+}
+
 int command_why(const struct settings *settings)
 {
 	struct why_command c = { .settings = settings };
@@ -412,6 +429,11 @@ int command_why(const struct settings *settings)
 	int status;
 
 	input_open(&c.in, settings, INPUT_FIRST, false, settings->nr_args);
+	if (!c.in.rec && !selects_any(&c)) {
+		status = input_status(&c.in, 0, settings->nr_args);
+		goto close;
+	}
+	stop_catch(STATUS_PARTIAL, NULL);
 	open_programs(&c);
 	if (c.in.rec)
 		observe_recording(&c);
@@ -429,6 +451,7 @@ int command_why(const struct settings *settings)
 	window_free(&c.window);
 	window_free(&c.all);
 	free(c.vm);
+close:
 	input_close(&c.in);
 	return status;
 }

@@ -11,22 +11,27 @@
 
 #define CPU_LIST_SIZE	64
 
-/* A quota for CPU time: of a cgroup of the VM or one above it */
-struct why_quota {
-	char cgroup[512];	/* path in its hierarchy, "" if unknown */
-	uint64_t quota_us, period_us;
+/* A cgroup of the VM or one above it */
+struct why_cgroup {
+	char path[512];		/* in its hierarchy, "" if unknown */
 	bool v2;
+};
+
+/* A quota for CPU time */
+struct why_quota {
+	struct why_cgroup cgroup;
+	uint64_t quota_us, period_us;
 };
 
 #define CAUSES_MAX	16
 
 struct why_rule;
 
-/* What is known of a VM. Numbers that are 0 and texts that are "" are not known. */
+/* Facts about a VM; 0 and "" are unknown. */
 struct why_vm {
 	const struct window_vm *vm;
 	struct judgement judgement;
-	const struct blame_victim *waits;	/* NULL: not known */
+	const struct blame_victim *waits;	/* NULL: unknown */
 	const struct stalls_vm *stalls;
 	struct exits_vm *exits;
 	/* Of this host only, when the observation ended: */
@@ -38,12 +43,13 @@ struct why_vm {
 	uint64_t swap;		/* bytes of the VMM that are swapped out */
 	struct why_quota quota;	/* nearest one */
 	unsigned int quotas;	/* that apply */
+	struct why_cgroup freezer;	/* that is frozen */
 	/* What follows from all of this */
 	const struct why_rule *cause[CAUSES_MAX];
 	unsigned int causes;
 };
 
-/* What is known of the host */
+/* Facts about the host */
 struct why_host {
 	unsigned int cpus;
 	bool live;		/* not a recording */
@@ -54,8 +60,8 @@ struct why_host {
 
 /*
  * A cause: it applies if its time reaches a limit, and when() returns true. Of causes with the same
- * time, only the first that applies is said. The limit is least permille of the time of one vCPU,
- * which the mode of one vCPU has to reach, too; or, if mode is KVMSTATS_MODES, of all vCPUs.
+ * time, only the first that applies counts. The limit is least permille of the time of one vCPU,
+ * and the mode of one vCPU must also reach it; or, if mode is KVMSTATS_MODES, of all vCPUs.
  */
 struct why_rule {
 	const char *name;	/* one word, in JSON */

@@ -20,7 +20,7 @@ struct cpu_times {
 };
 
 struct why_cpus {
-	struct cpu_times cpu[MAX_CPUS];	/* all 0: not online */
+	struct cpu_times cpu[MAX_CPUS];	/* all 0: offline */
 };
 
 static void read_cpu_times(struct cpu_times *cpu)
@@ -189,10 +189,11 @@ static uint64_t examine_swap(pid_t pid)
 	return line && sscanf(line, "\nVmSwap: %llu kB", &kilobytes) == 1 ? kilobytes << 10 : 0;
 }
 
-/* The path of a thread's cgroup that has the controller cpu */
-static bool find_cpu_cgroup(pid_t tid, struct why_quota *quota)
+/* The cgroup of a thread that has a controller of v1, or else that of v2 */
+static bool find_cgroup(pid_t tid, const char *controller, struct why_cgroup *cgroup)
 {
 	char text[8192], *line, *end, *path, *controllers;
+	const size_t len = strlen(controller);
 
 	if (!read_proc(tid, "cgroup", text, sizeof(text)))
 		return false;
@@ -202,60 +203,68 @@ static bool find_cpu_cgroup(pid_t tid, struct why_quota *quota)
 			*end++ = '\0';
 		/* NUMBER:CONTROLLERS:PATH; v2 has no controllers here. */
 		controllers = strchr(line, ':');
-		path = controllers ? strchr(controllers + 1, ':') : NULL;
+		path = controllers ? strchr(++controllers, ':') : NULL;
 		if (!path)
 			continue;
 		*path++ = '\0';
-		quota->v2 = !controllers[1];
-		if (!quota->v2 && strcmp(controllers, ":cpu") && strncmp(controllers, ":cpu,", 5))
+		cgroup->v2 = !*controllers;
+		if (!cgroup->v2 && (strncmp(controllers, controller, len) ||
+				    (controllers[len] && controllers[len] != ',')))
 			continue;
-		if (strlen(path) >= sizeof(quota->cgroup))
+		if (strlen(path) >= sizeof(cgroup->path))
 			return false;
-		strcpy(quota->cgroup, path);
-		if (!quota->v2)
+		strcpy(cgroup->path, path);
+		if (!cgroup->v2)
 			return true;
 	}
-	return *quota->cgroup;
+	return *cgroup->path;
 }
 
-static bool read_number(const struct why_quota *quota, const char *file, uint64_t *value)
+/* Go to the cgroup above. Return false at the root. */
+static bool leave_cgroup(struct why_cgroup *cgroup)
 {
-	char path[sizeof(quota->cgroup) + 64];
-	unsigned long long n;
-	bool found;
+	char *slash = strrchr(cgroup->path, '/');
+
+	if (!slash || slash == cgroup->path)
+		return false;
+	*slash = '\0';
+	return true;
+}
+
+/* Read one or two numbers from a file of a cgroup; v1 has a hierarchy per controller. */
+static bool read_numbers(const struct why_cgroup *cgroup, const char *controller, const char *file,
+			 uint64_t *first, uint64_t *second)
+{
+	char path[sizeof(cgroup->path) + 64];
+	unsigned long long n[2];
+	int found = 0;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/sys/fs/cgroup%s%s/%s", quota->v2 ? "" : "/cpu", quota->cgroup, file);
+	snprintf(path, sizeof(path), "/sys/fs/cgroup%s%s%s/%s", cgroup->v2 ? "" : "/",
+		 cgroup->v2 ? "" : controller, cgroup->path, file);
 	f = fopen(path, "re");
-	found = f && fscanf(f, "%llu", &n) == 1;
-	if (f)
+	if (f) {
+		found = fscanf(f, "%llu %llu", &n[0], &n[1]);
 		fclose(f);
-	*value = found ? n : 0;
-	return found;
+	}
+	if (found < (second ? 2 : 1))
+		return false;
+	*first = n[0];
+	if (second)
+		*second = n[1];
+	return true;
 }
 
-/* Read the quota of one cgroup. */
+/* Read the quota of one cgroup. Without a quota, v1 has -1 in the file, and v2 "max". */
 static bool read_quota(struct why_quota *quota)
 {
-	char path[sizeof(quota->cgroup) + 64];
-	unsigned long long max, period;
-	bool found;
-	FILE *f;
+	const struct why_cgroup *cgroup = &quota->cgroup;
 
-	if (!quota->v2)
-		return read_number(quota, "cpu.cfs_quota_us", &quota->quota_us) &&
-		       quota->quota_us <= INT64_MAX &&
-		       read_number(quota, "cpu.cfs_period_us", &quota->period_us);
-	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cpu.max", quota->cgroup);
-	f = fopen(path, "re");
-	found = f && fscanf(f, "%llu %llu", &max, &period) == 2;
-	if (f)
-		fclose(f);
-	if (found) {
-		quota->quota_us = max;
-		quota->period_us = period;
-	}
-	return found;
+	if (cgroup->v2)
+		return read_numbers(cgroup, "", "cpu.max", &quota->quota_us, &quota->period_us);
+	return read_numbers(cgroup, "cpu", "cpu.cfs_quota_us", &quota->quota_us, NULL) &&
+	       quota->quota_us <= INT64_MAX &&
+	       read_numbers(cgroup, "cpu", "cpu.cfs_period_us", &quota->period_us, NULL);
 }
 
 static const char *last_of(const char *path)
@@ -280,20 +289,32 @@ static const char *used_quota(const struct why_vm *why)
 }
 
 /* Count the quotas of the cgroup and those above. Take the one that was used up, else the nearest. */
-static void examine_quotas(const struct kvmstats_vm *vm, struct why_vm *why)
+static void examine_quotas(pid_t tid, struct why_vm *why)
 {
 	struct why_quota quota = { 0 };
-	char *slash;
 
-	if (!vm->vcpus || !find_cpu_cgroup(vm->vcpu[0]->tid, &quota))
+	if (!find_cgroup(tid, "cpu", &quota.cgroup))
 		return;
-	while ((slash = strrchr(quota.cgroup, '/')) && slash[1]) {
-		if (read_quota(&quota)) {
-			if (!why->quotas++ || !strcmp(last_of(quota.cgroup), used_quota(why)))
-				why->quota = quota;
-		}
-		*slash = '\0';
-	}
+	do {
+		if (read_quota(&quota) &&
+		    (!why->quotas++ || !strcmp(last_of(quota.cgroup.path), used_quota(why))))
+			why->quota = quota;
+	} while (leave_cgroup(&quota.cgroup));
+}
+
+/* Find the cgroup that a user has frozen: this one, or one above it. */
+static void examine_freezer(pid_t tid, struct why_vm *why)
+{
+	struct why_cgroup cgroup = { 0 };
+	uint64_t frozen;
+
+	if (!find_cgroup(tid, "freezer", &cgroup))
+		return;
+	do {
+		if (read_numbers(&cgroup, "freezer", cgroup.v2 ? "cgroup.freeze" : "freezer.self_freezing",
+				 &frozen, NULL) && frozen)
+			why->freezer = cgroup;
+	} while (leave_cgroup(&cgroup));
 }
 
 void examine_vm(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why)
@@ -304,5 +325,8 @@ void examine_vm(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struc
 	examine_affinity(cpus, vm, why);
 	why->state = examine_state(vm);
 	why->swap = examine_swap(vm->identity.pid);
-	examine_quotas(vm, why);
+	if (vm->vcpus) {
+		examine_quotas(vm->vcpu[0]->tid, why);
+		examine_freezer(vm->vcpu[0]->tid, why);
+	}
 }

@@ -9,7 +9,9 @@
 #include "why.h"
 #include "xalloc.h"
 
-#define OWNERS_SAID	3
+/* Owners that are named, and the share that each of them has at least */
+#define OWNERS_SAID		3
+#define OWNER_SAID_PERMILLE	10
 
 static uint64_t mode_time(const struct why_vm *vm, enum kvmstats_mode mode)
 {
@@ -87,7 +89,7 @@ static uint64_t get_exits(const struct why_vm *vm)
 	return ns;
 }
 
-/* Of what has no time of its own: all of it */
+/* Causes without a separate time: the whole time */
 static uint64_t get_all_failed(const struct why_vm *vm)
 {
 	return vm->vm->failed ? vm->vm->activity.times.elapsed : 0;
@@ -193,6 +195,9 @@ const struct why_rule why_rules[] = {
 	{ "steal", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_host_steal, true,
 	  WAITED "{owners}This host is a VM, and its hypervisor took the CPU.",
 	  "move VMs to a host that gets its CPUs", "a host that gets its CPUs" },
+	{ "self", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, waits_for_itself, true,
+	  WAITED "{owners}It waits for its own threads.",
+	  "fewer vCPUs, or more CPUs for the VM: it may use {cpus}", "fewer vCPUs" },
 	{ "overcommitted", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, is_overcommitted, true,
 	  WAITED "{owners}All VMs together want {wanted} CPUs, of {hostcpus}.",
 	  "move a VM to another host", "fewer VMs on this host" },
@@ -202,14 +207,11 @@ const struct why_rule why_rules[] = {
 	{ "others", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_other_vms, true,
 	  WAITED "{owners}The VMs together want {wanted} CPUs, of {hostcpus}{hostidle}: they compete for some of them.",
 	  "give these VMs different CPUs, or more of them", "other CPUs for VMs that compete" },
-	{ "self", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, waits_for_itself, true,
-	  WAITED "{owners}It waits for its own threads.",
-	  "fewer vCPUs, or more CPUs for the VM: it may use {cpus}", "fewer vCPUs" },
 	{ "mixed", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_owners, true,
 	  WAITED "{owners}No single owner took most of the time.",
 	  "", "less load on this host" },
 	{ "waited", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, NULL, true,
-	  WAITED "Who ran then is not known.", "", "less load on this host" },
+	  WAITED "It is unknown who ran then.", "", "less load on this host" },
 
 	{ "throttled", get_throttled, KVMSTATS_THROTTLED, READY_NOTICED_PERMILLE, NULL, true,
 	  "stopped by the CPU quota of {quota}, which the guest sees as steal time. Another host would not help.",
@@ -224,25 +226,25 @@ const struct why_rule why_rules[] = {
 	  "frozen by its cgroup.", "{thaw}", "thawing frozen cgroups") },
 	{ "memory", get_memory, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "guest memory was not there. {swap}It comes by userfaultfd (migration, snapshot), from swap, or after "
-	  "memory.high: which of these is not known.",
+	  "memory.high: it is unknown which.",
 	  "let the migration end, or give the VM or the host more memory", "more memory") },
 	{ "disk", get_disk, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "its VMM waited for a file or a block device.",
 	  "look at the disks of the VM (iostat -x), and let I/O threads of the VMM use them", "faster disks") },
 	{ "lock", get_lock, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "waited for a lock of its VMM, which another thread of process {pid} had.",
-	  "give its devices I/O threads of their own", "VMMs that hold their lock for less time") },
+	  "give each of its devices an I/O thread", "VMMs that hold their lock for less time") },
 	{ "wait", get_wait, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "its VMM slept in poll, a pipe, a socket or a timer instead of running the vCPU.",
 	  "look at what the VMM waits for: grep . /proc/{pid}/task/*/wchan", "the logs of VMMs") },
 	{ "kvm", get_kvm, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "waited within KVM or another driver. Either the guest has not started these vCPUs, or the driver was slow: "
-	  "which one is not known.", "", "nothing that is known") },
+	  "it is unknown which.", "", "nothing known") },
 	{ "paused", get_paused, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "paused: its VMM does not run it. If that was not on purpose, the VMM hangs.",
 	  "{resume}", "resuming paused VMs") },
 	{ "unknown", get_unknown, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
-	  "slept outside of halts without a known reason.", "", "nothing that is known") },
+	  "slept outside of halts without a known reason.", "", "nothing known") },
 	{ "stopped", get_other, KVMSTATS_OTHER, STALL_PERMILLE, is_stopped, STALLED(
 	  "its threads are stopped now by a signal or a debugger (state T or t).", "kill -CONT {pid}",
 	  "continuing stopped VMMs") },
@@ -250,13 +252,13 @@ const struct why_rule why_rules[] = {
 	  "its threads are blocked now within the kernel (state D): by a disk, memory, or its cgroup's freezer.", "",
 	  "the disks") },
 	{ "other", get_other, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
-	  "slept outside of halts: paused, or blocked in its VMM. Which of these is not known.", "",
-	  "nothing that is known") },
+	  "slept outside of halts: paused, or blocked in its VMM. It is unknown which.", "",
+	  "nothing known") },
 
 	{ "exits", get_exits, KVMSTATS_MODES, EXITS_PERMILLE, NULL, false,
 	  "spent on {rate} exits per second. {exit}", "", "fewer exits" },
 	{ "exits", get_all_exits, KVMSTATS_MODES, 0, has_exit_storm, false,
-	  "with {rate} exits per second. What they cost is not known.", "", "fewer exits" },
+	  "with {rate} exits per second. Their cost is unknown.", "", "fewer exits" },
 	{ "polling", get_poll, KVMSTATS_MODES, POLLING_PERMILLE, polls_more_than_it_runs, false,
 	  "polling by the host for the end of short halts; the guest ran for less than that.",
 	  "echo 50000 >/sys/module/kvm/parameters/halt_poll_ns", "less halt polling" },
@@ -384,7 +386,8 @@ static void put_owners(FILE *f, const struct why_vm *vm, const struct why_host *
 	for (i = 0; i < count && said < OWNERS_SAID; i++) {
 		const struct blame_share *share = blame_share_at(vm->waits, i);
 
-		if (!strcmp(share->key.kind, "quota") || !share->item.cost)
+		if (!strcmp(share->key.kind, "quota") ||
+		    kvmstats_permille(share->item.cost, all) < OWNER_SAID_PERMILLE)
 			continue;
 		fputs(said++ ? ", " : "Then ran: ", f);
 		put_owner(f, vm, share);
@@ -482,7 +485,7 @@ static void put_quota(FILE *f, const struct why_vm *vm, const struct why_host *h
 		fputs("its cgroup", f);
 		return;
 	}
-	fprintf(f, "%s, %llu.%02llu CPUs", base_name(vm->quota.cgroup),
+	fprintf(f, "%s, %llu.%02llu CPUs", base_name(vm->quota.cgroup.path),
 		(unsigned long long)(vm->quota.quota_us / vm->quota.period_us),
 		(unsigned long long)(vm->quota.quota_us * 100 / vm->quota.period_us % 100));
 	if (vm->quotas > 1)
@@ -492,7 +495,7 @@ static void put_quota(FILE *f, const struct why_vm *vm, const struct why_host *h
 /* As much as all vCPUs can use */
 static void put_raise_quota(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
-	const char *name = base_name(vm->quota.cgroup);
+	const char *name = base_name(vm->quota.cgroup.path);
 
 	if (!vm->quotas) {
 		fputs("raise the quota of its cgroup", f);
@@ -502,24 +505,26 @@ static void put_raise_quota(FILE *f, const struct why_vm *vm, const struct why_h
 		fprintf(f, " CPUQuota=%u%%", vm->vm->vcpus * 100);
 	} else {
 		fprintf(f, "echo %llu%s >", (unsigned long long)(vm->vm->vcpus * vm->quota.period_us),
-			vm->quota.v2 ? " 100000" : "");
-		put_quoted(f, vm->quota.v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu");
-		put_quoted(f, vm->quota.cgroup);
-		fputs(vm->quota.v2 ? "/cpu.max" : "/cpu.cfs_quota_us", f);
+			vm->quota.cgroup.v2 ? " 100000" : "");
+		put_quoted(f, vm->quota.cgroup.v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu");
+		put_quoted(f, vm->quota.cgroup.path);
+		fputs(vm->quota.cgroup.v2 ? "/cpu.max" : "/cpu.cfs_quota_us", f);
 	}
 }
 
 static void put_thaw(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
-	const char *name = base_name(vm->vm->identity.cgroup);
+	const char *name = base_name(vm->freezer.path);
 
-	if (is_unit(name)) {
+	if (!*vm->freezer.path) {
+		fputs("thaw it", f);
+	} else if (is_unit(name)) {
 		fputs("systemctl thaw ", f);
 		put_quoted(f, name);
 	} else {
-		fputs("write 0 to cgroup.freeze (v1: THAWED to freezer.state) of ", f);
-		put_quoted(f, *vm->vm->identity.cgroup ? vm->vm->identity.cgroup : "/");
-		fputs(" or of one above it", f);
+		fputs(vm->freezer.v2 ? "echo 0 >/sys/fs/cgroup" : "echo THAWED >/sys/fs/cgroup/freezer", f);
+		put_quoted(f, vm->freezer.path);
+		fputs(vm->freezer.v2 ? "/cgroup.freeze" : "/freezer.state", f);
 	}
 }
 
@@ -555,7 +560,7 @@ static void put_rate(FILE *f, const struct why_vm *vm, const struct why_host *ho
 	fputs(text, f);
 }
 
-/* The most expensive exit that is no halt */
+/* The most expensive exit, except for halts */
 static void put_exit(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
 	char name[EXIT_NAME_SIZE], device[DEVICE_SIZE];

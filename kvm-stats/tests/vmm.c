@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A VMM for the tests: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] [-u USEC]
- * VMS VCPUS. On x86 each vCPU writes to a port
+ * [-w lock|poll] VMS VCPUS. On x86 each vCPU writes to a port
  * ten times, halts, and is woken a hundred times a second; on arm64 it writes to where no
  * memory is, all the time. With -b it is busy instead; with -p no vCPU is entered before
  * SIGUSR2. -k keeps a statistics file for each VM and vCPU open, as
  * QEMU does from 8.1 on for vCPUs. -t adds busy threads that are not vCPUs, -i such with
- * the names of I/O threads; with -u the VMM works for USEC microseconds after each exit.
+ * the names of I/O threads; with -u the VMM works for USEC microseconds after each exit, with -w
+ * it waits for 100 ms, for a lock or in poll().
  * Prints "ready" and ends when its standard input does;
  * each line there takes a VM away, the last one first; but the line "fail" makes the guests
  * of x86 run an instruction that KVM cannot emulate, after which their vCPUs stop.
@@ -14,6 +15,7 @@
 #include <err.h>
 #include <fcntl.h>
 #include <linux/kvm.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -79,7 +81,10 @@ struct vm {
 static int vcpus, all_vcpus, run_size, work_us;
 static bool busy;
 static volatile sig_atomic_t paused;
-static sem_t resumed;
+static sem_t resumed, never;
+static enum { WAIT_NOT, WAIT_LOCK, WAIT_POLL } wait_in;
+
+#define WAIT_MS		100
 
 static void *spin(void *arg)
 {
@@ -107,6 +112,21 @@ static void work(void)
 		if (!end)
 			end = now.tv_sec * 1000000000LL + now.tv_nsec + work_us * 1000LL;
 	} while (now.tv_sec * 1000000000LL + now.tv_nsec < end);
+}
+
+static void wait_in_vmm(void)
+{
+	struct timespec until;
+
+	if (wait_in == WAIT_POLL) {
+		poll(NULL, 0, WAIT_MS);
+		return;
+	}
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += WAIT_MS * 1000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	sem_timedwait(&never, &until);
 }
 
 static void enter_vcpus(int signal)
@@ -145,6 +165,8 @@ static void *run(void *arg)
 			pause();
 		else if (work_us)
 			work();
+		else if (wait_in)
+			wait_in_vmm();
 	}
 	munmap(state, run_size);
 	free(run);
@@ -317,7 +339,7 @@ int main(int argc, char **argv)
 	struct vm *vm;
 	char line[16];
 
-	while ((c = getopt(argc, argv, "+kbpt:i:u:")) != -1) {
+	while ((c = getopt(argc, argv, "+kbpt:i:u:w:")) != -1) {
 		keep |= c == 'k';
 		busy |= c == 'b';
 		paused |= c == 'p';
@@ -327,12 +349,14 @@ int main(int argc, char **argv)
 			io_threads = atoi(optarg);
 		if (c == 'u')
 			work_us = atoi(optarg);
+		if (c == 'w')
+			wait_in = *optarg == 'l' ? WAIT_LOCK : WAIT_POLL;
 		if (c == '?')
 			return 2;
 	}
 	/* more may follow, as on the command line of a VMM that it stands for */
 	if (argc - optind < 2)
-		errx(2, "usage: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] [-u USEC] VMS VCPUS");
+		errx(2, "usage: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] [-u USEC] [-w lock|poll] VMS VCPUS");
 	sigaction(SIGUSR2, &(struct sigaction){ .sa_handler = enter_vcpus,
 						.sa_flags = SA_RESTART }, NULL);
 	vms = atoi(argv[optind]);

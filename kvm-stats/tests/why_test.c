@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Each cause of "why" is said from its threshold on, and not below. Each case has the facts of a VM
- * that is just above or just below; other facts are those of a VM without trouble. Prints TAP.
+ * Each cause of "why" appears from its threshold on, and not below. Each case has the facts of a VM
+ * just above or just below; in all other respects, the VM has no trouble. Prints TAP.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -233,7 +233,7 @@ static const struct {
 	void (*set)(struct scene *s, bool above);
 	const char *text;	/* in the sentence and its remedy */
 } cases[] = {
-	{ "waits without owners", "waited", set_ready, "Who ran then is not known" },
+	{ "waits without owners", "waited", set_ready, "It is unknown who ran then" },
 	{ "other CPUs are idle", "pinned", set_pinned, "Its 2 vCPUs may use only CPU 1, while the other CPUs "
 	  "were idle for 20.0%. taskset -acp 0-1 4711" },
 	{ "it may use fewer CPUs than there are", "pinned", set_all_cpus, "only CPU 1" },
@@ -244,25 +244,25 @@ static const struct {
 	  "Then ran: backup.service 50.0%, db (vm) 50.0%. These are not VMs, which together want 1.0 CPUs, of 2. "
 	  "systemctl set-property backup.service CPUWeight=idle" },
 	{ "share of other VMs", "others", set_others, "want 1.0 CPUs, of 2, which are idle for 50.0%" },
-	{ "share of its own threads", "self", set_self, "its own vCPUs 50.0%" },
+	{ "share of threads of the same VM", "self", set_self, "own vCPUs 50.0%" },
 	{ "several owners", "mixed", set_mixed, "web-2 (vm) 40.0%, cc (PID 12) 30.0%, CPU wakeup latency (idle) 30.0%" },
 	{ "quota", "throttled", set_throttled, "quota of its cgroup, which" },
 	{ "stopped", "stopped", set_stopped, "signal. kill -CONT 4711" },
 	{ "traced", "stopped", set_traced, "stopped by a debugger" },
-	{ "frozen", "frozen", set_frozen, "cgroup.freeze" },
-	{ "guest memory", "memory", set_memory, "which of these is not known" },
+	{ "frozen", "frozen", set_frozen, "cgroup. thaw it" },
+	{ "guest memory", "memory", set_memory, "it is unknown which" },
 	{ "disk", "disk", set_disk, "block device" },
 	{ "lock", "lock", set_lock, "process 4711" },
 	{ "a moment on each vCPU", "lock", set_spread, "lock of its VMM" },
 	{ "poll, sleep, pipe", "wait", set_wait, "/proc/4711/task/*/wchan" },
-	{ "within KVM", "kvm", set_kvm, "which one is not known" },
+	{ "within KVM", "kvm", set_kvm, "it is unknown which" },
 	{ "paused", "paused", set_paused, "process 4711, continue it" },
 	{ "no reason", "unknown", set_unknown, "without a known reason" },
-	{ "OTHER without reasons", "other", set_other, "Which of these is not known" },
+	{ "OTHER without reasons", "other", set_other, "It is unknown which" },
 	{ "state T, without reasons", "stopped", set_state_stopped, "(state T or t). kill -CONT 4711" },
 	{ "state D, without reasons", "blocked", set_blocked, "(state D)" },
 	{ "cost of exits", "exits", set_exits, "15.0k exits per second. The most expensive: " },
-	{ "number of exits", "exits", set_exit_storm, "What they cost is not known" },
+	{ "number of exits", "exits", set_exit_storm, "Their cost is unknown" },
 	{ "polling", "polling", set_polling, "halt_poll_ns" },
 	{ "polling takes more time than the guest", "polling", set_polling_and_running, "ran for less" },
 	{ "emulation", "failed", set_failed, "could not emulate 1 instructions" },
@@ -360,17 +360,21 @@ static void check_remedies(void)
 	begin_scene(&s);
 	set_throttled(&s, true);
 	s.vm.quotas = 1;
-	s.vm.quota = (struct why_quota){ "/a b/vm", 20000, 100000, true };
+	s.vm.quota = (struct why_quota){ { "/a b/vm", true }, 20000, 100000 };
 	check_remedy("quota of cgroup v2", &s, "echo 200000 100000 >/sys/fs/cgroup'/a b/vm'/cpu.max");
-	s.vm.quota.v2 = false;
+	s.vm.quota.cgroup.v2 = false;
 	check_remedy("quota of cgroup v1", &s, "echo 200000 >/sys/fs/cgroup/cpu'/a b/vm'/cpu.cfs_quota_us");
-	strcpy(s.vm.quota.cgroup, "/batch.slice");
+	strcpy(s.vm.quota.cgroup.path, "/batch.slice");
 	check_remedy("quota of a unit", &s, "systemctl set-property batch.slice CPUQuota=200%");
 
 	begin_scene(&s);
 	set_frozen(&s, true);
-	strcpy(s.w.identity.cgroup, "/machine.slice/m;x.scope");
+	s.vm.freezer = (struct why_cgroup){ "/machine.slice/m;x.scope", true };
 	check_remedy("frozen unit", &s, "systemctl thaw 'm;x.scope'");
+	strcpy(s.vm.freezer.path, "/$x");
+	check_remedy("frozen cgroup of v2", &s, "echo 0 >/sys/fs/cgroup'/$x'/cgroup.freeze");
+	s.vm.freezer.v2 = false;
+	check_remedy("frozen cgroup of v1", &s, "echo THAWED >/sys/fs/cgroup/freezer'/$x'/freezer.state");
 
 	begin_scene(&s);
 	set_paused(&s, true);

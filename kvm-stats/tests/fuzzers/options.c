@@ -25,7 +25,7 @@ static bool parsing;
 #define COMMAND(name)	int command_##name(const struct settings *settings) { abort(); }
 COMMAND(top) COMMAND(list) COMMAND(show) COMMAND(log) COMMAND(record) COMMAND(describe)
 COMMAND(doctor) COMMAND(blame) COMMAND(exits) COMMAND(stalls) COMMAND(diff) COMMAND(serve)
-COMMAND(export) COMMAND(complete)
+COMMAND(export) COMMAND(complete) COMMAND(why)
 
 void app_flush(void) {}
 
