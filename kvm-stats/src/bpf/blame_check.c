@@ -159,6 +159,8 @@ static void *run_check(void *arg)
 	struct check *c = arg;
 	cpu_set_t cpus;
 
+	/* Threads with the real-time priority of their process would not take turns on a CPU. */
+	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
 	CPU_ZERO(&cpus);
 	CPU_SET(sched_getcpu(), &cpus);
 	if (sched_setaffinity(0, sizeof(cpus), &cpus)) {
