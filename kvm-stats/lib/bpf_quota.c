@@ -88,26 +88,43 @@ static __u64 waited(const struct bpf_thread *thread)
 	return thread->ready + thread->queued_for;
 }
 
+/* Return for how long a real-time quota that is used up has stopped the thread in this period. */
+static __u64 rt_stop(const struct bpf_thread *thread)
+{
+	const __u64 stop = thread->rt_period - thread->rt_runtime;
+
+	if (!(thread->flags & BPF_RT_THROTTLED))
+		return 0;
+	return growth_of(stop, growth_of(thread->rt_next, thread->time));
+}
+
 /*
- * The kernel has no time for real-time quotas. A thread that used up its share since the
- * previous sample, or has to wait for the next period now, waited because of the quota, for as
- * long as the quota can have made it wait.
+ * The kernel does not measure for how long real-time quotas stop threads. A quota that is used up
+ * stops a thread until the next period: in all periods between two samples if it is used up at
+ * both, otherwise in as many as the thread used up. A thread that used less than 90 % may have
+ * used up none.
  */
 static __u64 rt_growth(struct quota_thread *t, const struct bpf_thread *now)
 {
-	const double share = (double)now->rt_runtime / now->rt_period;
-	const __u64 elapsed = growth_of(now->time, t->thread.time);
-	const __u64 ran = growth_of(now->run + (now->flags & BPF_ON_CPU ? now->away_for : 0),
-				    t->thread.run);
+	const __u64 stop = now->rt_period - now->rt_runtime;
+	const struct bpf_thread *before = &t->thread;
+	double periods, used;
 	__u64 grew;
 
-	if (share >= 1)
+	if (!before->rt_period)
 		return 0;
-	t->rt_credit = at_most(t->rt_credit + elapsed * (1 - share), elapsed + now->rt_period);
-	if (!((now->flags | t->thread.flags) & BPF_RT_THROTTLED) && ran < elapsed * share * 0.9)
-		return 0;
+	periods = (double)growth_of(now->rt_next, before->rt_next) / now->rt_period;
+	used = growth_of(before->rt_used + growth_of(now->run, before->run), now->rt_used);
+	used /= now->rt_runtime;
+	if (!(now->flags & before->flags & BPF_RT_THROTTLED)) {
+		if ((now->flags | before->flags) & BPF_RT_THROTTLED || used >= 0.9 * periods)
+			periods = used;
+		else
+			periods = 0;
+	}
+	t->rt_credit = growth_of(t->rt_credit + rt_stop(now) + periods * stop, rt_stop(before));
 	grew = at_most(t->waited, t->rt_credit);
-	t->rt_credit -= grew;
+	t->rt_credit = at_most(t->rt_credit - grew, now->rt_period);
 	return grew;
 }
 
@@ -125,7 +142,7 @@ static void update_thread(struct bpf_quota *quota, struct quota_thread *t,
 		quota->vcpus += !t->object;
 		t->object = record->object;
 		t->total = 0;
-		t->rt_credit = now->rt_period;
+		t->rt_credit = 0;
 		t->thread = *now;
 	}
 	t->seen = true;

@@ -393,31 +393,58 @@ static void test_quota_changes(void)
 	bpf_quota_free(&quota);
 }
 
+/* Let a real-time vCPU run and wait; set what it used of its quota in the period that lasts. */
+static void let_run_and_wait(struct bpf_record *r, unsigned int ran, unsigned int waited,
+			     unsigned int used)
+{
+	const __u64 period = r->thread.rt_period;
+
+	r->thread.time += (ran + waited) * MS;
+	r->thread.run += ran * MS;
+	r->thread.ready += waited * MS;
+	r->thread.rt_used = used * MS;
+	r->thread.rt_next = (r->thread.time / period + 1) * period;
+}
+
 /* A real-time thread may run for 100 ms in each second. */
 static void test_rt_quota(void)
 {
 	struct bpf_record a = {
 		.object = 1, .thread.rt_period = 1000 * MS, .thread.rt_runtime = 100 * MS,
+		.thread.rt_next = 1000 * MS,
 	};
 	const struct bpf_record *list[] = { &a };
 	struct bpf_quota quota = { 0 };
 
 	bpf_quota_update(&quota, list, 1);
-	let_wait(&a, 950, 0, 0);
-	a.thread.run += 50 * MS;
+	let_run_and_wait(&a, 50, 950, 0);
 	bpf_quota_update(&quota, list, 1);
 	tap_result(was_throttled(&quota, &a, 0),
 		   "a real-time vCPU that did not use its quota up waited for something else");
-	let_wait(&a, 900, 0, 0);
-	a.thread.run += 100 * MS;
+	let_run_and_wait(&a, 100, 900, 0);
 	bpf_quota_update(&quota, list, 1);
 	tap_result(was_throttled(&quota, &a, 900),
 		   "a real-time vCPU that used its quota up was throttled");
-	let_wait(&a, 800, 0, 0);
+	let_run_and_wait(&a, 60, 0, 60);
+	bpf_quota_update(&quota, list, 1);
+	let_run_and_wait(&a, 50, 900, 10);
+	bpf_quota_update(&quota, list, 1);
+	tap_result(was_throttled(&quota, &a, 1800),
+		   "a real-time vCPU that runs at both samples was throttled between them");
+	let_run_and_wait(&a, 0, 50, 10);
+	bpf_quota_update(&quota, list, 1);
+	tap_result(was_throttled(&quota, &a, 1800),
+		   "a real-time vCPU that waits in the period of the previous sample is not throttled");
+	let_run_and_wait(&a, 90, 700, 100);
 	a.thread.flags |= BPF_RT_THROTTLED;
 	bpf_quota_update(&quota, list, 1);
-	tap_result(was_throttled(&quota, &a, 1700),
+	tap_result(was_throttled(&quota, &a, 2500),
 		   "a real-time vCPU that has to wait for the next period is throttled");
+	let_run_and_wait(&a, 0, 4200, 0);
+	a.thread.flags &= ~BPF_RT_THROTTLED;
+	bpf_quota_update(&quota, list, 1);
+	tap_result(was_throttled(&quota, &a, 2700),
+		   "a real-time vCPU that then waits for something else is throttled until the next period");
 	bpf_quota_free(&quota);
 }
 

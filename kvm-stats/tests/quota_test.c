@@ -45,7 +45,7 @@ struct vm {
  */
 static void run_first(void)
 {
-	const struct sched_param priority = { .sched_priority = 2 };
+	const struct sched_param priority = { .sched_priority = 21 };
 
 	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority))
 		printf("# no real-time priority: %s\n", strerror(errno));
@@ -70,7 +70,8 @@ static void pin(int nth)
 
 static bool prepare(const void *arg)
 {
-	const struct sched_param priority = { .sched_priority = 1 };
+	/* above other real-time threads of a build host */
+	const struct sched_param priority = { .sched_priority = 20 };
 	const struct vm *vm = arg;
 
 	if (vm->cpu >= 0)
@@ -285,7 +286,26 @@ static void test_levels(void)
 		cgroup_remove(cgroups[i]);
 }
 
-/* A real-time thread may run for 10 ms in each 100 ms. */
+/* Wait until a process has a CPU, for 10 s at most. */
+static void wait_until_it_runs(pid_t pid)
+{
+	uint64_t before, now;
+	unsigned int tries;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock))
+		errx(1, "process %d has no clock", pid);
+	before = now = read_clock(clock);
+	for (tries = 0; now == before && tries < 20000; tries++) {
+		usleep(500);
+		now = read_clock(clock);
+	}
+}
+
+/*
+ * A real-time thread may run for 10 ms in each 100 ms. Some samples are taken while it runs, some
+ * while its quota is used up.
+ */
 static void test_real_time(void)
 {
 	struct vm vm = { .vcpus = "1", .cpu = 0, .real_time = true };
@@ -303,8 +323,10 @@ static void test_real_time(void)
 	start_vm(&vm);
 	sample();
 	vm.before = find_vm(vm.pid)->times;
-	for (i = 0; i < 5; i++) {
-		usleep(i % 2 ? 30000 : 400000);
+	for (i = 0; i < 12; i++) {
+		usleep(30000);
+		if (i % 3)
+			wait_until_it_runs(vm.pid);
 		sample();
 	}
 	elapsed = find_vm(vm.pid)->times.elapsed - vm.before.elapsed;
@@ -326,18 +348,32 @@ static bool set_real_time(pid_t tid, int priority)
 	return !sched_setscheduler(tid, SCHED_FIFO, &parameter);
 }
 
-/* A process with a higher priority than real-time vCPUs, which exits before it blocks the host */
+/* A process with a higher priority than real-time vCPUs, which exits after 2 s at the latest */
 static pid_t start_real_time_hog(void)
 {
-	const uint64_t end = read_clock(CLOCK_MONOTONIC) + 300 * MS;
-	pid_t pid = fork();
+	uint64_t end;
+	int fds[2];
+	char ready;
+	pid_t pid;
 
-	if (pid)
-		return set_real_time(pid, 2) ? pid : 0;
-	pin(0);
-	while (read_clock(CLOCK_MONOTONIC) < end)
-		;
-	_exit(0);
+	if (pipe(fds))
+		err(1, "pipe");
+	pid = fork();
+	if (!pid) {
+		pin(0);
+		end = read_clock(CLOCK_MONOTONIC) + 2000 * MS;
+		if (write(fds[1], "", 1) == 1) {
+			while (read_clock(CLOCK_MONOTONIC) < end)
+				;
+		}
+		_exit(0);
+	}
+	close(fds[1]);
+	/* Until then, it may be on another CPU. */
+	if (pid > 0 && read(fds[0], &ready, 1) != 1)
+		errx(1, "a hog does not start");
+	close(fds[0]);
+	return pid;
 }
 
 /* A real-time vCPU waits for another real-time thread, while a quota stops others of its cgroup. */
@@ -359,11 +395,13 @@ static void test_real_time_hog(void)
 	/* until the quota is used up */
 	usleep(100000);
 	hog = start_real_time_hog();
-	works = hog && set_real_time(find_vm(vm.pid)->vcpu[0]->tid, 1);
+	works = hog > 0 && set_real_time(hog, 2) && set_real_time(find_vm(vm.pid)->vcpu[0]->tid, 1);
 	sample();
 	vm.before = find_vm(vm.pid)->times;
 	usleep(200000);
 	sample();
+	if (hog > 0)
+		end_process(hog);
 	throttled = growth(&vm, KVMSTATS_THROTTLED);
 	ready = growth(&vm, KVMSTATS_READY);
 	if (works)
@@ -376,7 +414,6 @@ static void test_real_time_hog(void)
 	cgroup_set_quota(vm.cgroup, AMPLE_MS);
 	end_process(sibling);
 	end_process(vm.pid);
-	waitpid(hog, NULL, 0);
 	cgroup_remove(vm.cgroup);
 }
 

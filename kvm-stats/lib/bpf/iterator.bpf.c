@@ -88,15 +88,26 @@ struct sched_entity {
 /* With CONFIG_RT_GROUP_SCHED */
 struct rt_rq {
 	int rt_throttled;
+	__u64 rt_time;
+	__u64 rt_runtime;
 };
 
 struct sched_rt_entity {
 	struct rt_rq *rt_rq;
 };
 
+struct timerqueue_node {
+	__s64 expires;
+};
+
+struct hrtimer {
+	struct timerqueue_node node;
+};
+
 struct rt_bandwidth {
 	__s64 rt_period;
 	__u64 rt_runtime;
+	struct hrtimer rt_period_timer;
 };
 
 struct sched_info {
@@ -512,23 +523,29 @@ static __always_inline void read_rt_quota(const struct task_struct *task,
 					  struct bpf_thread *thread)
 {
 	const struct task_group *group = NULL;
+	const struct rt_rq *queue = NULL;
 	__u64 period, runtime;
 	__u32 policy;
 
 	if (!bpf_core_field_exists(task->rt.rt_rq) ||
-	    !bpf_core_field_exists(group->rt_bandwidth))
+	    !bpf_core_field_exists(queue->rt_time) ||
+	    !bpf_core_field_exists(group->rt_bandwidth.rt_period_timer.node.expires))
 		return;
 	policy = BPF_CORE_READ(task, policy);
 	if (policy != SCHED_FIFO && policy != SCHED_RR)
 		return;
 	group = BPF_CORE_READ(task, sched_task_group);
+	queue = BPF_CORE_READ(task, rt.rt_rq);
 	period = BPF_CORE_READ(group, rt_bandwidth.rt_period);
-	runtime = BPF_CORE_READ(group, rt_bandwidth.rt_runtime);
-	if (!BPF_CORE_READ(group, parent) || runtime >= period)
+	/* A CPU can borrow from others until Linux 5.9. */
+	runtime = BPF_CORE_READ(queue, rt_runtime);
+	if (!BPF_CORE_READ(group, parent) || !runtime || runtime >= period)
 		return;
 	thread->rt_period = period;
 	thread->rt_runtime = runtime;
-	if (BPF_CORE_READ(task, rt.rt_rq, rt_throttled))
+	thread->rt_used = BPF_CORE_READ(queue, rt_time);
+	thread->rt_next = BPF_CORE_READ(group, rt_bandwidth.rt_period_timer.node.expires);
+	if (BPF_CORE_READ(queue, rt_throttled))
 		thread->flags |= BPF_RT_THROTTLED;
 }
 

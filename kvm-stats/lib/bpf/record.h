@@ -52,6 +52,8 @@ struct bpf_thread {
 	__u64 moves;		/* number of times it was moved to another CPU */
 	__u64 rt_period;	/* 0 unless it is a real-time thread with a quota */
 	__u64 rt_runtime;
+	__u64 rt_used;		/* by all real-time threads on its CPU, in this period */
+	__u64 rt_next;		/* start of the next period: CLOCK_MONOTONIC */
 	__u64 sleeps;		/* how often it gave up its CPU to sleep */
 	__u64 born;		/* when it was created: CLOCK_MONOTONIC */
 	__u32 flags;
