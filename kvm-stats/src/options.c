@@ -43,15 +43,15 @@ const struct command commands[COMMANDS] = {
 	[COMMAND_BLAME] = {
 		"blame", command_blame, "[SELECTOR]...",
 		"Show which threads ran while vCPUs waited for a CPU.",
-		"table csv json", "1", COMPLETE_SELECTOR, COMPLETE_SELECTOR },
+		"table csv json", NULL, COMPLETE_SELECTOR, COMPLETE_SELECTOR },
 	[COMMAND_EXITS] = {
 		"exits", command_exits, "[SELECTOR]...",
 		"Show the time that the exits of VMs take, by reason.",
-		"table csv json", "1", COMPLETE_SELECTOR, COMPLETE_SELECTOR },
+		"table csv json", NULL, COMPLETE_SELECTOR, COMPLETE_SELECTOR },
 	[COMMAND_STALLS] = {
 		"stalls", command_stalls, "[SELECTOR]...",
 		"Show why vCPUs sleep that are not halted.",
-		"table csv json", "1", COMPLETE_SELECTOR, COMPLETE_SELECTOR },
+		"table csv json", NULL, COMPLETE_SELECTOR, COMPLETE_SELECTOR },
 	[COMMAND_EXPORT] = {
 		"export", command_export, "",
 		"Print the metrics once, for Prometheus.",

@@ -2,9 +2,11 @@
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "input.h"
 #include "sampled.h"
+#include "stop.h"
 #include "xalloc.h"
 
 /* Open the sums: of the recording, or of the BPF program. */
@@ -76,17 +78,24 @@ static bool read_next(const struct settings *settings, struct sums *sums, struct
 	return true;
 }
 
-/* A recording has one result, at its end. */
+/* Return true if the sums are written after this sample: without --delay, only after the last one. */
+static bool is_written(const struct settings *settings, const struct input *in, bool last)
+{
+	return last || (settings->interval && !in->rec);
+}
+
 int sampled_run(const struct settings *settings, const struct sampled *command)
 {
 	struct sums *sums = command->sums;
 	unsigned long round = 0;
 	unsigned int unread = 0;
+	bool more, last, first = true;
 	uint64_t start, next;
 	struct input in;
-	bool more = true;
 	int status;
 
+	if (!settings->from)
+		stop_catch(STATUS_PARTIAL, NULL);
 	input_open(&in, settings, INPUT_FIRST, false, settings->nr_args);
 	open_or_exit(command, &in);
 	/* Loading takes some time: sums of the VMs' times begin with the program's. */
@@ -97,23 +106,26 @@ int sampled_run(const struct settings *settings, const struct sampled *command)
 		status = input_status(&in, 0, true);
 		goto out;
 	}
+	if (!in.rec && !settings->interval && isatty(STDERR_FILENO))
+		warnx("observing; Ctrl-C prints the result");
 	start = input_time(&in);
 	next = app_now();
-	while (more && (!round || round != settings->count)) {
+	do {
 		if (!in.rec)
-			app_wait(in.k, &next, settings->interval);
+			app_wait(in.k, &next, settings->interval ?: SECOND);
 		more = read_next(settings, sums, &in);
 		unread |= kvmstats_failed_reads(in.k, NULL);
-		if (more)
-			round++;
-		if (in.rec && more && round != settings->count)
+		round += more;
+		last = !more || stop_requested() || round == settings->count;
+		if (!is_written(settings, &in, last))
 			continue;
 		if (in.rec && !recording_has(in.rec, command->kind))
 			errx(STATUS_NOTHING, "%s: recorded without --%s", settings->from, app_command);
-		write_sample(command, settings->format, in.rec || round == 1, input_time(&in),
+		write_sample(command, settings->format, first, input_time(&in),
 			     input_time(&in) - start);
 		app_flush();
-	}
+		first = false;
+	} while (!last);
 	if (sums->dropped)
 		warnx("%s: %zu VMs that exited were left out: more than %d", app_command,
 		      sums->dropped, MAX_EXITED);

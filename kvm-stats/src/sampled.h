@@ -24,7 +24,11 @@ struct sampled {
 	void (*report_lost)(void *arg);
 };
 
-/* Run until interrupted or for settings->count samples. Return the exit status. */
+/*
+ * Take samples until interrupted or settings->count of them, one a second or every
+ * settings->interval. Write the sums after the last one; with an interval, after each; of a
+ * recording, once. Return the exit status.
+ */
 int sampled_run(const struct settings *settings, const struct sampled *command);
 
 #endif /* SAMPLED_H */
