@@ -339,6 +339,12 @@ const struct kvmstats_times *kvmstats_vcpu_times(const struct kvmstats_vcpu *vcp
 uint64_t kvmstats_times_mode(const struct kvmstats_times *times, enum kvmstats_mode mode);
 uint64_t kvmstats_times_elapsed(const struct kvmstats_times *times);
 bool kvmstats_times_known(const struct kvmstats_times *times, enum kvmstats_mode mode);
+/*
+ * Set the number of times the vCPUs got a CPU, each after a wait, which takes almost no time if
+ * the CPU is idle: ready and throttled time divided by it is the mean wait. Return false if the
+ * number is unknown.
+ */
+bool kvmstats_times_turns(const struct kvmstats_times *times, uint64_t *turns);
 
 /* Events since the previous sample; of TLB flushes, those of the VM are added. */
 const struct kvmstats_activity *kvmstats_vm_activity(const struct kvmstats_vm *vm);

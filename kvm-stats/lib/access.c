@@ -106,6 +106,12 @@ bool kvmstats_times_known(const struct kvmstats_times *times, enum kvmstats_mode
 	return (unsigned int)mode < KVMSTATS_MODES && times->known >> mode & 1;
 }
 
+bool kvmstats_times_turns(const struct kvmstats_times *times, uint64_t *turns)
+{
+	*turns = times->turns;
+	return times->known & KVMSTATS_TURNS_KNOWN;
+}
+
 const struct kvmstats_activity *kvmstats_vm_activity(const struct kvmstats_vm *vm)
 {
 	return &vm->sum;

@@ -68,9 +68,13 @@ struct kvmstats_identity {
  */
 struct kvmstats_times {
 	uint64_t elapsed;
-	uint64_t known;		/* 1 << KVMSTATS_RUN and so on: modes known for all vCPUs */
+	/* 1 << KVMSTATS_RUN and so on: modes known for all vCPUs; and KVMSTATS_TURNS_KNOWN */
+	uint64_t known;
 	uint64_t mode[KVMSTATS_MODES];
+	uint64_t turns;		/* number of times the vCPUs got a CPU */
 };
+
+#define KVMSTATS_TURNS_KNOWN	(1ULL << 63)
 
 /*
  * Times and events between the last two samples. For a VM, sums over its vCPUs (of

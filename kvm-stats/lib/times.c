@@ -226,6 +226,8 @@ static void spend(const struct stat_group *group, struct core_vcpu *vcpu, bool e
 	}
 	a->poll = at_most(a->poll - spent->mode[KVMSTATS_POLL], CLOCK_SKEW_MAX_NS);
 	if (ready) {
+		spent->turns = growth_of(t->turns, a->thread.turns);
+		spent->known |= t->turns || !t->run ? KVMSTATS_TURNS_KNOWN : 0;
 		limit_wait(a, t, spent->elapsed);
 		spent->mode[KVMSTATS_READY] =
 			deduct_booked(&left, t->ready, &a->ready,
@@ -258,6 +260,7 @@ void times_add(struct kvmstats_times *sum, const struct kvmstats_times *times)
 	sum->elapsed += times->elapsed;
 	for (i = 0; i < KVMSTATS_MODES; i++)
 		sum->mode[i] += times->mode[i];
+	sum->turns += times->turns;
 }
 
 /* No time is assigned for a first sample or after a change of threads. */

@@ -33,6 +33,16 @@ static bool get_vcpus(const struct item *item, uint64_t *value)
 	return true;
 }
 
+/* A wait that has not ended counts as one if there is no other. */
+static bool get_mean_wait(const struct item *item, uint64_t *value)
+{
+	const struct kvmstats_times *times = &item->activity->times;
+	const uint64_t waited = times->mode[KVMSTATS_READY] + times->mode[KVMSTATS_THROTTLED];
+
+	*value = waited / (times->turns ?: 1);
+	return times->known & KVMSTATS_TURNS_KNOWN && (waited || times->turns);
+}
+
 #define TEXT(title, letter, width, drop, host, name, what) \
 	{ title, letter, width, drop, host, COLUMN_TEXT, 0, NULL, get_##name, NULL, what }
 #define NUMBER(title, letter, width, drop, host, name, what) \
@@ -63,6 +73,8 @@ const struct column columns[] = {
 		"they were blocked in the VMM, stopped or not yet started"),
 	PERCENT("UNKN%", 'U', 6, 9, KVMSTATS_UNKNOWN, "unknown",
 		"the kernel does not say which of these it was"),
+	{ "WAIT-ms", 'W', 7, 7, false, COLUMN_TIME, 0, get_mean_wait, NULL, "mean_wait_s",
+	  "how long they waited each time they got a CPU, on average" },
 	EVENTS(EVENT)
 	{ "VMM%", 'V', 6, 7, true, COLUMN_OTHERS, 0, NULL, NULL, "vmm_percent",
 	  "other threads of the VMM ran: emulator, I/O, vhost" },
@@ -192,6 +204,8 @@ void column_cell(const struct column *column, const struct item *item,
 		text_permille(kvmstats_permille(value, column_elapsed(column, item)), buf);
 	else if (column->kind == COLUMN_EVENT && item->elapsed)
 		text_short(kvmstats_rate(value, item->elapsed), buf);
+	else if (column->kind == COLUMN_TIME && item->elapsed)
+		text_short(value / 1000, buf);
 }
 
 int column_compare(const struct column *column, const struct item *a,

@@ -35,6 +35,7 @@ enum column_kind {
 	COLUMN_PERCENT,		/* of vcpu_elapsed, in one mode; the value is in nanoseconds */
 	COLUMN_EVENT,		/* per second; the value is a number of events */
 	COLUMN_OTHERS,		/* of elapsed, other threads of the VMM; nanoseconds */
+	COLUMN_TIME,		/* milliseconds; the value is in nanoseconds */
 };
 
 struct column {
@@ -45,7 +46,7 @@ struct column {
 	bool host;		/* only in the list of VMs */
 	enum column_kind kind;
 	unsigned int index;	/* enum kvmstats_mode or enum kvmstats_event */
-	/* of COLUMN_NUMBER. Return false if the value is not known. */
+	/* of COLUMN_NUMBER and COLUMN_TIME. Return false if the value is not known. */
 	bool (*get)(const struct item *item, uint64_t *value);
 	/* of COLUMN_TEXT; may have anything in it */
 	const char *(*text)(const struct item *item, char buf[LABEL_SIZE]);

@@ -59,6 +59,10 @@ static void put_column(struct out *out, const struct column *column,
 		out_none(out);
 		return;
 	}
+	if (column->kind == COLUMN_TIME) {
+		out_seconds(out, value);
+		return;
+	}
 	if (column->kind == COLUMN_PERCENT || column->kind == COLUMN_OTHERS)
 		text_permille(kvmstats_permille(value, column_elapsed(column, item)), text);
 	else

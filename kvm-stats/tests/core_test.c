@@ -209,7 +209,7 @@ static bool spends(struct kvmstats *k, unsigned int ms, unsigned int r, unsigned
 	kvmstats_sample(k);
 	if (t->mode[KVMSTATS_RUN] == r * MS && t->mode[KVMSTATS_READY] == w * MS &&
 	    t->mode[KVMSTATS_HALT] == h * MS && t->mode[KVMSTATS_OTHER] == o * MS &&
-	    t->elapsed == ms * MS && r + w + h + o == ms && t->known == KNOWN &&
+	    t->elapsed == ms * MS && r + w + h + o == ms && (t->known & ~KVMSTATS_TURNS_KNOWN) == KNOWN &&
 	    vm->times.elapsed == before + ms * MS)
 		return true;
 	printf("# run %llu ready %llu halt %llu other %llu unknown %llu ns, known %llx\n",
@@ -266,6 +266,30 @@ static void test_assumed(struct kvmstats *k)
 	thread.ready += 1900 * MS;
 	tap_result(spends(k, 1000, 0, 1000, 0, 0) && spends(k, 1000, 0, 20, 0, 980),
 		   "but not what is of another time");
+}
+
+static void test_turns(struct kvmstats *k)
+{
+	const struct kvmstats_vm *vm = kvmstats_first(k);
+	uint64_t turns = 1, total;
+
+	thread.turns = 7;
+	clock_ns += 1000 * MS;
+	kvmstats_sample(k);
+	total = vm->times.turns;
+	thread.turns += 4;
+	thread.run += 600 * MS;
+	thread.ready += 400 * MS;
+	clock_ns += 1000 * MS;
+	kvmstats_sample(k);
+	tap_result(kvmstats_times_turns(&vm->sum.times, &turns) && turns == 4 &&
+		   vm->vcpu[0]->times.turns == total + 4 && vm->times.turns == total + 4,
+		   "a thread got a CPU 4 times");
+	thread.turns = 0;
+	clock_ns += 1000 * MS;
+	kvmstats_sample(k);
+	tap_result(!kvmstats_times_turns(&vm->sum.times, &turns) && !turns && vm->times.turns == total + 4,
+		   "the source does not report turns: they are unknown, and the total stays");
 }
 
 /* With it, as BPF has it */
@@ -354,7 +378,7 @@ static bool spent(struct kvmstats *k, unsigned int nth, unsigned int run, unsign
 	if (vm->sum.times.elapsed == 1000 * MS && mode[KVMSTATS_RUN] == run * MS &&
 	    mode[KVMSTATS_READY] == ready * MS && mode[KVMSTATS_OTHER] == other * MS &&
 	    mode[KVMSTATS_UNKNOWN] == unknown * MS &&
-	    (vm->sum.times.known == KNOWN) == !unknown)
+	    ((vm->sum.times.known & ~KVMSTATS_TURNS_KNOWN) == KNOWN) == !unknown)
 		return true;
 	printf("# VM %u: run %llu ready %llu other %llu unknown %llu ns\n", nth,
 	       (unsigned long long)mode[KVMSTATS_RUN], (unsigned long long)mode[KVMSTATS_READY],
@@ -860,6 +884,7 @@ int main(void)
 	test_no_time(k, kvmstats_first(k));
 	test_booked(k);
 	test_assumed(k);
+	test_turns(k);
 	test_up_to_date(k);
 	test_unknown(k);
 	test_totals(k);

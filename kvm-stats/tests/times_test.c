@@ -241,6 +241,16 @@ static uint64_t booked(const struct kvmstats_vm *vm)
 	return sum;
 }
 
+static uint64_t booked_turns(const struct kvmstats_vm *vm)
+{
+	uint64_t sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < vm->vcpus; i++)
+		sum += booked_of(vm, i, TURNS);
+	return sum;
+}
+
 /*
  * All waits of a stopped VMM are booked. The VMM is stopped when its last thread has got a CPU
  * to handle the signal, however long that takes; its parent is notified then. The last
@@ -280,13 +290,15 @@ static void test_busy(void)
 {
 	const unsigned int busy = MODE(RUN) | WAITS;
 	pid_t pid = start_vmm("8", true, NULL);
-	uint64_t told, real;
+	uint64_t told, real, turns, real_turns;
 	const struct kvmstats_vm *vm;
 	unsigned int part;
 
 	vm = stop(pid);
 	told = sum_of(&vm->times, WAITS);
 	real = booked(vm);
+	turns = vm->times.turns;
+	real_turns = booked_turns(vm);
 	go_on(vm);
 	part = least(pid, take_long ? 50 : 5, 1000, busy);
 	result(part >= 995, "8 busy vCPUs, 1 s: each ran or waited for %.1f %% of it", part / 10.0);
@@ -300,6 +312,11 @@ static void test_busy(void)
 	       real > (take_long ? 6 * 60000 : 8000) * MS,
 	       "they waited for %llu ms, the scheduler has %llu",
 	       (unsigned long long)(told / MS), (unsigned long long)(real / MS));
+	turns = vm->times.turns - turns;
+	real_turns = booked_turns(vm) - real_turns;
+	result(turns == real_turns && real_turns > 100 && vm->times.known & KVMSTATS_TURNS_KNOWN,
+	       "they got a CPU %llu times, the scheduler has %llu",
+	       (unsigned long long)turns, (unsigned long long)real_turns);
 	part = least(pid, take_long ? 60 : 3, take_long ? 1000 : 300, MODE(OTHER));
 	result(part >= 995, "a VMM that is stopped: %.1f %% is other", part / 10.0);
 	end_vmm(pid);

@@ -111,6 +111,7 @@ struct rt_bandwidth {
 };
 
 struct sched_info {
+	unsigned long pcount;
 	unsigned long long run_delay;
 	unsigned long long last_queued;
 };
@@ -341,8 +342,10 @@ static __always_inline bool read_booked(const struct task_struct *task,
 	__u32 on_cpu = 0;
 
 	run = READ_PAIR(task, se.exec_start, se.sum_exec_runtime);
-	if (bpf_core_field_exists(task->sched_info))
+	if (bpf_core_field_exists(task->sched_info)) {
 		queue = READ_PAIR(task, sched_info.run_delay, sched_info.last_queued);
+		thread->turns = BPF_CORE_READ(task, sched_info.pcount);
+	}
 	/* one byte since 7.3 */
 	if (bpf_core_field_exists(task->on_cpu))
 		bpf_core_read(&on_cpu, bpf_core_field_size(task->on_cpu), &task->on_cpu);

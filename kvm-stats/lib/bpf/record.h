@@ -55,6 +55,7 @@ struct bpf_thread {
 	__u64 rt_used;		/* by all real-time threads on its CPU, in this period */
 	__u64 rt_next;		/* start of the next period: CLOCK_MONOTONIC */
 	__u64 sleeps;		/* how often it gave up its CPU to sleep */
+	__u64 turns;		/* how often it got a CPU; 0 if ready is unknown */
 	__u64 born;		/* when it was created: CLOCK_MONOTONIC */
 	__u32 flags;
 	__u32 reserved;
