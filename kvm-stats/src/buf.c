@@ -135,3 +135,18 @@ void buf_html(struct buf *b, const char *text)
 {
 	put_escaped(b, text, escape_html);
 }
+
+void buf_url(struct buf *b, const char *text)
+{
+	char code[4];
+
+	for (; *text; text++) {
+		if ((*text >= '0' && *text <= '9') || (*text >= 'A' && *text <= 'Z') ||
+		    (*text >= 'a' && *text <= 'z') || strchr("-._~", *text)) {
+			buf_char(b, *text);
+			continue;
+		}
+		snprintf(code, sizeof(code), "%%%02X", (unsigned char)*text);
+		buf_str(b, code);
+	}
+}

@@ -58,6 +58,8 @@ void buf_fixed(struct buf *b, uint64_t n, unsigned int digits);
  */
 void buf_label(struct buf *b, const char *text);
 void buf_html(struct buf *b, const char *text);
+/* Append any bytes as the value of an argument in a URL. */
+void buf_url(struct buf *b, const char *text);
 
 /* Return the length of the first UTF-8 character, or 0 if it is invalid or the end. */
 size_t utf8_length(const char *text);

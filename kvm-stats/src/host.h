@@ -8,6 +8,8 @@
 struct host {
 	unsigned int cpus;	/* online */
 	unsigned int load;	/* average of the last minute, hundredths */
+	/* time in the last ten seconds for which some thread waited for a CPU, hundredths of % */
+	unsigned int cpu_pressure;
 };
 
 struct host host_now(void);

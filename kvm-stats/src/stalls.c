@@ -18,23 +18,6 @@ static const struct out_column columns[] = {
 	{ NULL, NULL, false }
 };
 
-static const char *stall_meaning(uint64_t reason)
-{
-	static const char *const meanings[STALL_REASONS] = {
-		[STALL_STOPPED] = "the VMM is stopped by a signal or a debugger",
-		[STALL_FROZEN] = "the VMM is frozen by its cgroup",
-		[STALL_MEMORY] = "guest memory is not here: userfaultfd, swap, a limit of the cgroup",
-		[STALL_DISK] = "the VMM waits for a file or a block device",
-		[STALL_LOCK] = "the VMM waits for a lock or a condition",
-		[STALL_WAIT] = "the VMM polls, sleeps, or waits for a pipe or a socket",
-		[STALL_KVM] = "KVM or another driver waits",
-		[STALL_PAUSED] = "the VMM does not run the vCPU",
-		[STALL_UNKNOWN] = "without a reason",
-	};
-
-	return meanings[reason];
-}
-
 static void write_stalls_rows(void *arg, struct out *out, const char *now, struct sum *sum)
 {
 	const struct stalls_vm *vm = (struct stalls_vm *)sum;

@@ -24,6 +24,23 @@ const char *stall_name(uint64_t reason)
 	return names[reason];
 }
 
+const char *stall_meaning(uint64_t reason)
+{
+	static const char *const meanings[STALL_REASONS] = {
+		[STALL_STOPPED] = "the VMM is stopped by a signal or a debugger",
+		[STALL_FROZEN] = "the VMM is frozen by its cgroup",
+		[STALL_MEMORY] = "guest memory is not here: userfaultfd, swap, a limit of the cgroup",
+		[STALL_DISK] = "the VMM waits for a file or a block device",
+		[STALL_LOCK] = "the VMM waits for a lock or a condition",
+		[STALL_WAIT] = "the VMM polls, sleeps, or waits for a pipe or a socket",
+		[STALL_KVM] = "KVM or another driver waits",
+		[STALL_PAUSED] = "the VMM does not run the vCPU",
+		[STALL_UNKNOWN] = "without a reason",
+	};
+
+	return meanings[reason];
+}
+
 static int compare_tids(const void *x, const void *y)
 {
 	const uint32_t *a = x, *b = y;

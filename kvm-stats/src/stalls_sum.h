@@ -42,7 +42,8 @@ static inline struct stall_share *stall_share_at(const struct sum *sum, size_t i
 	return (struct stall_share *)sum->items + i;
 }
 
-/* The name of a reason: one word */
+/* The name of a reason: one word; and what it means */
 const char *stall_name(uint64_t reason);
+const char *stall_meaning(uint64_t reason);
 
 #endif /* STALLS_SUM_H */

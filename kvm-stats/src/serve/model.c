@@ -481,6 +481,10 @@ void model_add_stalls(struct model *m, const struct sums *sums)
 			e->stall[share->reason] += share->item.growth;
 			share->item.growth = 0;
 		}
+		if (m->marks) {
+			memcpy(e->stall_mark[0], e->stall_mark[1], sizeof(e->stall));
+			memcpy(e->stall_mark[1], e->stall, sizeof(e->stall));
+		}
 	}
 	free(sorted);
 }
@@ -603,11 +607,15 @@ static void copy_roles(uint64_t *to, const struct kvmstats_vm *vm)
 		to[i] = kvmstats_vm_other_threads(vm, i);
 }
 
-static struct vcpu_series *find_vcpu_series(struct model *m, struct vm_series *e, uint32_t id)
+/* Find the series of a vCPU, which is probably at a place, or add them. */
+static struct vcpu_series *find_vcpu_series(struct model *m, struct vm_series *e, uint32_t id,
+					    unsigned int place)
 {
 	struct vcpu_series *v;
 	unsigned int i;
 
+	if (place < e->nr_vcpu && e->vcpu[place].id == id)
+		return &e->vcpu[place];
 	for (i = 0; i < e->nr_vcpu; i++) {
 		if (e->vcpu[i].id == id)
 			return &e->vcpu[i];
@@ -624,9 +632,9 @@ static struct vcpu_series *find_vcpu_series(struct model *m, struct vm_series *e
 	v = &e->vcpu[e->nr_vcpu];
 	memset(v, 0, sizeof(*v));
 	v->id = id;
-	v->value = calloc(m->width + 1, sizeof(*v->value));
-	v->base = calloc(m->width + 1, sizeof(*v->base));
-	if (!v->value || !v->base) {
+	v->value = m->options->vcpus ? calloc(m->width + 1, sizeof(*v->value)) : NULL;
+	v->base = m->options->vcpus ? calloc(m->width + 1, sizeof(*v->base)) : NULL;
+	if (m->options->vcpus && (!v->value || !v->base)) {
 		free(v->value);
 		free(v->base);
 		return NULL;
@@ -647,6 +655,38 @@ static void note_shown(struct model *m, const uint64_t *value, bool per_vcpu)
 	}
 }
 
+/* Read the values of a vCPU for the metrics. */
+static void update_vcpu_values(struct model *m, struct vcpu_series *v,
+			       const struct kvmstats_vcpu *vcpu, bool base)
+{
+	unsigned int i;
+
+	for (i = 0; i < m->nr_families; i++) {
+		const struct family *c = &m->family[i];
+
+		if (!c->per_vcpu)
+			continue;
+		if (c->metric->from == FROM_MODES)
+			copy_times(v->value + c->first, &vcpu->times);
+		else if (vcpu->total)
+			read_family_values(c, v->value + c->first, vcpu->total);
+	}
+	if (base)
+		memcpy(v->base, v->value, m->width * sizeof(*v->base));
+	note_shown(m, v->value, true);
+}
+
+static void update_vcpu_totals(struct vcpu_series *v, const struct kvmstats_vcpu *vcpu, bool mark)
+{
+	v->tid = vcpu->tid;
+	copy_times(v->now.mode, &vcpu->times);
+	v->now.exits += vcpu->last.event[KVMSTATS_EXITS];
+	if (!mark)
+		return;
+	v->mark[0] = v->mark[1];
+	v->mark[1] = v->now;
+}
+
 static bool update_vcpus(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm,
 			 bool old)
 {
@@ -655,27 +695,16 @@ static bool update_vcpus(struct model *m, struct vm_series *e, const struct kvms
 	for (i = 0; i < e->nr_vcpu; i++)
 		e->vcpu[i].seen = false;
 	for (i = 0; i < vm->vcpus; i++) {
-		const struct kvmstats_vcpu *vcpu = vm->vcpu[i];
 		struct vcpu_series *v;
 
 		before = e->nr_vcpu;
-		v = find_vcpu_series(m, e, vcpu->id);
+		v = find_vcpu_series(m, e, vm->vcpu[i]->id, i);
 		if (!v)
 			return false;
 		v->seen = true;
-		for (j = 0; j < m->nr_families; j++) {
-			const struct family *c = &m->family[j];
-
-			if (!c->per_vcpu)
-				continue;
-			if (c->metric->from == FROM_MODES)
-				copy_times(v->value + c->first, &vcpu->times);
-			else if (vcpu->total)
-				read_family_values(c, v->value + c->first, vcpu->total);
-		}
-		if (old && e->nr_vcpu > before)
-			memcpy(v->base, v->value, m->width * sizeof(*v->base));
-		note_shown(m, v->value, true);
+		update_vcpu_totals(v, vm->vcpu[i], m->marks);
+		if (m->options->vcpus)
+			update_vcpu_values(m, v, vm->vcpu[i], old && e->nr_vcpu > before);
 	}
 	/* Remove vCPUs that no longer exist. */
 	for (i = j = 0; i < e->nr_vcpu; i++) {
@@ -734,13 +763,15 @@ static bool update_vm_series(struct model *m, struct vm_series *e, const struct 
 	if (vm->times.mode[KVMSTATS_UNKNOWN])
 		e->modes |= 1U << KVMSTATS_UNKNOWN;
 	note_shown(m, e->value, false);
-	return !m->options->vcpus || update_vcpus(m, e, vm, old);
+	return update_vcpus(m, e, vm, old);
 }
 
 static void note_history(struct model *m, struct vm_series *e, uint64_t now)
 {
 	unsigned int at = e->nr_history % HISTORY;
 
+	if (m->modes)
+		hour_add(&e->hour, e->value + m->modes->first, now);
 	if (e->nr_history &&
 	    now - e->history_time[(e->nr_history - 1) % HISTORY] < HISTORY_STEP)
 		return;
@@ -901,11 +932,17 @@ bool model_update(struct model *m, struct kvmstats *k, uint64_t now, uint64_t du
 		m->changes = kvmstats_source_changes(k);
 		free_values(m);
 		m->began = false;
+		m->mark[0] = m->mark[1] = 0;
 	}
 	for (i = 0; i < KVMSTATS_SCOPES; i++)
 		table[i] = kvmstats_table(k, i);
 	if (!build_columns(m, table))
 		return false;
+	m->marks = now - m->mark[1] >= MARK_INTERVAL;
+	if (m->marks) {
+		m->mark[0] = m->mark[1];
+		m->mark[1] = now;
+	}
 	ok = update_all_series(m, k, now);
 	model_prune(m, now);
 	update_usage(m);

@@ -7,20 +7,26 @@
 #ifndef SERVE_MODEL_H
 #define SERVE_MODEL_H
 
-#include "structures.h"
+#include "host.h"
+#include "hour.h"
 #include "metrics.h"
 #include "stalls_sum.h"
+#include "structures.h"
 #include "waits.h"
 
 #define MAX_SUMMED_STATS	48	/* statistics that are added up for one metric */
 #define ENDED_VM_TTL_NS		(150 * 1000000000ULL)	/* see struct vm_series */
 
-/* Values of the last five minutes, for the page */
+/*
+ * Values for the page: of the VM in the last five minutes and in the last hour, 6 KB for each VM,
+ * and of each vCPU since one of the last two marks, 240 bytes.
+ */
 #define HISTORY		61
 #define HISTORY_STEP	(5 * 1000000000ULL)
 #define HISTORY_EXITS	MODES		/* event counts follow the modes */
 #define HISTORY_FAILED	(MODES + 1)
 #define HISTORY_WIDTH	(MODES + 2)
+#define MARK_INTERVAL	(30 * 1000000000ULL)
 
 struct exits_sum;
 struct exits_vm;
@@ -53,10 +59,17 @@ struct family {
 /* Columns of a histogram: counts between the bounds, count beyond the last one, sum */
 #define HISTOGRAM_WIDTH	(BOUNDS + 2)
 
+/* Totals of a vCPU since it was first seen */
+struct vcpu_totals {
+	uint64_t mode[MODES], exits;
+};
+
 struct vcpu_series {
 	uint32_t id;
+	pid_t tid;			/* 0 if unknown */
 	bool seen;
-	uint64_t *value, *base;
+	struct vcpu_totals now, mark[2];	/* the older mark first: 30 to 60 s ago */
+	uint64_t *value, *base;		/* with options.vcpus */
 };
 
 struct vm_series {
@@ -90,9 +103,11 @@ struct vm_series {
 	struct waits *waits;		/* NULL if they are not measured */
 	const struct exits_vm *exits;	/* NULL if they are not measured; set by model_set_exits() */
 	uint64_t stall[STALL_REASONS];	/* by reason; set by model_add_stalls() */
+	uint64_t stall_mark[2][STALL_REASONS];	/* as the marks of vCPUs */
 	uint64_t history[HISTORY][HISTORY_WIDTH];
 	uint64_t history_time[HISTORY];
 	unsigned int nr_history;	/* steps so far; the last is (nr_history - 1) % HISTORY */
+	struct hour hour;
 };
 
 /* Usage of all VMs of the host since the program started */
@@ -113,6 +128,9 @@ struct model {
 	bool began;			/* the first sample was taken */
 	struct blame_sum *blame;	/* as of the same sample; NULL: not measured */
 	bool stalls;			/* they are measured */
+	struct host host;		/* when the last sample was taken */
+	uint64_t mark[2];		/* when the totals of vCPUs were marked, the older first */
+	bool marks;			/* the last sample is a mark */
 
 	/* from the last successful sample */
 	uint64_t samples, time, duration;	/* CLOCK_MONOTONIC, nanoseconds */

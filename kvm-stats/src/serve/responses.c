@@ -20,8 +20,15 @@ static void free_page(void *of)
 {
 	struct page *page = of;
 
+	/* Clients that read slowly can hold more. */
+	if (page_server->nr_free_pages == MAX_FREE_PAGES) {
+		buf_free(&page->b);
+		free(page);
+		return;
+	}
 	page->next = page_server->free_pages;
 	page_server->free_pages = page;
+	page_server->nr_free_pages++;
 }
 
 static struct page *new_page(struct server *s)
@@ -29,10 +36,12 @@ static struct page *new_page(struct server *s)
 	struct page *page = s->free_pages;
 
 	page_server = s;
-	if (page)
+	if (page) {
 		s->free_pages = page->next;
-	else
+		s->nr_free_pages--;
+	} else {
 		page = calloc(1, sizeof(*page));
+	}
 	if (page)
 		buf_reset(&page->b);
 	return page;
@@ -130,25 +139,43 @@ static void put_health(const struct server *s, struct cached_text *text, struct 
 	text->code = m->samples && works && age <= s->settings.max_age ? 200 : 503;
 }
 
+static bool is_html(enum text which)
+{
+	return which == TEXT_LIST || which == TEXT_ALL || which == TEXT_FOUND || which == TEXT_VM;
+}
+
 /* Write a text and return its type. */
 static const char *write_text(struct server *s, struct cached_text *text, struct page *page,
-			      enum text which, uint64_t now)
+			      enum text which, const struct page_request *request)
 {
+	const uint64_t now = request->now;
 	struct model *m = s->model;
 
 	text->code = MHD_HTTP_OK;
 	if (which != TEXT_HEALTH && (!m->samples || now - m->time > s->settings.max_age)) {
-		buf_str(&page->b, "503: last sample too old\n");
 		text->code = MHD_HTTP_SERVICE_UNAVAILABLE;
+		if (is_html(which)) {
+			page_too_old(&page->b, m, request, s->health);
+			return "text/html; charset=utf-8";
+		}
+		buf_str(&page->b, "503: last sample too old\n");
 		return "text/plain; charset=utf-8";
 	}
 	switch (which) {
 	case TEXT_JSON:
 		page_json(&page->b, m, now);
 		return "application/json";
-	case TEXT_HTML:
-		page_html(&page->b, m, now, s->settings.metrics_path);
+	case TEXT_LIST:
+	case TEXT_ALL:
+	case TEXT_FOUND:
+		page_list(&page->b, m, request);
 		return "text/html; charset=utf-8";
+	case TEXT_VM:
+		if (page_vm(&page->b, m, request))
+			return "text/html; charset=utf-8";
+		buf_str(&page->b, "404: no VM has this name; / lists all VMs\n");
+		text->code = MHD_HTTP_NOT_FOUND;
+		return "text/plain; charset=utf-8";
 	case TEXT_HEALTH:
 		put_health(s, text, page, now);
 		return "text/plain; charset=utf-8";
@@ -175,21 +202,29 @@ void free_responses(struct server *s)
 		drop_text(&s->text[i]);
 }
 
-/* Return the response for the last sample. It is built for the first request only. */
-static struct MHD_Response *find_response(struct server *s, enum text which, bool gzip)
+/*
+ * Return the response for the last sample. It is built for the first request only, unless it
+ * depends on the request.
+ */
+static struct MHD_Response *find_response(struct server *s, enum text which,
+					  struct page_request *request, bool gzip)
 {
 	struct cached_text *text = &s->text[which];
-	uint64_t now = app_now();
+	const uint64_t now = app_now();
 	struct page *page, *small;
 
+	request->now = now;
+	request->interval = s->interval;
+	request->metrics_path = s->settings.metrics_path;
+	request->all = which == TEXT_ALL;
 	pthread_mutex_lock(&s->lock);
 	/* After an interval without a sample, the age in the text has changed. */
-	if (!text->plain || text->sample != s->model->samples ||
+	if (!text->plain || which > TEXT_HEALTH || text->sample != s->model->samples ||
 	    now - text->time > s->interval) {
 		drop_text(text);
 		page = new_page(s);
 		if (page) {
-			text->type = write_text(s, text, page, which, now);
+			text->type = write_text(s, text, page, which, request);
 			text->plain = make_response(s, page, text->type, false);
 			text->page = page;
 		}
@@ -440,17 +475,43 @@ static const char *split_url(struct connection *c, const char *url, char buf[URL
 	return begin[len] ? begin + len : "/";
 }
 
-static enum text find_text(const struct server *s, const struct connection *c,
-			   const char *url)
+/* Return an argument of the URL, "" if it is missing, or NULL if it is too long or has a 0. */
+static const char *find_argument(struct connection *c, const char *name)
+{
+	const char *value;
+	size_t len;
+
+	if (MHD_lookup_connection_value_n(c->c, MHD_GET_ARGUMENT_KIND, name, strlen(name), &value,
+					  &len) != MHD_YES || !value)
+		return "";
+	return len > QUERY_MAX || strlen(value) != len ? NULL : value;
+}
+
+/* Find the text for a path and its arguments; TEXTS if it is unknown */
+static enum text find_text(const struct server *s, struct connection *c, const char *url,
+			   struct page_request *request)
 {
 	if (!strcmp(url, s->settings.metrics_path))
 		return (enum text)accept_format(MHD_lookup_connection_value(c->c,
 								MHD_HEADER_KIND, "Accept"));
-	return !strcmp(url, "/api/v1/vms") ? TEXT_JSON : !strcmp(url, "/") ? TEXT_HTML :
-	       !strcmp(url, "/healthz") ? TEXT_HEALTH : TEXTS;
+	if (!strcmp(url, "/api/v1/vms"))
+		return TEXT_JSON;
+	if (!strcmp(url, "/healthz"))
+		return TEXT_HEALTH;
+	if (!strcmp(url, "/vm")) {
+		request->vm = find_argument(c, "vm");
+		return TEXT_VM;
+	}
+	if (strcmp(url, "/"))
+		return TEXTS;
+	request->filter = find_argument(c, "q");
+	if (!request->filter || *request->filter)
+		return TEXT_FOUND;
+	return *(find_argument(c, "all") ?: "") ? TEXT_ALL : TEXT_LIST;
 }
 
-static enum MHD_Result send_sample(struct server *s, struct connection *c, enum text text)
+static enum MHD_Result send_sample(struct server *s, struct connection *c, enum text text,
+				   struct page_request *request)
 {
 	const char *accepts = MHD_lookup_connection_value(c->c, MHD_HEADER_KIND,
 							  "Accept-Encoding");
@@ -467,7 +528,7 @@ static enum MHD_Result send_sample(struct server *s, struct connection *c, enum 
 		suspend_connection(c, STATE_WAITING);
 		return MHD_YES;
 	}
-	r = find_response(s, text, accept_gzip(accepts));
+	r = find_response(s, text, request, accept_gzip(accepts));
 	if (!r)
 		return MHD_NO;
 	if (text < TEXT_JSON && s->text[text].code == MHD_HTTP_OK)
@@ -481,6 +542,7 @@ enum MHD_Result handle_request(void *server, struct MHD_Connection *connection,
 			       const char *upload, size_t *upload_size, void **request)
 {
 	struct connection *c = connection_of(connection);
+	struct page_request asked = { .filter = "", .vm = "" };
 	struct server *s = server;
 	const char *host, *error;
 	char buf[URL_HOST_MAX];
@@ -509,9 +571,12 @@ enum MHD_Result handle_request(void *server, struct MHD_Connection *connection,
 				 "405: use GET or HEAD\n");
 	if (!strcmp(url, "/style.css"))
 		return send_text(s, c, MHD_HTTP_OK, "text/css; charset=utf-8", page_style);
-	text = find_text(s, c, url);
+	text = find_text(s, c, url, &asked);
 	if (text == TEXTS)
 		return send_text(s, c, MHD_HTTP_NOT_FOUND, "text/plain; charset=utf-8",
 				 "404: unknown path; / has links to all others\n");
-	return send_sample(s, c, text);
+	if (!asked.filter || !asked.vm)
+		return send_text(s, c, MHD_HTTP_BAD_REQUEST, "text/plain; charset=utf-8",
+				 "400: an argument has more than 128 bytes, or a 0\n");
+	return send_sample(s, c, text, &asked);
 }

@@ -130,6 +130,7 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 {
 	uint64_t begin = app_now(), now;
 	bool no_source, exits;
+	struct host host;
 	int ret;
 
 	if (s->model->blame && !read_charges(s, &s->blame_retry, &s->blame.sums))
@@ -146,10 +147,13 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 		add_sums(&s->stalls.sums, kvmstats_first(s->k), NULL, 0);
 	if (no_source)
 		diagnose(s, next_diagnosis);
+	host = s->rec ? recording_host(s->rec) : host_now();
 	now = app_now();
 	pthread_mutex_lock(&s->lock);
-	if (!ret)
+	if (!ret) {
 		model_update(s->model, s->k, now, now - begin);
+		s->model->host = host;
+	}
 	if (!ret && exits)
 		update_exits(s, now);
 	if (!ret && s->model->stalls)

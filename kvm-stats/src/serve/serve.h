@@ -33,10 +33,15 @@
 enum text {
 	TEXT_METRICS,		/* one for each format */
 	TEXT_JSON = FORMATS,
-	TEXT_HTML,
+	TEXT_LIST,		/* page of the VMs with problems */
+	TEXT_ALL,		/* page of all VMs */
 	TEXT_HEALTH,
+	TEXT_FOUND,		/* pages that depend on the URL: built for each request */
+	TEXT_VM,
 	TEXTS,
 };
+
+#define MAX_FREE_PAGES	(2 * TEXTS)
 
 /* A text and the responses that send it */
 struct page {
@@ -104,6 +109,7 @@ struct server {
 	int login_done;		/* eventfd: a login was verified */
 	struct cached_text text[TEXTS];
 	struct page *free_pages;
+	unsigned int nr_free_pages;
 	z_stream z;
 	struct connection *first, **end;
 	unsigned int connections;	/* that are not closed */

@@ -30,7 +30,7 @@ void serve_set_host(struct settings *settings, const char *name, const char *val
 
 void serve_set_path(struct settings *settings, const char *name, const char *value)
 {
-	static const char *const used[] = { "/", "/healthz", "/style.css", "/api/v1/vms" };
+	static const char *const used[] = { "/", "/vm", "/healthz", "/style.css", "/api/v1/vms" };
 	size_t i;
 
 	if (*value != '/' || strpbrk(value, "?#% \t\"'<>"))

@@ -14,6 +14,7 @@
 
 #include "app.h"
 #include "clock.h"
+#include "columns.h"
 #include "serve/serve.h"
 #include "source.h"
 
@@ -77,6 +78,20 @@ const char *stall_name(uint64_t reason)
 {
 	return "";
 }
+
+const char *stall_meaning(uint64_t reason)
+{
+	return "";
+}
+
+const char *exit_name(uint32_t isa, uint32_t reason, char buf[EXIT_NAME_SIZE])
+{
+	return "";
+}
+
+/* The page has no meanings of modes. */
+const struct column columns[1];
+const unsigned int columns_count;
 
 /* Samples are taken at once. */
 bool request_sample(struct server *s)

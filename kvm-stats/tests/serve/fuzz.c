@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	memcpy(text, data + 1, size - 1);
 	text[size - 1] = '\0';
-	switch (data[0] % 5) {
+	switch (data[0] % 6) {
 	case 0:
 		format = accept_format(text);
 		if (format != FORMAT_TEXT && format != FORMAT_OPENMETRICS)
@@ -69,6 +69,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		buf_html(&b, text);
 		if (memchr(b.text ? b.text : "", '<', b.len) ||
 		    memchr(b.text ? b.text : "", '"', b.len))
+			abort();
+		break;
+	case 5:
+		buf_url(&b, text);
+		if (b.len < strlen(text) || b.len > 3 * strlen(text))
+			abort();
+		buf_char(&b, '\0');
+		if (strspn(b.text, "%-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") !=
+		    b.len - 1)
 			abort();
 		break;
 	}

@@ -116,7 +116,7 @@ uint64_t __wrap_app_now(void)
 struct host __wrap_host_now(void);
 struct host __wrap_host_now(void)
 {
-	return (struct host){ .cpus = 16, .load = 1840 };
+	return (struct host){ .cpus = 16, .load = 1840, .cpu_pressure = 1234 };
 }
 
 static struct kvmstats_table *make_table(const struct kvmstats_desc *desc, unsigned int n)

@@ -278,6 +278,8 @@ class Formats(Case):
         for vm in found["vms"]:
             self.assertEqual(list(vm), documented[vms_at:])
         self.assertEqual(list(found["unreadable"][0]), ["number", "reason", "why"])
+        self.assertEqual(list(found["host"]), ["cpus", "load", "cpu_pressure_percent", "run_percent",
+                                               "ready_percent"])
 
     def test_counters_of_alerts_start_at_0(self):
         """The first scrape of a VM has all counters that alerts use."""

@@ -1,88 +1,58 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The HTML page, also in a browser."""
+"""The HTML pages."""
 
-import html.parser
-import http.server
-import os
+import gzip
+import html
 import re
-import shutil
-import subprocess
-import threading
-import unittest
+import urllib.parse
 
-from serving import DEADLINE, Case, wait_for
+from pages import Pages, Table
+from serving import wait_for
 
-BROWSER = shutil.which("chromium-headless-shell")
-MODES = ("run", "ready", "throttled", "halt", "poll", "other")
+# The limit of a page, also for 1,000 VMs with problems
+PAGE_MAX = 60000
 
 
-class Table(html.parser.HTMLParser):
-    """Parser for the rows of the table and the addresses in the page."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.rows, self.addresses, self.scripts, self.cell = [], [], 0, None
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
-        self.addresses += [attrs[name] for name in ("src", "href") if name in attrs]
-        self.scripts += tag == "script" or any(name.startswith("on") for name in attrs)
-        if tag == "tr":
-            self.rows.append([])
-        elif tag in ("td", "th"):
-            self.rows[-1].append("")
-            self.cell = self.rows[-1]
-
-    def handle_endtag(self, tag):
-        if tag in ("td", "th", "tr", "table"):
-            self.cell = None
-
-    def handle_data(self, data):
-        if self.cell is not None:
-            self.cell[-1] += data.strip("\n")
-
-
-class Page(Case):
-    """A host with VMs that have different problems."""
-
-    def start(self, *options, host=None):
-        """Serve such a host until all VMs have rates and one has ended."""
-        host = host or self.host()
-        host.vm(1, "fine", run=300, halt=650, exits=2000)
-        host.vm(2, "starved", run=200, ready=600, halt=200, exits=2000)
-        host.vm(3, "hung")
-        host.vm(4, "storm", run=900, exits=300000)
-        host.vm(5, "<b>&\"x'", run=100, halt=850)
-        host.vm(7, "quota", run=100, throttled=500, halt=400)
-        host.vm(6, "gone", run=100, halt=850)
-        serving = self.serve(host, *options)
-        wait_for(lambda: all(vm["seconds"] > 4 for vm in serving.api()["vms"]), "a window")
-        host.end(6).write()
-        wait_for(lambda: any(vm["ended"] for vm in serving.api()["vms"]), "the end of one")
-        return serving
-
-    def browse(self, url, *options):
-        """Return the output of the browser for a URL."""
-        done = subprocess.run(
-            [BROWSER, "--no-sandbox", "--disable-gpu", "--no-proxy-server", "--disable-dev-shm-usage",
-             f"--user-data-dir={self.folder}/browser", "--timeout=30000", *options, url],
-            capture_output=True, text=True, timeout=2 * DEADLINE, check=True,
-            env={**os.environ, "HOME": str(self.folder)})
-        return done.stdout, done.stderr
+class Page(Pages):
+    """The pages as their clients get them."""
 
     def test_order(self):
-        """VMs are sorted by problem; ended VMs are last."""
+        """VMs with problems are listed, the worst first; the others are named."""
         serving = self.start()
         rows = {vm["vm"]: vm["problem"] for vm in serving.api()["vms"]}
         self.assertEqual(list(rows)[:4], ["starved", "quota", "hung", "storm"])
         self.assertEqual(rows, {"hung": "stuck", "starved": "starved",
                                 "storm": "exits", "gone": "ended", "quota": "throttled", "fine": "",
                                 "<b>&\"x'": ""})
-        _, _, body = serving.get("", accept="text/html")
-        table = [row for row in Table(body.decode()).rows if len(row) > 2]
-        self.assertEqual([row[0] for row in table[1:]], list(rows))
-        self.assertIn(b"4 with problems", body)
+        text = self.page(serving)
+        self.assertEqual(self.list(serving), list(rows)[:4])
+        self.assertIn("4 with problems", text)
+        self.assertIn("2 VMs without problems, 1 ended", text)
+        self.assertEqual(re.findall(r"<span><a .*?>(.*?)</a> (\d+) %", text),
+                         [("fine", "30"), ("&lt;b&gt;&amp;&quot;x&#39;", "10")])
+        self.assertEqual(self.list(serving, "?all=1"), list(rows))
+        self.assertEqual([row[:2] for row in Table(self.page(serving, "?all=1")).rows[1:]],
+                         [list(row) for row in rows.items()])
+
+    def test_host_line(self):
+        """The line of the host covers all VMs and has the unit of the table."""
+        host = self.host()
+        host.vm(1, "one", vcpus=4, run=500, ready=200, halt=300)
+        host.vm(2, "two", vcpus=12, run=250, halt=750)
+        serving = self.serve(host)
+        wait_for(lambda: all(vm["seconds"] > 4 for vm in serving.api()["vms"]), "a window")
+        # 4 * 0.5 + 12 * 0.25 of 16 CPUs run, 4 * 0.2 of 16 vCPUs are ready
+        found = serving.api()["host"]
+        self.assertEqual((found["cpus"], found["load"]), (16, 18.4))
+        self.assertAlmostEqual(found["run_percent"], 31.2, delta=0.3)
+        self.assertAlmostEqual(found["ready_percent"], 5, delta=0.2)
+        for path in "", "?q=two", "vm?vm=two":
+            text = re.sub("<.*?>", "", self.page(serving, path))
+            line = re.search(r"Host: 16 CPUs, 1.0 vCPUs for each; guests run on ([\d.]+) % of the CPUs; "
+                             r"vCPUs are ready \(they wait for a CPU\) for ([\d.]+) %.*"
+                             r"load 18.40; CPU pressure 12.3 %", text)
+            self.assertAlmostEqual(float(line[1]), 31.2, delta=0.3)
+            self.assertAlmostEqual(float(line[2]), 5, delta=0.2)
 
     def test_thresholds(self):
         """Each problem begins at its threshold, which alerts have as well."""
@@ -110,99 +80,236 @@ class Page(Case):
         self.assertEqual({vm["vm"]: vm["problem"] for vm in serving.api()["vms"]}, expected)
 
     def test_nothing_from_elsewhere(self):
-        """The page has no script and loads nothing from other servers."""
-        serving = self.serve(self.host())
-        _, headers, body = serving.get("", accept="text/html")
+        """The pages have no script and load nothing from other servers."""
+        serving = self.start_quickly(["fine"])
+        _, headers, _ = serving.get("", accept="text/html")
         self.assertEqual(headers["Content-Security-Policy"], "default-src 'self'")
-        page = Table(body.decode())
-        self.assertEqual(page.scripts, 0)
-        self.assertEqual(set(page.addresses), {"style.css", "metrics", "api/v1/vms", "healthz"})
-        for address in page.addresses:
-            serving.get(address, accept=None)
+        for path in "", "?all=1", "?q=x", "vm?vm=fine":
+            body = self.page(serving, path)
+            page = Table(body)
+            self.assertEqual(page.scripts, 0)
+            self.assertNotIn(" style=", body)
+            self.assertIn("style.css", page.addresses)
+            for address in page.addresses:
+                self.assertRegex(address, r"^(\./|\?|vm\?|style\.css$|metrics$|api/v1/vms$|healthz$)")
+                self.assertEqual(serving.get(address.removeprefix("./"), accept=None)[0], 200, address)
         _, headers, style = serving.get("style.css", accept=None)
         self.assertEqual(headers["Content-Type"], "text/css; charset=utf-8")
         self.assertNotIn(b"url(", style)
-        self.assertNotIn(b" style=", body)
 
-    @unittest.skipUnless(BROWSER, "there is no chromium-headless-shell")
-    def test_browser_shows_what_the_api_says(self):
-        """The browser shows the values of /api/v1/vms."""
+    def test_filter(self):
+        """The filter finds names, PIDs, UUIDs and cgroups in any case, and stays in its field."""
+        serving = self.start_quickly(["starved", "hung", "storm", "<b>&\"x'", "quota"])
+        for text, names in (("STAR", ["starved"]), ("1002", ["hung"]), ("qemu\\x2d1\\x2d1003", ["storm"]),
+                            ("00000000-0000-0000-0000-000000001005", ["quota"]), ("none", []),
+                            ("<b>", ["<b>&\"x'"]), ("&", ["<b>&\"x'"]), ("e", None), ("\xff", []),
+                            ("%", []), ("*", []), ("100", None)):
+            with self.subTest(text):
+                path = "?" + urllib.parse.urlencode({"q": text})
+                body = self.page(serving, path)
+                found = self.list(serving, path)
+                self.assertEqual(found, found if names is None else names)
+                self.assertIn(f'value="{html.escape(text)}"', body)
+                self.assertEqual("No VM has this text" in body, not found)
+                # Without a URL, a refresh keeps the query.
+                self.assertIn("<meta http-equiv=refresh content=5>", body)
+        self.assertEqual(self.page(serving, "?q=").split("<table")[1], self.page(serving).split("<table")[1])
+
+    def test_hostile_urls(self):
+        """Arguments that are too long or contain a 0 are refused with one line, others are escaped."""
+        serving = self.start_quickly(["fine"])
+        for path, status in (("?q=" + "x" * 128, 200), ("?q=" + "x" * 129, 400), ("?q=a%00b", 400),
+                             ("vm?vm=" + "x" * 129, 400), ("vm?vm=fine%00", 400), ("vm", 404),
+                             ("vm?vm=", 404), ("vm?vm=FINE", 404), ("vm?vm=%3Cb%3E", 404),
+                             ("vm?vm=fine&vm=x", 200), ("vm?q=fine", 404), ("vm/fine", 404),
+                             ("?q=%ff%fe", 200), ("?q=%zz", 200), ("?q=%", 200), ("?q", 200), ("?=", 200),
+                             ("?all", 200), ("?" + "all=1&" * 50, 200), ("?q=%3Cscript%3E%22%27", 200)):
+            with self.subTest(path[:40]):
+                found, headers, body = serving.get(path, accept="text/html")
+                self.assertEqual(found, status, body)
+                body.decode()
+                if status == 200:
+                    self.assertEqual(Table(body).scripts, 0)
+                else:
+                    self.assertEqual(headers["Content-Type"], "text/plain; charset=utf-8")
+                    self.assertRegex(body, rb"^\d{3}: [^\n<>]*\n$")
+
+    def test_hostile_names(self):
+        """Each VM in the list has a link to its page, whatever its name is."""
+        names = ["two words", "a+b&c=d", "100%", "%41", "?#/../", "\"'<>", "größe 🐧", "\u202egpj",
+                 "x" * 125 + "é", "\\x1b[31m"]
+        serving = self.start_quickly(names)
+        addresses = [address for address in Table(self.page(serving)).addresses if address.startswith("vm?")]
+        self.assertEqual(len(addresses), len(names))
+        for address in addresses:
+            heading = re.search("<h1>(.*?)</h1>", self.page(serving, address))[1]
+            names.remove(html.unescape(heading))
+        self.assertEqual(names, [])
+
+    def test_old_sample(self):
+        """A sample older than ten seconds is marked; one older than --max-age is not shown."""
         host = self.host()
-        serving = self.start("--max-age", "600", host=host)
-        # A browser can be slower than samples, so this sample is the last one.
+        host.vm(1, "one", run=500)
+        serving = self.serve(host)
+        serving.next_sample()
         host.extra = ["broken\n"]
         host.write()
+        wait_for(lambda: "broken" in serving.get("healthz")[2].decode(), "a sample that fails")
+        host.stop_clock()
+        self.assertNotIn("Data are old: the", self.page(serving))
+        self.assertRegex(self.page(serving), r"Sample of <b>20\d\d-\d\d-\d\d \d\d:\d\d:\d\d [-+A-Z0-9]+</b>")
+        host.stop_clock(later=9)
+        self.assertNotIn("Data are old: the", self.page(serving))
+        host.stop_clock(later=2)
+        for path in "", "vm?vm=one":
+            self.assertRegex(self.page(serving, path), r"Data are old: the last sample was taken 1\d s ago")
+        host.stop_clock(later=20)
+        for path in "", "?all=1", "?q=x", "vm?vm=one":
+            status, headers, body = serving.get(path, accept="text/html")
+            self.assertEqual((status, headers["Content-Type"]), (503, "text/html; charset=utf-8"))
+            self.assertRegex(body, rb"too old: it was taken 3\d s ago.*\n.*the host is broken")
+            self.assertIn(b"<meta http-equiv=refresh content=5>", body)
+            self.assertNotIn(b"<table", body)
 
-        def both():
-            before = serving.api()
-            dom, said = self.browse(serving.url, "--dump-dom")
-            self.assertNotIn("Content Security Policy", said)
-            after = serving.api()
-            return before["samples"] == after["samples"] and (dom, after)
+    def test_long_interval(self):
+        """A sample is not old before two intervals have passed."""
+        host = self.host()
+        host.vm(1, "one", run=500)
+        host.stop_clock()
+        serving = self.serve(host, "-d", "20", "--max-age", "100")
+        serving.series()
+        for later, old in ((39, False), (21, True)):
+            host.stop_clock(later=later)
+            self.assertEqual("Data are old: the" in self.page(serving), old)
 
-        dom, told = wait_for(both, "both of one sample")
-        rows = [row for row in Table(dom).rows if len(row) > 2]
-        self.assertEqual(rows[0][4:10], [mode + " %" for mode in MODES])
-        self.assertEqual(len(rows) - 1, len(told["vms"]))
-        for row, vm in zip(rows[1:], told["vms"]):
-            self.assertEqual(row[0], vm["vm"])
-            self.assertEqual(row[1], vm["problem"])
-            self.assertEqual(int(row[2]), vm["vcpus"])
-            self.assertEqual([float(cell) for cell in row[4:10]],
-                             [vm[mode + "_percent"] for mode in MODES])
-            self.assertEqual(int(row[10]), vm["exits_per_second"])
+    def test_size(self):
+        """A page of 1,000 VMs has at most 60 kB, also if all have problems or long names."""
+        serving = self.serve(self.host("quiet").busy(1000), "-d", "1")
+        wait_for(lambda: all(vm["seconds"] > 4 for vm in serving.api()["vms"]), "a window")
+        text = self.page(serving)
+        self.assertLess(len(text), PAGE_MAX)
+        self.assertIn("1000 VMs without problems", text)
+        self.assertIn("and 900 more", text)
+        found = self.page(serving, "?q=instance")
+        self.assertLess(len(found), PAGE_MAX)
+        self.assertIn("more</b> are not shown", found)
+        self.assertEqual(len(self.list(serving, "?all=1")), 1000)
+        _, headers, body = serving.get("?all=1", Accept_Encoding="gzip")
+        self.assertEqual(headers["Content-Encoding"], "gzip")
+        self.assertLess(len(body), PAGE_MAX)
+        self.assertEqual(len(Table(gzip.decompress(body)).rows), 1001)
+        serving.stop()
+        host = self.host("starved")
+        for number in range(1, 1001):
+            host.vm(number, f"{number:04}" + 120 * "<", vcpus=1, run=100 + number % 99, ready=500)
+        serving = self.serve(host, "-d", "1")
+        wait_for(lambda: all(vm["problem"] for vm in serving.api()["vms"]), "the problems")
+        text = self.page(serving)
+        self.assertLess(len(text), PAGE_MAX)
+        shown = len(Table(text).rows) - 1
+        self.assertGreater(shown, 10)
+        self.assertIn(f"<b>{1000 - shown} more</b> are not shown", text)
 
-    @unittest.skipUnless(BROWSER, "there is no chromium-headless-shell")
-    def test_narrow_screen(self):
-        """The page fits into a width of 320 and of 1280 pixels."""
+
+class VMPage(Pages):
+    """The page of one VM."""
+
+    def test_content(self):
+        """The page has the identity, the modes and the vCPUs of the VM."""
+        host = self.host()
+        host.vm(1, "web", vcpus=3, run=300, ready=200, halt=400, exits=1000)
+        serving = self.serve(host, "--blame", "5")
+        wait_for(lambda: serving.api()["vms"][0]["seconds"] > 4, "a window")
+        text = self.page(serving, "vm?vm=web")
+        for fact in ("<h1>web</h1>", "<dt>PID<dd>1001\n", "<dt>VMM<dd>qemu\n",
+                     "<dt>UUID<dd>00000000-0000-0000-0000-000000001001\n",
+                     "<dt>cgroup<dd>/machine.slice/machine-qemu\\x2d1\\x2d1001.scope\n",
+                     "its vCPUs wait for a CPU", '<a href="./">'):
+            self.assertIn(fact, text)
+        self.assertRegex(text, r"<dt>started<dd>20\d\d-")
+        rows = {row[0]: row[1:] for row in Table(text).rows}
+        for mode, value in (("run", 30), ("ready", 20), ("throttled", 0), ("halt", 40), ("other", 10)):
+            self.assertAlmostEqual(float(rows[mode][0].removesuffix(" %")), value, delta=0.3)
+            self.assertGreater(len(rows[mode][1]), 20)
+        for i in range(3):
+            row = rows[f"vCPU {i}"]
+            self.assertEqual(int(row[0]), 100100 + i)
+            for value, wanted in zip(row[2:8], (30, 20, 0, 40, 0, 10)):
+                self.assertAlmostEqual(float(value), wanted, delta=0.3)
+            self.assertAlmostEqual(float(row[8]), 1000, delta=20)
+        # not a link to a page that does not exist
+        self.assertEqual(text.count("Not measured: start kvm-stats serve with"), 2)
+        self.assertIn("<code>--exits 5</code>", text)
+        self.assertIn("<code>--stalls</code>", text)
+
+    def test_owners(self):
+        """The page lists the owners of this VM's waits only."""
+        host = self.host()
+        host.vm(1, "web", ready=500).vm(2, "db", run=900)
+        host.extra = ["wait 1 600 vm 2\n", "wait 1 400 process <x>\n"]
+        serving = self.serve(host, "--blame", "5")
+
+        def owners(vm):
+            text = self.page(serving, f"vm?vm={vm}")
+            return [row for row in Table(text.split("<h2>Its most")[0]).rows if row[-1][:2] in ("60", "59", "40", "39")]
+
+        wait_for(lambda: len(owners("web")) == 2, "owners")
+        self.assertEqual([row[:2] for row in owners("web")], [["db", "vm"], ["<x>", "process"]])
+        self.assertIn("None yet.", self.page(serving, "vm?vm=db"))
+
+    def test_hour(self):
+        """The last hour has one bar per minute; older minutes and those before the VM have none."""
+        host = self.host()
+        host.vm(1, "web", run=400, halt=600)
+        host.stop_clock()
+        serving = self.serve(host)
+        serving.series()
+
+        def bars():
+            text = self.page(serving, "vm?vm=web")
+            return [(int(at), title) for at, title in re.findall(
+                r"<rect x=(\d+) width=1 height=1000><title>(.*?)</title>", text)]
+
+        def pass_minutes(n):
+            for _ in range(n):
+                host.stop_clock(later=60)
+                serving.series()
+
+        pass_minutes(3)
+        self.assertEqual([at for at, _ in bars()], [56, 57, 58])
+        for _, title in bars():
+            run, halted = re.fullmatch(r"\d\d:\d\d run ([\d.]+) % halt ([\d.]+) %(?: other .*)?", title).groups()
+            self.assertAlmostEqual(float(run), 40, delta=2)
+            self.assertAlmostEqual(float(halted), 60, delta=2)
+        minutes = [title.split()[0] for _, title in bars()]
+        self.assertEqual(len(set(minutes)), 3)
+        host.vm(1, "web", ready=1000).write()
+        pass_minutes(2)
+        self.assertEqual([("ready" in title, at) for at, title in bars()][-2:], [(True, 57), (True, 58)])
+        # Minutes without a sample have the average.
+        host.stop_clock(later=300)
+        serving.series()
+        self.assertEqual([at for at, _ in bars()], list(range(49, 59)))
+        pass_minutes(70)
+        self.assertEqual([at for at, _ in bars()], list(range(60))[:59])
+        self.assertTrue(all("run" not in title for _, title in bars()))
+        self.assertLess(len(self.page(serving, "vm?vm=web")), PAGE_MAX)
+
+    def test_vcpus_are_bounded(self):
+        """The page of a VM with 1,000 vCPUs has at most 60 kB."""
+        host = self.host()
+        host.vm(1, "large", vcpus=1000, run=321, ready=123, halt=222, poll=111, throttled=123)
+        serving = self.serve(host)
+        wait_for(lambda: serving.api()["vms"][0]["seconds"] > 4, "a window")
+        text = self.page(serving, "vm?vm=large")
+        self.assertLess(len(text), PAGE_MAX)
+        shown = text.count("<th scope=row>vCPU ")
+        self.assertGreater(shown, 50)
+        self.assertIn(f"<b>{1000 - shown} more vCPUs</b> are not shown", text)
+
+    def test_end(self):
+        """The page of a VM that was destroyed has its last values."""
         serving = self.start()
-
-        class Frame(http.server.BaseHTTPRequestHandler):
-            """Serves the page, and a page that measures it, from one origin."""
-
-            def do_GET(self):
-                """Send one of the pages."""
-                if self.path.startswith("/frame"):
-                    kind, body = "text/html", FRAME
-                else:
-                    _, headers, body = serving.get(self.path[1:], accept=None)
-                    kind = headers["Content-Type"]
-                self.send_response(200)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                """Log nothing."""
-
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Frame)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            dom, _ = self.browse(f"http://127.0.0.1:{server.server_port}/frame", "--dump-dom",
-                                 "--virtual-time-budget=3000")
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
-        widths = re.findall(r"measured (\d+) (\d+) (\d+);", dom)
-        self.assertEqual([int(width[0]) for width in widths], [320, 1280])
-        for frame, page, rows in widths:
-            self.assertLessEqual(int(page), int(frame))
-            self.assertEqual(int(rows), 7)
-
-
-FRAME = b"""<!DOCTYPE html><body><pre id=out></pre>
-<iframe width=320 height=600 frameborder=0 src=/></iframe>
-<iframe width=1280 height=600 frameborder=0 src=/></iframe>
-<script>
-onload = () => {
-  for (const frame of document.querySelectorAll("iframe")) {
-    const page = frame.contentDocument.documentElement;
-    document.getElementById("out").textContent += "measured " + frame.width + " " +
-      page.scrollWidth + " " + page.querySelectorAll("tbody tr").length + ";\\n";
-  }
-};
-</script>"""
-
+        text = self.page(serving, "vm?vm=gone")
+        self.assertIn("ended: these are its last values", text)
+        self.assertIn("run 10.0 %", text.replace("9.9 %", "10.0 %"))

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <stdio.h>
+#include <time.h>
+
+#include "columns.h"
+#include "page_parts.h"
+#include "page_style.h"
+#include "thresholds.h"
+
+static void read_host_name(char name[65])
+{
+	FILE *f = fopen("/proc/sys/kernel/hostname", "re");
+
+	*name = '\0';
+	if (f && fscanf(f, "%64s", name) != 1)
+		*name = '\0';
+	if (f)
+		fclose(f);
+}
+
+void put_time(struct buf *b, uint64_t time, const char *format)
+{
+	const time_t seconds = time / SECOND;
+	char text[64];
+	struct tm tm;
+
+	if (localtime_r(&seconds, &tm) && strftime(text, sizeof(text), format, &tm))
+		buf_html(b, text);
+}
+
+static void put_host(struct buf *b, const struct model *m, const struct rows *rows)
+{
+	if (!m->host.cpus)
+		return;
+	buf_str(b, "<p id=host>Host: ");
+	buf_u64(b, m->host.cpus);
+	buf_str(b, m->host.cpus == 1 ? " CPU, " : " CPUs, ");
+	buf_fixed(b, m->vcpus * 10ULL / m->host.cpus, 1);
+	buf_str(b, " vCPUs for each; guests run on <b>");
+	buf_fixed(b, rows->run, 1);
+	buf_str(b, " %</b> of the CPUs; vCPUs are ready (they wait for a CPU) for <b>");
+	buf_fixed(b, rows->ready, 1);
+	buf_str(b, " %</b> of their time; load ");
+	buf_fixed(b, m->host.load, 2);
+	if (m->host.cpu_pressure) {
+		buf_str(b, "; CPU pressure ");
+		buf_fixed(b, m->host.cpu_pressure / 10, 1);
+		buf_str(b, " %");
+	}
+	buf_str(b, "</p>\n");
+}
+
+static void put_state(struct buf *b, const struct model *m, const struct page_request *request,
+		      const struct rows *rows)
+{
+	const uint64_t age = request->now - m->time;
+	unsigned int i;
+
+	buf_str(b, "<p id=state>Sample of <b>");
+	put_time(b, m->timestamp, "%Y-%m-%d %H:%M:%S %Z");
+	buf_str(b, "</b>, source ");
+	buf_html(b, m->source);
+	buf_str(b, "; ");
+	buf_u64(b, m->vms);
+	buf_str(b, m->vms == 1 ? " VM, " : " VMs, ");
+	buf_u64(b, m->vcpus);
+	buf_str(b, m->vcpus == 1 ? " vCPU; <b>" : " vCPUs; <b>");
+	if (rows->problems)
+		buf_u64(b, rows->problems);
+	else
+		buf_str(b, "none");
+	buf_str(b, rows->problems == 1 ? " with a problem</b>." : " with problems</b>.");
+	for (i = 0; i < KVMSTATS_REASONS; i++) {
+		if (!m->unread[i])
+			continue;
+		buf_str(b, " <b>");
+		buf_u64(b, m->unread[i]);
+		buf_str(b, " could not be read</b>: ");
+		buf_html(b, m->why[i]);
+		buf_char(b, '.');
+	}
+	buf_str(b, "</p>\n");
+	/* Samples of a long interval are older. */
+	if (age > STALE_SECONDS * SECOND && age > 2 * request->interval) {
+		buf_str(b, "<p class=stale>Data are old: the last sample was taken ");
+		buf_u64(b, age / SECOND);
+		buf_str(b, " s ago.</p>\n");
+	}
+}
+
+/* Write the start of a page. Without a script, the page asks for its successor. */
+static void put_document(struct buf *b, const char *host, unsigned int problems, const char *vm)
+{
+	buf_str(b, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>");
+	if (problems && !vm) {
+		buf_char(b, '(');
+		buf_u64(b, problems);
+		buf_str(b, ") ");
+	}
+	buf_html(b, vm ? vm : host);
+	buf_str(b, vm ? " on " : ": VMs");
+	buf_html(b, vm ? host : "");
+	buf_str(b, "</title><meta name=viewport content=\"width=device-width, initial-scale=1\">"
+		"<meta http-equiv=refresh content=" REFRESH_SECONDS ">"
+		"<link rel=stylesheet href=style.css></head>\n<body>"
+		"<p id=old>Data are old: this page was not refreshed for " OLD_SECONDS
+		" s. The server or the network does not answer.</p>\n");
+}
+
+void put_head(struct buf *b, const struct model *m, const struct page_request *request,
+	      const struct rows *rows, const char *vm)
+{
+	char host[65];
+
+	read_host_name(host);
+	put_document(b, host, rows->problems, vm);
+	buf_str(b, vm ? "<p><a href=\"./\">All VMs of " : "<h1>VMs of ");
+	buf_html(b, host);
+	buf_str(b, vm ? "</a></p>\n<h1>" : "</h1>\n");
+	if (vm) {
+		buf_html(b, vm);
+		buf_str(b, "</h1>\n");
+	}
+	put_host(b, m, rows);
+	put_state(b, m, request, rows);
+}
+
+void page_too_old(struct buf *b, const struct model *m, const struct page_request *request,
+		  const char *problem)
+{
+	char host[65];
+
+	read_host_name(host);
+	put_document(b, host, 0, NULL);
+	buf_str(b, "<h1>VMs of ");
+	buf_html(b, host);
+	buf_str(b, "</h1>\n<p class=stale>");
+	if (m->samples) {
+		buf_str(b, "The last sample is too old: it was taken ");
+		buf_u64(b, (request->now - m->time) / SECOND);
+		buf_str(b, " s ago, at ");
+		put_time(b, m->timestamp, "%Y-%m-%d %H:%M:%S %Z");
+	} else {
+		buf_str(b, "No sample was taken yet");
+	}
+	buf_str(b, ".</p>\n<p>");
+	buf_html(b, problem);
+	buf_str(b, "</p>\n<p>This page asks again every " REFRESH_SECONDS " s. <a href=healthz>Health</a>"
+		"</p></body></html>\n");
+}
+
+void put_vm_link(struct buf *b, const char *label)
+{
+	buf_str(b, "<a href=\"vm?vm=");
+	buf_url(b, label);
+	buf_str(b, "\">");
+	buf_html(b, label);
+	buf_str(b, "</a>");
+}
+
+void put_problem(struct buf *b, const struct row *row)
+{
+	const enum problem problem = row->judgement.problem;
+
+	buf_str(b, problem_name(problem));
+	if (problem > PROBLEM_ENDED) {
+		buf_str(b, "<small>");
+		buf_str(b, problem_meaning(problem));
+		buf_str(b, "</small>");
+	}
+	if (problem == PROBLEM_STARVED && row->e->waits)
+		waits_summary(b, row->e->waits);
+}
+
+/* A narrow screen omits a number that is 0. */
+void put_number(struct buf *b, const char *class, uint64_t n, unsigned int digits, bool known)
+{
+	buf_str(b, "<td class=\"n");
+	buf_str(b, class);
+	buf_str(b, n ? "\">" : " z\">");
+	if (known)
+		buf_fixed(b, n, digits);
+	else
+		buf_char(b, '-');
+}
+
+/*
+ * Each rectangle covers the end of the one before, so it needs one number only. The numbers are in
+ * the same row as text.
+ */
+void put_bar(struct buf *b, const unsigned int share[MODES])
+{
+	unsigned int i, end = 0;
+
+	buf_str(b, "<td class=g><svg class=bar viewBox=\"0 0 1000 9\" preserveAspectRatio=none aria-hidden=true>");
+	for (i = 0; i < MODES; i++)
+		end += share[i];
+	for (i = MODES; i-- > 0; end -= share[i]) {
+		if (!share[i])
+			continue;
+		buf_str(b, "<rect class=");
+		buf_str(b, kvmstats_mode_name(i));
+		buf_str(b, " width=");
+		buf_u64(b, end);
+		buf_str(b, " height=9 />");
+	}
+	buf_str(b, "</svg>");
+}
+
+void put_mode(struct buf *b, enum kvmstats_mode mode)
+{
+	buf_str(b, "<svg class=key viewBox=\"0 0 9 9\" aria-hidden=true><rect width=9 height=9 class=");
+	buf_str(b, kvmstats_mode_name(mode));
+	buf_str(b, " /></svg>");
+	buf_str(b, kvmstats_mode_name(mode));
+}
+
+const char *mode_meaning(enum kvmstats_mode mode)
+{
+	unsigned int i;
+
+	for (i = 0; i < columns_count; i++) {
+		if (columns[i].kind == COLUMN_PERCENT && columns[i].index == mode)
+			return columns[i].what;
+	}
+	return "";
+}

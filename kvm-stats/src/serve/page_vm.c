@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The page of one VM */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "exits_sum.h"
+#include "page_parts.h"
+#include "stalls_sum.h"
+
+static void put_fact(struct buf *b, const char *name, const char *value)
+{
+	if (!*value)
+		return;
+	buf_str(b, "<dt>");
+	buf_str(b, name);
+	buf_str(b, "<dd>");
+	buf_html(b, value);
+	buf_char(b, '\n');
+}
+
+static void put_identity(struct buf *b, const struct vm_series *e)
+{
+	const struct kvmstats_identity *identity = &e->identity;
+	char pid[24];
+
+	snprintf(pid, sizeof(pid), "%d", identity->pid);
+	buf_str(b, "<h2>Identity</h2>\n<dl>");
+	put_fact(b, "PID", identity->pid ? pid : "");
+	put_fact(b, "VMM", identity->vmm);
+	put_fact(b, "name", strcmp(identity->name, e->label) ? identity->name : "");
+	put_fact(b, "UUID", identity->uuid);
+	put_fact(b, "machine", identity->machine);
+	put_fact(b, "pod", identity->pod_uid);
+	put_fact(b, "container", identity->container_id);
+	put_fact(b, "cgroup", identity->cgroup);
+	if (e->start) {
+		buf_str(b, "<dt>started<dd>");
+		put_time(b, e->start * 1000000, "%Y-%m-%d %H:%M:%S %Z");
+	}
+	buf_str(b, "</dl>\n");
+}
+
+/* The modes with their meanings */
+static void put_modes(struct buf *b, const struct row *row)
+{
+	unsigned int i;
+
+	buf_str(b, "<h2>Time of its vCPUs in the last minute</h2>\n<table id=modes><tbody>\n");
+	for (i = 0; i < MODES; i++) {
+		if (i == KVMSTATS_UNKNOWN && !row->share[i])
+			continue;
+		buf_str(b, "<tr><th scope=row>");
+		put_mode(b, i);
+		buf_str(b, "<td class=v>");
+		if (row->time)
+			buf_fixed(b, row->share[i], 1);
+		buf_str(b, row->time ? " %<td>" : "-<td>");
+		buf_html(b, mode_meaning(i));
+		buf_char(b, '\n');
+	}
+	buf_str(b, "<tr><th scope=row>exits<td class=v>");
+	if (row->time)
+		buf_u64(b, row->exits);
+	buf_str(b, row->time ? " /s<td>exits of all vCPUs from the guest\n" : "-<td>\n");
+	buf_str(b, "</tbody></table>\n");
+}
+
+/* When a minute of struct hour began, since 1970 */
+static uint64_t minute_time(const struct model *m, uint64_t minute)
+{
+	return m->timestamp - (m->time - minute * MINUTE);
+}
+
+static void put_minute_text(struct buf *b, const struct model *m, uint64_t minute, unsigned int x,
+			    const uint16_t share[MODES])
+{
+	unsigned int i;
+
+	buf_str(b, "<rect x=");
+	buf_u64(b, x);
+	buf_str(b, " width=1 height=1000><title>");
+	put_time(b, minute_time(m, minute), "%H:%M");
+	for (i = 0; i < MODES; i++) {
+		if (!share[i])
+			continue;
+		buf_char(b, ' ');
+		buf_str(b, kvmstats_mode_name(i));
+		buf_char(b, ' ');
+		buf_fixed(b, share[i], 1);
+		buf_str(b, " %");
+	}
+	buf_str(b, "</title></rect>");
+}
+
+/* Draw a bar for each of the last 60 minutes, the present one last. */
+static void put_hour(struct buf *b, const struct model *m, const struct vm_series *e)
+{
+	const uint64_t *total = m->modes ? e->value + m->modes->first : NULL;
+	const uint64_t last = m->time / MINUTE, first = last < MINUTES ? 0 : last - MINUTES + 1;
+	unsigned int base[MINUTES] = { 0 }, mode, x;
+	uint16_t share[MINUTES][MODES];
+
+	buf_str(b, "<h2>The last hour</h2>\n<p>One bar per minute, from 0 to 100 % of its vCPU time; "
+		"no bar: this program did not watch the VM.</p>\n"
+		"<svg id=hour viewBox=\"0 0 60 1000\" preserveAspectRatio=none role=img "
+		"aria-label=\"time of the vCPUs by minute\">");
+	for (x = 0; x < MINUTES; x++)
+		if (!total || !hour_shares(&e->hour, total, first + x, share[x]))
+			memset(share[x], 0, sizeof(share[x]));
+	for (mode = 0; mode < MODES; mode++) {
+		buf_str(b, "<path class=");
+		buf_str(b, kvmstats_mode_name(mode));
+		buf_str(b, " d=\"");
+		for (x = 0; x < MINUTES; x++) {
+			char text[64];
+
+			if (!share[x][mode])
+				continue;
+			base[x] += share[x][mode];
+			snprintf(text, sizeof(text), "M%u %dv%uh.9v-%uz", x, 1000 - (int)base[x],
+				 share[x][mode], share[x][mode]);
+			buf_str(b, text);
+		}
+		buf_str(b, "\"/>");
+	}
+	buf_str(b, "<g class=texts>");
+	for (x = 0; x < MINUTES; x++)
+		if (base[x])
+			put_minute_text(b, m, first + x, x, share[x]);
+	buf_str(b, "</g></svg>\n<p class=axis>");
+	for (x = 0; x <= MINUTES; x += MINUTES / 4) {
+		buf_str(b, "<span>");
+		put_time(b, minute_time(m, first + x - (x == MINUTES)), "%H:%M");
+		buf_str(b, "</span>");
+	}
+	buf_str(b, "</p>\n");
+}
+
+static void put_vcpu(struct buf *b, const struct vcpu_series *v, bool unknown)
+{
+	unsigned int share[MODES], i;
+	uint64_t all = 0;
+
+	for (i = 0; i < MODES; i++)
+		all += v->now.mode[i] - v->mark[0].mode[i];
+	for (i = 0; i < MODES; i++)
+		share[i] = kvmstats_permille(v->now.mode[i] - v->mark[0].mode[i], all);
+	buf_str(b, "<tr><th scope=row>vCPU ");
+	buf_u64(b, v->id);
+	buf_str(b, "<td class=\"n t\">");
+	if (v->tid)
+		buf_u64(b, v->tid);
+	else
+		buf_char(b, '-');
+	put_bar(b, share);
+	for (i = 0; i < (unknown ? MODES : KVMSTATS_UNKNOWN); i++)
+		put_number(b, "", share[i], 1, all);
+	put_number(b, " x", kvmstats_rate(v->now.exits - v->mark[0].exits, all) / 1000, 0, all);
+	buf_char(b, '\n');
+}
+
+static void put_vcpus(struct buf *b, const struct model *m, const struct vm_series *e, bool unknown)
+{
+	unsigned int i;
+
+	buf_str(b, "<h2>vCPUs</h2>\n");
+	if (m->mark[0]) {
+		buf_str(b, "<p>In the last ");
+		buf_u64(b, (m->time - m->mark[0]) / SECOND);
+		buf_str(b, " s.</p>\n");
+	}
+	buf_str(b, "<table id=vcpus><thead><tr><th scope=col>vCPU<th scope=col>thread<th scope=col>time"
+		"<th scope=col>run %<th scope=col>ready %<th scope=col>throttled %<th scope=col>halt %"
+		"<th scope=col>poll %<th scope=col>other %");
+	buf_str(b, unknown ? "<th scope=col>unknown %" : "");
+	buf_str(b, "<th scope=col>exits/s</thead>\n<tbody>\n");
+	for (i = 0; i < e->nr_vcpu && b->len < PAGE_ROOM; i++)
+		put_vcpu(b, &e->vcpu[i], unknown);
+	buf_str(b, "</tbody></table>\n");
+	if (i < e->nr_vcpu) {
+		buf_str(b, "<p><b>");
+		buf_u64(b, e->nr_vcpu - i);
+		buf_str(b, " more vCPUs</b> are not shown; kvm-stats top shows them.</p>\n");
+	}
+}
+
+/* How to get something that is not measured; on: the program was asked for it */
+static void put_missing(struct buf *b, bool on, const char *option)
+{
+	if (on) {
+		buf_str(b, "<p>None yet.</p>\n");
+		return;
+	}
+	buf_str(b, "<p>Not measured: start kvm-stats serve with <code>");
+	buf_str(b, option);
+	buf_str(b, "</code>.</p>\n");
+}
+
+static void put_owners(struct buf *b, const struct model *m, const struct vm_series *e)
+{
+	unsigned int i;
+
+	buf_str(b, "<h2>Who ran while it waited for a CPU</h2>\n");
+	if (!e->waits || !e->waits->count || !e->waits->recent) {
+		put_missing(b, m->options->owners, "--blame 5");
+		return;
+	}
+	buf_str(b, "<p>Shares of the time that its vCPUs were ready or throttled in the last five "
+		"minutes.</p>\n<table id=owners><thead><tr><th scope=col>owner<th scope=col>kind"
+		"<th scope=col>%</thead>\n<tbody>\n");
+	for (i = 0; i < e->waits->count; i++) {
+		const struct wait_owner *owner = &e->waits->owner[i];
+
+		buf_str(b, "<tr><th scope=row>");
+		buf_html(b, owner->key.name);
+		buf_str(b, "<td>");
+		buf_html(b, strcmp(owner->key.kind, "self") ? owner->key.kind : "this VM");
+		put_number(b, "", kvmstats_permille(owner->recent, e->waits->recent), 1, true);
+		buf_char(b, '\n');
+	}
+	buf_str(b, "</tbody></table>\n");
+}
+
+static void put_exits(struct buf *b, const struct model *m, const struct vm_series *e)
+{
+	char name[EXIT_NAME_SIZE];
+	uint64_t recent = 0;
+	size_t i;
+
+	buf_str(b, "<h2>Its most expensive exits</h2>\n");
+	if (!e->exits || !e->exits->sum.listed) {
+		put_missing(b, m->options->exits, "--exits 5");
+		return;
+	}
+	for (i = 0; i < e->exits->sum.count; i++)
+		recent += exits_total_at(e->exits, i)->item.recent;
+	buf_str(b, "<p>Shares of exit time in the last five minutes, halts included; numbers and "
+		"seconds since kvm-stats serve started.</p>\n<table id=exits><thead><tr>"
+		"<th scope=col>reason<th scope=col>%<th scope=col>exits<th scope=col>s in the kernel"
+		"<th scope=col>s in the VMM</thead>\n<tbody>\n");
+	for (i = 0; i < e->exits->sum.count; i++) {
+		const struct exits_total *total = exits_total_at(e->exits, i);
+
+		if (!total->item.listed)
+			continue;
+		buf_str(b, "<tr><th scope=row>");
+		buf_html(b, exit_name(total->cell.isa, total->key.reason, name));
+		put_number(b, "", kvmstats_permille(total->item.recent, recent), 1, true);
+		put_number(b, " c", total->cell.count, 0, true);
+		put_number(b, " k", total->cell.kernel / 1000000, 3, true);
+		put_number(b, " u", total->cell.user / 1000000, 3, true);
+		buf_char(b, '\n');
+	}
+	buf_str(b, "</tbody></table>\n");
+}
+
+/* Time of the VM's vCPUs since the same mark as that of stalls */
+static uint64_t time_since_mark(const struct vm_series *e)
+{
+	unsigned int i, mode;
+	uint64_t all = 0;
+
+	for (i = 0; i < e->nr_vcpu; i++)
+		for (mode = 0; mode < MODES; mode++)
+			all += e->vcpu[i].now.mode[mode] - e->vcpu[i].mark[0].mode[mode];
+	return all;
+}
+
+static void put_stalls(struct buf *b, const struct model *m, const struct vm_series *e)
+{
+	const uint64_t all = time_since_mark(e);
+	unsigned int reason, permille, n = 0;
+
+	buf_str(b, "<h2>Why its vCPUs slept outside of halts (other)</h2>\n");
+	if (!m->stalls) {
+		put_missing(b, m->options->stalls, "--stalls");
+		return;
+	}
+	buf_str(b, "<table id=stalls><tbody>\n");
+	for (reason = STALL_STOPPED; reason < STALL_REASONS; reason++) {
+		permille = kvmstats_permille(e->stall[reason] - e->stall_mark[0][reason], all);
+		if (!permille)
+			continue;
+		n++;
+		buf_str(b, "<tr><th scope=row>");
+		buf_str(b, stall_name(reason));
+		buf_str(b, "<td class=v>");
+		buf_fixed(b, permille, 1);
+		buf_str(b, " %<td>");
+		buf_html(b, stall_meaning(reason));
+		buf_char(b, '\n');
+	}
+	buf_str(b, n ? "</tbody></table>\n" : "</tbody></table>\n<p>They did not.</p>\n");
+}
+
+bool page_vm(struct buf *b, const struct model *m, const struct page_request *request)
+{
+	struct rows rows = make_rows(m);
+	const struct row *row;
+
+	for (row = rows.row; row < rows.row + rows.count && strcmp(row->e->label, request->vm); row++)
+		;
+	if (!rows.row || row == rows.row + rows.count) {
+		free(rows.row);
+		return false;
+	}
+	put_head(b, m, request, &rows, row->e->label);
+	buf_str(b, "<p class=problem>");
+	put_problem(b, row);
+	if (row->judgement.problem == PROBLEM_ENDED)
+		buf_str(b, ": these are its last values");
+	else if (!has_problem(row))
+		buf_str(b, "<span class=fine>No problem</span>");
+	buf_str(b, "</p>\n");
+	put_hour(b, m, row->e);
+	put_modes(b, row);
+	put_owners(b, m, row->e);
+	put_exits(b, m, row->e);
+	put_stalls(b, m, row->e);
+	put_identity(b, row->e);
+	put_vcpus(b, m, row->e, rows.unknown);
+	buf_str(b, "</body></html>\n");
+	free(rows.row);
+	return true;
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <stdlib.h>
+
+#include "rows.h"
+
+#define WINDOW		12	/* steps of the history: a minute */
+
+unsigned int history_steps(const struct vm_series *e)
+{
+	return e->nr_history < HISTORY ? e->nr_history : HISTORY;
+}
+
+static const uint64_t *history(const struct vm_series *e, unsigned int back)
+{
+	return e->history[(e->nr_history - 1 - back) % HISTORY];
+}
+
+static uint64_t growth(const struct vm_series *e, unsigned int from, unsigned int column)
+{
+	return history(e, 0)[column] - history(e, from)[column];
+}
+
+static uint64_t history_time(const struct vm_series *e, unsigned int back)
+{
+	return e->history_time[(e->nr_history - 1 - back) % HISTORY];
+}
+
+bool history_shares(const struct vm_series *e, unsigned int from, unsigned int to,
+		    unsigned int share[MODES])
+{
+	uint64_t all = 0;
+	unsigned int i;
+
+	for (i = 0; i < MODES; i++)
+		all += history(e, to)[i] - history(e, from)[i];
+	for (i = 0; i < MODES; i++)
+		share[i] = kvmstats_permille(history(e, to)[i] - history(e, from)[i], all);
+	return all;
+}
+
+/* Return how many steps ago the last minute began, at most; 0 if there is no time yet. */
+static unsigned int window(const struct vm_series *e)
+{
+	const unsigned int steps = history_steps(e);
+
+	return steps > WINDOW ? WINDOW : steps ? steps - 1 : 0;
+}
+
+struct row make_row(const struct vm_series *e)
+{
+	struct problem_facts facts = { .ended = e->ended };
+	struct row row = { .e = e };
+	const unsigned int from = window(e);
+
+	if (from && history_shares(e, from, 0, row.share)) {
+		row.time = history_time(e, 0) - history_time(e, from);
+		row.exits = kvmstats_rate(growth(e, from, HISTORY_EXITS), row.time) / 1000;
+		memcpy(facts.share, row.share, sizeof(facts.share));
+		facts.exits = e->vcpus ? row.exits / e->vcpus : 0;
+		facts.failed = growth(e, from, HISTORY_FAILED);
+	}
+	row.judgement = judge_problem(&facts);
+	return row;
+}
+
+static int compare_problems(const void *a, const void *b)
+{
+	const struct row *left = a, *right = b;
+	const int order = compare_judgements(&left->judgement, &right->judgement);
+
+	if (order)
+		return order;
+	if (left->share[KVMSTATS_RUN] != right->share[KVMSTATS_RUN])
+		return left->share[KVMSTATS_RUN] < right->share[KVMSTATS_RUN] ? 1 : -1;
+	return strcmp(left->e->label, right->e->label);
+}
+
+/* Compute how the vCPUs of all VMs use the host; VMs can be observed for different times. */
+static void add_up(struct rows *rows, unsigned int cpus)
+{
+	uint64_t time, run = 0, ready = 0, vcpus = 0;
+	const struct row *row;
+	unsigned int i, mode, from;
+
+	for (row = rows->row; row < rows->row + rows->count; row++) {
+		from = window(row->e);
+		for (mode = time = 0; row->time && mode < MODES; mode++)
+			time += growth(row->e, from, mode);
+		if (!time || row->e->ended)
+			continue;
+		/* thousandths of CPUs */
+		vcpus += kvmstats_permille(time, row->time);
+		run += kvmstats_permille(growth(row->e, from, KVMSTATS_RUN), row->time);
+		ready += kvmstats_permille(growth(row->e, from, KVMSTATS_READY), row->time);
+	}
+	rows->run = cpus ? run / cpus : 0;
+	rows->ready = kvmstats_permille(ready, vcpus);
+	for (i = 0; i < rows->count; i++) {
+		rows->problems += has_problem(&rows->row[i]);
+		rows->ended += !!rows->row[i].e->ended;
+		rows->unknown |= rows->row[i].share[KVMSTATS_UNKNOWN];
+	}
+}
+
+struct rows make_rows(const struct model *m)
+{
+	struct rows rows = { 0 };
+	const struct vm_series *e;
+	unsigned int n = 0;
+
+	for (e = m->first; e; e = e->next)
+		n++;
+	rows.row = calloc(n + 1, sizeof(*rows.row));
+	if (!rows.row)
+		return rows;
+	for (e = m->first; e; e = e->next)
+		rows.row[rows.count++] = make_row(e);
+	qsort(rows.row, n, sizeof(*rows.row), compare_problems);
+	add_up(&rows, m->host.cpus);
+	return rows;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The VMs of the model as rows of a table: the last minute of each, and its problem */
+#ifndef SERVE_ROWS_H
+#define SERVE_ROWS_H
+
+#include "model.h"
+#include "problem.h"
+
+struct row {
+	const struct vm_series *e;
+	struct judgement judgement;
+	uint64_t time;			/* that the numbers are of, nanoseconds */
+	unsigned int share[MODES];	/* permille of all vCPUs' time */
+	uint64_t exits;			/* per second */
+};
+
+/* All VMs in the last minute */
+struct rows {
+	struct row *row;		/* the worst first; NULL without memory */
+	unsigned int count, problems, ended;
+	unsigned int run;		/* permille of the host's CPUs */
+	unsigned int ready;		/* permille of all vCPUs' time */
+	bool unknown;			/* some time is in the mode unknown */
+};
+
+struct row make_row(const struct vm_series *e);
+struct rows make_rows(const struct model *m);
+
+static inline bool has_problem(const struct row *row)
+{
+	return row->judgement.problem > PROBLEM_ENDED;
+}
+
+/*
+ * Compute the shares of the modes between two steps of the history, counted from the last one.
+ * Return false if no time passed.
+ */
+bool history_shares(const struct vm_series *e, unsigned int from, unsigned int to,
+		    unsigned int share[MODES]);
+
+/* Return the number of steps that the history has. */
+unsigned int history_steps(const struct vm_series *e);
+
+#endif /* SERVE_ROWS_H */
