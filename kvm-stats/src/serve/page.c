@@ -94,7 +94,7 @@ static void put_key(struct buf *b, unsigned int modes)
 		buf_str(b, "<dt>");
 		put_mode(b, i);
 		buf_str(b, "<dd>");
-		buf_html(b, mode_meaning(i));
+		put_meaning(b, i);
 	}
 	for (i = PROBLEM_ENDED + 1; i < PROBLEMS; i++) {
 		buf_str(b, "<dt class=problem>");

@@ -5,6 +5,7 @@
 #include "columns.h"
 #include "page_parts.h"
 #include "page_style.h"
+#include "stalls_sum.h"
 #include "thresholds.h"
 
 static void read_host_name(char name[65])
@@ -158,16 +159,24 @@ void put_vm_link(struct buf *b, const char *label)
 	buf_str(b, "</a>");
 }
 
+static void put_small(struct buf *b, const char *name, const char *meaning)
+{
+	buf_str(b, "<small>");
+	buf_str(b, name);
+	buf_str(b, *name ? ": " : "");
+	buf_str(b, meaning);
+	buf_str(b, "</small>");
+}
+
 void put_problem(struct buf *b, const struct row *row)
 {
 	const enum problem problem = row->judgement.problem;
 
 	buf_str(b, problem_name(problem));
-	if (problem > PROBLEM_ENDED) {
-		buf_str(b, "<small>");
-		buf_str(b, problem_meaning(problem));
-		buf_str(b, "</small>");
-	}
+	if (problem == PROBLEM_STUCK && row->stall)
+		put_small(b, stall_name(row->stall), stall_meaning(row->stall));
+	else if (problem > PROBLEM_ENDED)
+		put_small(b, "", problem_meaning(problem));
 	if (problem == PROBLEM_STARVED && row->e->waits)
 		waits_summary(b, row->e->waits);
 }
@@ -215,13 +224,16 @@ void put_mode(struct buf *b, enum kvmstats_mode mode)
 	buf_str(b, kvmstats_mode_name(mode));
 }
 
-const char *mode_meaning(enum kvmstats_mode mode)
+void put_meaning(struct buf *b, enum kvmstats_mode mode)
 {
+	const char *what;
 	unsigned int i;
 
 	for (i = 0; i < columns_count; i++) {
-		if (columns[i].kind == COLUMN_PERCENT && columns[i].index == mode)
-			return columns[i].what;
+		if (columns[i].kind != COLUMN_PERCENT || columns[i].index != mode)
+			continue;
+		/* A remark in parentheses is about the screen of "top". */
+		what = columns[i].what;
+		buf_put(b, what, strcspn(what, "("));
 	}
-	return "";
 }

@@ -24,8 +24,8 @@ void put_number(struct buf *b, const char *class, uint64_t n, unsigned int digit
 void put_bar(struct buf *b, const unsigned int share[MODES]);
 /* A square in the colour of a mode, and the name of the mode */
 void put_mode(struct buf *b, enum kvmstats_mode mode);
-/* Return what a mode is, as part of a sentence. */
-const char *mode_meaning(enum kvmstats_mode mode);
+/* Write what a mode is, as part of a sentence. */
+void put_meaning(struct buf *b, enum kvmstats_mode mode);
 
 /* Write a time, nanoseconds since 1970, by the clock of the host; format: of strftime(3) */
 void put_time(struct buf *b, uint64_t time, const char *format);

@@ -55,7 +55,7 @@ static void put_modes(struct buf *b, const struct row *row)
 		if (row->time)
 			buf_fixed(b, row->share[i], 1);
 		buf_str(b, row->time ? " %<td>" : "-<td>");
-		buf_html(b, mode_meaning(i));
+		put_meaning(b, i);
 		buf_char(b, '\n');
 	}
 	buf_str(b, "<tr><th scope=row>exits<td class=v>");
@@ -254,21 +254,8 @@ static void put_exits(struct buf *b, const struct model *m, const struct vm_seri
 	buf_str(b, "</tbody></table>\n");
 }
 
-/* Time of the VM's vCPUs since the same mark as that of stalls */
-static uint64_t time_since_mark(const struct vm_series *e)
-{
-	unsigned int i, mode;
-	uint64_t all = 0;
-
-	for (i = 0; i < e->nr_vcpu; i++)
-		for (mode = 0; mode < MODES; mode++)
-			all += e->vcpu[i].now.mode[mode] - e->vcpu[i].mark[0].mode[mode];
-	return all;
-}
-
 static void put_stalls(struct buf *b, const struct model *m, const struct vm_series *e)
 {
-	const uint64_t all = time_since_mark(e);
 	unsigned int reason, permille, n = 0;
 
 	buf_str(b, "<h2>Why its vCPUs slept outside of halts (other)</h2>\n");
@@ -278,7 +265,7 @@ static void put_stalls(struct buf *b, const struct model *m, const struct vm_ser
 	}
 	buf_str(b, "<table id=stalls><tbody>\n");
 	for (reason = STALL_STOPPED; reason < STALL_REASONS; reason++) {
-		permille = kvmstats_permille(e->stall[reason] - e->stall_mark[0][reason], all);
+		permille = stall_permille(e, reason);
 		if (!permille)
 			continue;
 		n++;

@@ -46,7 +46,33 @@ static unsigned int window(const struct vm_series *e)
 	return steps > WINDOW ? WINDOW : steps ? steps - 1 : 0;
 }
 
-struct row make_row(const struct vm_series *e)
+unsigned int stall_permille(const struct vm_series *e, unsigned int reason)
+{
+	unsigned int i, mode;
+	uint64_t all = 0;
+
+	for (i = 0; i < e->nr_vcpu; i++)
+		for (mode = 0; mode < MODES; mode++)
+			all += e->vcpu[i].now.mode[mode] - e->vcpu[i].mark[0].mode[mode];
+	return kvmstats_permille(e->stall[reason] - e->stall_mark[0][reason], all);
+}
+
+/* Of VMs that are stuck, those that their VMMs do not run, probably on purpose, are last. */
+static void find_stall(struct row *row)
+{
+	unsigned int reason, most = 0;
+
+	for (reason = STALL_STOPPED; reason < STALL_REASONS; reason++) {
+		if (stall_permille(row->e, reason) <= most)
+			continue;
+		most = stall_permille(row->e, reason);
+		row->stall = reason;
+	}
+	if (row->stall == STALL_PAUSED)
+		row->judgement.weight = 0;
+}
+
+static struct row make_row(const struct vm_series *e)
 {
 	struct problem_facts facts = { .ended = e->ended };
 	struct row row = { .e = e };
@@ -60,6 +86,8 @@ struct row make_row(const struct vm_series *e)
 		facts.failed = growth(e, from, HISTORY_FAILED);
 	}
 	row.judgement = judge_problem(&facts);
+	if (row.judgement.problem == PROBLEM_STUCK)
+		find_stall(&row);
 	return row;
 }
 

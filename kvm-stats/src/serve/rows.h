@@ -12,6 +12,7 @@ struct row {
 	uint64_t time;			/* that the numbers are of, nanoseconds */
 	unsigned int share[MODES];	/* permille of all vCPUs' time */
 	uint64_t exits;			/* per second */
+	unsigned int stall;		/* the main reason for the mode other; 0 if unknown */
 };
 
 /* All VMs in the last minute */
@@ -23,7 +24,6 @@ struct rows {
 	bool unknown;			/* some time is in the mode unknown */
 };
 
-struct row make_row(const struct vm_series *e);
 struct rows make_rows(const struct model *m);
 
 static inline bool has_problem(const struct row *row)
@@ -37,6 +37,9 @@ static inline bool has_problem(const struct row *row)
  */
 bool history_shares(const struct vm_series *e, unsigned int from, unsigned int to,
 		    unsigned int share[MODES]);
+
+/* Return the share of a stall in the vCPUs' time since the older mark, permille. */
+unsigned int stall_permille(const struct vm_series *e, unsigned int reason);
 
 /* Return the number of steps that the history has. */
 unsigned int history_steps(const struct vm_series *e);

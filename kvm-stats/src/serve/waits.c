@@ -44,6 +44,7 @@ void waits_summary(struct buf *b, const struct waits *waits)
 	if (!strcmp(first->key.kind, "quota")) {
 		buf_str(b, "its quota was used up for ");
 	} else {
+		buf_str(b, strcmp(first->key.kind, "self") ? "" : "its own ");
 		buf_html(b, first->key.name);
 		buf_str(b, !strcmp(first->key.kind, "idle") || !strcmp(first->key.kind, "unknown") ?
 			" was " : " ran ");

@@ -360,6 +360,21 @@ class Real(Case):
         last, grew = wait_for(compare, "the time of other")
         self.assertLess(sum(last.values()) - sum(first.values()) - grew, 0.1 * grew)
 
+    @unittest.skipIf(why_no_stalls(), why_no_stalls())
+    def test_page_of_stuck_vms(self):
+        """The page has the reason why a VM is stuck; one that its VMM does not run is after others."""
+        self.start(PAUSED, 3, "-kp")
+        os.kill(self.pids[WEB], signal.SIGSTOP)
+        serving = self.serve_real("--stalls")
+
+        def reasons():
+            _, _, body = serving.get("?all=1", accept="text/html")
+            found = re.findall(r">([^<>]*)</a><td class=problem>stuck<small>(\w+): ", body.decode())
+            return [(name, reason) for name, reason in found if name in self.vcpus]
+
+        wait_for(lambda: reasons() == [(WEB, "stopped"), (PAUSED, "paused")], "the reasons")
+        os.kill(self.pids[WEB], signal.SIGCONT)
+
     def test_other_threads(self):
         """The thread that wakes the vCPUs of a VM is accounted as emulator, and nothing else."""
         def times():
