@@ -277,6 +277,13 @@ bool app_selects(char **words, int n, const struct kvmstats_vm *vm)
 	return any;
 }
 
+bool app_selects_any(char **words, int n, const struct kvmstats_vm *first)
+{
+	while (first && !app_selects(words, n, first))
+		first = first->next;
+	return first;
+}
+
 void app_check_selectors(const struct kvmstats_vm *first, char **words, int n)
 {
 	const struct kvmstats_vm *vm;

@@ -43,6 +43,7 @@ struct settings {
 	unsigned long count;	/* 0: unlimited */
 	const char *sort;	/* title of a column */
 	bool reverse;
+	bool opens;		/* top: open the VM that is selected */
 	const char *file;	/* to write to instead of standard output, or NULL */
 	const char *from;	/* a recording to read instead of this host, or NULL */
 	/* times in the recording, nanoseconds since 1970, or 0 */
@@ -96,6 +97,9 @@ void app_check_selectors(const struct kvmstats_vm *first, char **words, int n);
 
 /* Return true if a word selects this VM, or if there are no words. */
 bool app_selects(char **words, int n, const struct kvmstats_vm *vm);
+
+/* The same for one of several VMs */
+bool app_selects_any(char **words, int n, const struct kvmstats_vm *first);
 
 /* The label of its identity; with #? if it is several of them (mixed) */
 #define LABEL_SIZE	144

@@ -5,6 +5,7 @@
 
 #include "columns.h"
 #include "events.h"
+#include "window.h"
 
 static const char *get_name(const struct item *item, char buf[LABEL_SIZE])
 {
@@ -54,10 +55,17 @@ static bool get_mean_wait(const struct item *item, uint64_t *value)
 	{ title, letter, width, drop, false, COLUMN_EVENT, KVMSTATS_##event, NULL, NULL, \
 	  name "_per_second", what },
 
+static const char *get_problem(const struct item *item, char buf[LABEL_SIZE])
+{
+	return problem_name(item->judgement.problem);
+}
+
 const struct column columns[] = {
 	TEXT("NAME", 'N', 16, 0, false, name, "the VM, or the vCPU"),
 	NUMBER("PID", 'P', 7, 6, false, pid, "its process; the thread of a vCPU"),
 	TEXT("VMM", 'M', 10, 10, true, vmm, "the virtual machine monitor that runs it"),
+	{ "PROBLEM", 'J', 9, 3, true, COLUMN_PROBLEM, 0, NULL, get_problem, NULL,
+	  "the worst problem of the VM; h explains the words" },
 	NUMBER("CPUS", 'C', 4, 2, true, vcpus, "how many vCPUs it has"),
 	PERCENT("RUN%", 'R', 6, 0, KVMSTATS_RUN, "run",
 		"the vCPUs ran on a CPU; all modes of a vCPU add up to 100%"),
@@ -116,7 +124,7 @@ static uint64_t elapsed_of(const struct kvmstats_vm *vm, const struct kvmstats_v
 
 struct item item_vm(const struct kvmstats_vm *vm)
 {
-	struct item item = { vm, NULL, &vm->sum, vm->elapsed, 0, vm->vcpus };
+	struct item item = { vm, NULL, &vm->sum, vm->elapsed, 0, vm->vcpus, { 0 } };
 	unsigned int i;
 
 	for (i = 0; i < vm->vcpus; i++)
@@ -127,7 +135,23 @@ struct item item_vm(const struct kvmstats_vm *vm)
 
 struct item item_vcpu(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *vcpu)
 {
-	return (struct item){ vm, vcpu, &vcpu->last, vm->elapsed, elapsed_of(vm, vcpu), 1 };
+	return (struct item){ vm, vcpu, &vcpu->last, vm->elapsed, elapsed_of(vm, vcpu), 1,
+			       { 0 } };
+}
+
+void judge_item(const struct kvmstats *k, struct item *item)
+{
+	const struct kvmstats_activity *activity = item->activity;
+	struct problem_facts facts = {
+		.failed = count_failures(k, item->vm), .ended = item->vm->ended,
+	};
+	unsigned int i;
+
+	for (i = 0; i < KVMSTATS_MODES; i++)
+		facts.share[i] = kvmstats_permille(activity->times.mode[i], activity->times.elapsed);
+	if (item->vcpus)
+		facts.exits = kvmstats_rate(activity->event[KVMSTATS_EXITS], item->elapsed) / 1000 / item->vcpus;
+	item->judgement = judge_problem(&facts);
 }
 
 uint64_t column_elapsed(const struct column *column, const struct item *item)
@@ -189,7 +213,7 @@ void column_cell(const struct column *column, const struct item *item,
 	uint64_t value;
 
 	strcpy(buf, "-");
-	if (column->kind == COLUMN_TEXT) {
+	if (column->text) {
 		const char *name = column->text(item, text);
 
 		if (*name)
@@ -216,6 +240,11 @@ int column_compare(const struct column *column, const struct item *a,
 
 	if (column->kind == COLUMN_TEXT)
 		return strcmp(column->text(a, text_a), column->text(b, text_b));
+	if (column->kind == COLUMN_PROBLEM) {
+		left = a->activity->times.mode[KVMSTATS_RUN];
+		right = b->activity->times.mode[KVMSTATS_RUN];
+		return compare_judgements(&a->judgement, &b->judgement) ?: (left < right) - (left > right);
+	}
 	column_get(column, a, &left);
 	column_get(column, b, &right);
 	return (left < right) - (left > right);

@@ -8,6 +8,7 @@
 #define COLUMNS_H
 
 #include "app.h"
+#include "problem.h"
 #include "thresholds.h"
 
 /* What a line is about: a host, a VM or one of its vCPUs */
@@ -18,10 +19,14 @@ struct item {
 	uint64_t elapsed;
 	uint64_t vcpu_elapsed;	/* average interval of its vCPUs */
 	unsigned int vcpus;
+	struct judgement judgement;	/* of a VM, by judge_item() */
 };
 
 struct item item_vm(const struct kvmstats_vm *vm);
 struct item item_vcpu(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *vcpu);
+
+/* Judge what a VM did since the previous sample. */
+void judge_item(const struct kvmstats *k, struct item *item);
 
 /*
  * The largest part of its time, in tenths of a per cent, that a vCPU of the item spent in a mode,
@@ -35,6 +40,7 @@ enum column_kind {
 	COLUMN_PERCENT,		/* of vcpu_elapsed, in one mode; the value is in nanoseconds */
 	COLUMN_EVENT,		/* per second; the value is a number of events */
 	COLUMN_OTHERS,		/* of elapsed, other threads of the VMM; nanoseconds */
+	COLUMN_PROBLEM,		/* judgement */
 	COLUMN_TIME,		/* milliseconds; the value is in nanoseconds */
 };
 
@@ -72,7 +78,7 @@ uint64_t column_elapsed(const struct column *column, const struct item *item);
 void column_cell(const struct column *column, const struct item *item,
 		 char buf[COLUMN_SIZE]);
 
-/* Sort: the largest first, names from A on. */
+/* Sort: the largest first, the worst problem first, names from A on. */
 int column_compare(const struct column *column, const struct item *a,
 		   const struct item *b);
 

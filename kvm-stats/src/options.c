@@ -186,7 +186,7 @@ const struct option_row options[] = {
 	{ 'n', "count", "COUNT", ON(TOP) | ON(LOG) | ON(RECORD) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS),
 	  set_count, COMPLETE_NOTHING, "Stop after COUNT samples.", NULL },
 	{ 's', "sort", "COLUMN", ON(TOP),
-	  set_sort, COMPLETE_COLUMN, "Sort by COLUMN.", "RUN" },
+	  set_sort, COMPLETE_COLUMN, "Sort by COLUMN.", "PROBLEM" },
 	{ 'r', "reverse", NULL, ON(TOP),
 	  set_reverse, COMPLETE_NOTHING, "Reverse the order.", NULL },
 	{ 0, "by", "WHAT", ON(EXITS) | ON(BLAME),
@@ -420,11 +420,14 @@ const struct command *parse_options(int argc, char **argv, struct settings *sett
 	if (help)
 		optind++;
 	if (optind < argc) {
-		command = find_command(argv[optind++]);
-		if (!command)
-			errx(STATUS_USAGE, "unknown command '%s'; see kvm-stats --help",
-			     argv[optind - 1]);
-		named = true;
+		command = find_command(argv[optind]);
+		named = command;
+		if (command)
+			optind++;
+		else
+			command = &commands[COMMAND_TOP];
+		/* The name of a VM, which top opens */
+		settings->opens = !named;
 	}
 	for (i = 0; i < nr_options; i++) {
 		if (option_is_allowed(&options[i], command) && default_value(&options[i], command))

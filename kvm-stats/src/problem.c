@@ -7,9 +7,9 @@ static const struct {
 } problems[PROBLEMS] = {
 	[PROBLEM_NONE] = { "", "" },
 	[PROBLEM_ENDED] = { "ended", "the VM no longer exists" },
-	[PROBLEM_POLLING] = { "polling", "the host polls for the end of halts longer than the guest runs" },
+	[PROBLEM_POLLING] = { "polling", "halt polling of the host takes longer than the guest runs" },
 	[PROBLEM_EXITS] = { "exits", "the guest exits very often" },
-	[PROBLEM_STUCK] = { "stuck", "its vCPUs are not run: the VMM is paused, stopped, or waits" },
+	[PROBLEM_STUCK] = { "stuck", "no vCPU is run: the VMM is paused or stopped, or waits" },
 	[PROBLEM_THROTTLED] = { "throttled", "the CPU quota of its cgroup is used up" },
 	[PROBLEM_STARVED] = { "starved", "its vCPUs wait for a CPU" },
 	[PROBLEM_FAILED] = { "failed", "KVM cannot emulate an instruction of the guest" },
@@ -39,12 +39,22 @@ struct judgement judge_problem(const struct problem_facts *facts)
 		return (struct judgement){ PROBLEM_EXITS, facts->exits };
 	if (poll >= POLLING_PERMILLE && poll > facts->share[KVMSTATS_RUN])
 		return (struct judgement){ PROBLEM_POLLING, poll };
-	return (struct judgement){ PROBLEM_NONE, ready + throttled };
+	/* Noise does not change the order of VMs. */
+	return (struct judgement){
+		PROBLEM_NONE, ready + throttled >= READY_NOTICED_PERMILLE ? ready + throttled : 0
+	};
 }
 
-static enum problem rank(enum problem problem)
+static int rank(enum problem problem)
 {
-	return problem == PROBLEM_THROTTLED ? PROBLEM_STARVED : problem;
+	switch (problem) {
+	case PROBLEM_ENDED:
+		return -1;
+	case PROBLEM_THROTTLED:
+		return PROBLEM_STARVED;
+	default:
+		return problem;
+	}
 }
 
 int compare_judgements(const struct judgement *a, const struct judgement *b)

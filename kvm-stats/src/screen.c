@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <curses.h>
+#include <limits.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@ struct screen {
 	struct view *view;
 	struct input *f;
 	unsigned int first;	/* line that is shown on top */
-	bool paused, help, typing;
+	bool paused, typing;
+	enum { HELP_NONE, HELP_KEYS, HELP_COLUMNS, HELPS } help;
 	bool typing_time;	/* not a filter */
 	char typed[sizeof(((struct view *)0)->filter)];
 	/* Owners of waits instead of the view; the BPF program is attached in this time. */
@@ -38,16 +40,16 @@ struct screen {
 	uint64_t exits_start;
 };
 
-/* With the columns they fit into 24 lines. */
 static const char * const keys[] = {
 	"Up, Down, PgDn, End... choose a VM or vCPU",
-	"Enter, Right; Esc      into it, into the statistics of a vCPU; out again (or Left)",
+	"Enter, Right           open it; open the statistics of a vCPU",
+	"Esc, Left              go back",
 	"x                      show its exits by reason, with their time; again: back",
 	"s, S, r                sort by the next column, the one before; reverse",
 	"/                      show only names with this in them, or a pattern: web*",
 	"b                      show which threads ran while vCPUs waited; again: back",
 	"p, space               pause, and continue; h, ?: this; q: quit",
-	"[ ] { }  n N  g        in a recording: a sample, ten minutes; next problem; a time",
+	"[ ] { }  n N  g        in a recording: a sample, ten minutes; a problem; a time",
 };
 
 static bool start(void)
@@ -119,19 +121,37 @@ static void keep_in_sight(struct screen *s)
 		s->first = view->count > visible(view) ? view->count - visible(view) : 0;
 }
 
-static void draw_help(void)
+static void draw_columns(void)
 {
-	const unsigned int nr_keys = sizeof(keys) / sizeof(*keys);
 	char line[256];
 	unsigned int i;
 
-	put_screen_line(0, "kvm-stats: keys; columns, and the letters that sort by them", true);
-	for (i = 0; i < nr_keys; i++)
-		put_screen_line(1 + i, keys[i], false);
+	put_screen_line(0, "kvm-stats: columns, and the letters that sort by them", true);
 	for (i = 0; i < columns_count; i++) {
 		snprintf(line, sizeof(line), "%c  %-8s %s", columns[i].letter,
 			 columns[i].title, columns[i].what);
-		put_screen_line(1 + nr_keys + i, line, false);
+		put_screen_line(1 + i, line, false);
+	}
+}
+
+/* Keys, and problems, of which only the worst one of a VM is shown */
+static void draw_help(const struct screen *s)
+{
+	const unsigned int nr_keys = sizeof(keys) / sizeof(*keys);
+	char line[256];
+	unsigned int i, row = nr_keys + 2;
+
+	if (s->help == HELP_COLUMNS) {
+		draw_columns();
+		return;
+	}
+	put_screen_line(0, "kvm-stats: keys; h again: the columns; another key: back", true);
+	for (i = 0; i < nr_keys; i++)
+		put_screen_line(1 + i, keys[i], false);
+	put_screen_line(row++, "Problems, the worst first; \"kvm-stats why\" has reasons and remedies:", true);
+	for (i = PROBLEMS - 1; i > PROBLEM_NONE; i--) {
+		snprintf(line, sizeof(line), "%-22s %s", problem_name(i), problem_meaning(i));
+		put_screen_line(row++, line, false);
 	}
 }
 
@@ -237,12 +257,36 @@ static int draw_victim(const struct blame_victim *victim, int row)
 	return row;
 }
 
-static void draw_blame(const struct screen *s)
+/* Within a VM, only this VM */
+static bool is_in_view(const struct screen *s, const struct sum *sum)
 {
-	char line[160], time[40] = "", typed[sizeof(s->typed) + 16];
-	int row = 2 - (int)s->first;
+	return s->view->level == VIEW_HOST || sum == find_sum(&s->blame.sums, s->view->in.vm);
+}
+
+/* Keep the last owner on the screen. */
+static void limit_blame_scroll(struct screen *s)
+{
+	const unsigned int room = LINES > 3 ? LINES - 3 : 1;
+	unsigned int owners = 0;
 	size_t i;
 
+	for (i = 0; i < s->blame.sums.count; i++) {
+		const struct sum *sum = sum_at(&s->blame.sums, i);
+
+		owners += is_in_view(s, sum) ? sum->count : 0;
+	}
+	if (s->first + room > owners)
+		s->first = owners > room ? owners - room : 0;
+}
+
+static void draw_blame(struct screen *s)
+{
+	char line[160], time[40] = "", typed[sizeof(s->typed) + 16];
+	int row;
+	size_t i;
+
+	limit_blame_scroll(s);
+	row = 2 - (int)s->first;
 	if (s->f->rec)
 		recorded(s->f, time, sizeof(time));
 	snprintf(line, sizeof(line), "%s%sthreads that ran while vCPUs waited for a CPU, %s %.0f s",
@@ -253,8 +297,10 @@ static void draw_blame(const struct screen *s)
 	snprintf(line, sizeof(line), "%-16s %10s %10s %7s  %-8s %s", "NAME", "WAITED s", "TIME s",
 		 "SHARE", "OWNER", "");
 	put_screen_line(1, line, true);
-	for (i = 0; i < s->blame.sums.count && row < LINES - 1; i++)
-		row = draw_victim(sum_at(&s->blame.sums, i), row);
+	for (i = 0; i < s->blame.sums.count && row < LINES - 1; i++) {
+		if (is_in_view(s, sum_at(&s->blame.sums, i)))
+			row = draw_victim(sum_at(&s->blame.sums, i), row);
+	}
 	put_screen_line(LINES - 1, s->typing ? typed : *s->why ? s->why : s->f->rec ?
 			"b back  q quit  p pause  [ ] n g time" : "b back  q quit  p pause", false);
 	clrtoeol();
@@ -324,18 +370,32 @@ static void sample_exits(struct screen *s)
 		add_sums(&s->exits->sums, kvmstats_first(s->f->k), NULL, 0);
 }
 
+/* "; 16 above, 7 below" */
+static const char *hidden_lines(const struct screen *s, char *buf, size_t size)
+{
+	const unsigned int below = s->view->count > s->first + visible(s->view) ?
+		s->view->count - s->first - visible(s->view) : 0;
+
+	*buf = '\0';
+	if (s->first && below)
+		snprintf(buf, size, "; %u above, %u below", s->first, below);
+	else if (s->first || below)
+		snprintf(buf, size, "; %u %s", s->first + below, below ? "below" : "above");
+	return buf;
+}
+
 static void draw(struct screen *s)
 {
 	struct view *view = s->view;
 	const unsigned int head = head_lines(view);
 	char line[sizeof(s->why)], filter[TEXT_SHOWN(sizeof(view->filter))];
 	unsigned int i, unread;
-	char time[40] = "";
+	char time[40] = "", hidden[48];
 	const char *why;
 
 	erase();
 	if (s->help) {
-		draw_help();
+		draw_help(s);
 		refresh();
 		return;
 	}
@@ -348,8 +408,8 @@ static void draw(struct screen *s)
 	text_shown(view->filter, filter, sizeof(filter));
 	if (s->f->rec)
 		recorded(s->f, time, sizeof(time));
-	snprintf(line, sizeof(line), "%s%s%s%s%s", time, s->paused ? "PAUSED " : "", view->head,
-		 *filter ? ", filter " : "", filter);
+	snprintf(line, sizeof(line), "%s%s%s%s%s%s", time, s->paused ? "PAUSED " : "", view->head,
+		 *filter ? ", filter " : "", filter, hidden_lines(s, hidden, sizeof(hidden)));
 	put_screen_line(0, line, false);
 	put_screen_line(1, view->second, false);
 	put_screen_line(2, view->titles, true);
@@ -360,8 +420,7 @@ static void draw(struct screen *s)
 	for (i = 0; i < visible(view) && s->first + i < view->count &&
 	     (!s->exits || s->first + i <= view->selected); i++) {
 		const struct view_line *shown = &view->lines[s->first + i];
-		const bool selected = s->first + i == view->selected &&
-				      view->level != VIEW_STATISTICS;
+		const bool selected = s->first + i == view->selected && view_has_cursor(view);
 
 		put_screen_line(head + i, shown->text, selected);
 		if (shown->heat && has_colors())
@@ -383,7 +442,7 @@ static void draw(struct screen *s)
 			 *view->filter ? " of this name" : "");
 	else
 		snprintf(line, sizeof(line),
-			 "q quit  h help  s sort  r reverse  / filter  p %s  Enter into  Esc out%s",
+			 "q quit  h help  b who ran  x exits  s sort  / filter  p %s  Enter, Esc%s",
 			 s->paused ? "continue" : "pause", s->f->rec ? "  [ ] n g time" : "");
 	put_screen_line(LINES - 1, line, false);
 	refresh();
@@ -401,6 +460,8 @@ static void rebuild_view(struct screen *s)
 
 static void choose(struct screen *s, long step)
 {
+	/* The cursor appears with the first key, on the first line of the screen. */
+	const bool appears = !view_has_cursor(s->view);
 	/* statistics have nothing to choose: the page moves */
 	const bool page = s->view->level == VIEW_STATISTICS;
 	const long from = page ? s->first : s->view->selected;
@@ -408,6 +469,8 @@ static void choose(struct screen *s, long step)
 
 	if (page)
 		s->first = to;
+	else if (appears && (step == 1 || step == -1))
+		view_choose(s->view, s->first);
 	else
 		view_choose(s->view, to);
 }
@@ -568,6 +631,18 @@ static bool press_blame(struct screen *s, int key)
 	case 'j':
 		s->first++;
 		break;
+	case KEY_PPAGE:
+		s->first -= s->first < (unsigned int)LINES - 2 ? s->first : (unsigned int)LINES - 2;
+		break;
+	case KEY_NPAGE:
+		s->first += LINES - 2;
+		break;
+	case KEY_HOME:
+		s->first = 0;
+		break;
+	case KEY_END:
+		s->first = INT_MAX;
+		break;
 	case 'b':
 	case 27:
 	case KEY_LEFT:
@@ -586,7 +661,7 @@ static bool press(struct screen *s, int key)
 	if (s->blaming)
 		return press_blame(s, key);
 	if (s->help && key != KEY_RESIZE) {
-		s->help = false;
+		s->help = key == 'h' || key == '?' ? (s->help + 1) % HELPS : HELP_NONE;
 		return key == 'q';
 	}
 	if (seek(s, key))
@@ -599,7 +674,7 @@ static bool press(struct screen *s, int key)
 		break;
 	case 'h':
 	case '?':
-		s->help = true;
+		s->help = HELP_KEYS;
 		break;
 	case 'b':
 		start_blame(s);

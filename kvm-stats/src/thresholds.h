@@ -17,6 +17,7 @@ enum {
 	STALL_PERMILLE			= 100,	/* permille, -: a reason for OTHER, of one vCPU */
 	EXITS_PERMILLE			= 200,	/* permille, -: exits, without halts, of all vCPUs */
 	MAIN_OWNER_PERMILLE		= 500,	/* permille, -: owners that a wait is due to */
+	MAIN_PROCESS_PERMILLE		= 250,	/* permille, -: an owner that is worth a change */
 	IDLE_PERMILLE			= 200,	/* permille, -: idle time of CPUs that a VM may not use */
 	STALE_SECONDS			= 10,	/* seconds, KvmStatsStale: age of the sample */
 };

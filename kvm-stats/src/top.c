@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <err.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -30,6 +31,12 @@ int command_top(const struct settings *settings)
 	input_open(&f, settings, isatty(STDOUT_FILENO) ? INPUT_FIRST : INPUT_LAST, false,
 		  settings->nr_args);
 	view_init(&view, settings);
+	if (settings->opens) {
+		if (!app_selects_any(settings->args, settings->nr_args, kvmstats_first(f.k)))
+			errx(STATUS_USAGE, "no command and no VM has the name '%s'; see kvm-stats --help",
+			     settings->args[0]);
+		view_open_selected(&view, &f);
+	}
 	if (screen_run(&view, &f)) {
 		view_free(&view);
 		input_close(&f);

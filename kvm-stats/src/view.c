@@ -33,7 +33,7 @@ void view_init(struct view *view, const struct settings *settings)
 {
 	memset(view, 0, sizeof(*view));
 	view->settings = settings;
-	view->sort = column_by_title(settings->sort ? settings->sort : "RUN");
+	view->sort = column_by_title(settings->sort ? settings->sort : "PROBLEM");
 	view->reverse = settings->reverse;
 }
 
@@ -189,10 +189,10 @@ static void put_cell(FILE *f, unsigned int i, const struct item *item, unsigned 
 		column_cell(&columns[i], item, text);
 	else
 		strcpy(text, columns[i].title);
-	if (columns[i].kind == COLUMN_TEXT)
+	if (columns[i].text)
 		text[text_fit(text, room)] = '\0';
 	blanks = (int)width - (int)(text_width(text) + strlen(after));
-	if (columns[i].kind == COLUMN_TEXT)
+	if (columns[i].text)
 		fprintf(f, "%s%s%*s", text, after, blanks > 0 ? blanks : 0, "");
 	else
 		fprintf(f, "%*s%s", blanks > 0 ? blanks : 0, "", text);
@@ -257,9 +257,22 @@ static void make_lines(struct view *view, const struct item *items, unsigned int
 	}
 }
 
-/* If the mode of some vCPUs is unknown, the sum of the others is the least that it can be. */
+static void add_vm(struct item *sums, struct kvmstats_activity *activity, const struct kvmstats_vm *vm)
+{
+	const struct item item = item_vm(vm);
+
+	if (item.vcpus + sums->vcpus)
+		sums->vcpu_elapsed = (sums->vcpu_elapsed * sums->vcpus + item.vcpu_elapsed * item.vcpus) /
+				     (item.vcpus + sums->vcpus);
+	sums->vcpus += item.vcpus;
+	add_activity(activity, &vm->sum);
+	if (vm->elapsed)
+		sums->elapsed = vm->elapsed;
+}
+
+/* In per cent of one CPU, as in the columns. If the mode of some vCPUs is unknown, the sum of the others is the least that it can be. */
 static void put_mode(FILE *out, const char *what, const struct item *sums,
-		     enum kvmstats_mode mode, unsigned int cpus)
+		     enum kvmstats_mode mode)
 {
 	const bool known = sums->activity->times.known >> mode & 1;
 	const uint64_t ns = sums->activity->times.mode[mode];
@@ -267,13 +280,26 @@ static void put_mode(FILE *out, const char *what, const struct item *sums,
 
 	if (!sums->elapsed || (!known && !ns))
 		return;
-	text_permille(kvmstats_permille(ns / cpus, sums->vcpu_elapsed), text);
+	text_permille(kvmstats_permille(ns, sums->vcpu_elapsed), text);
 	fprintf(out, "%s %s%s%%, ", what, known ? "" : "at least ", text);
 }
 
-/* Is the host too small for its guests? */
-static char *host_line(const struct input *f, const struct item *sums)
+/* All VMs, also those that are not shown */
+static struct item sum_host(const struct input *f, struct kvmstats_activity *activity)
 {
+	struct item sums = { .activity = activity };
+	const struct kvmstats_vm *vm;
+
+	for (vm = kvmstats_first(f->k); vm; vm = vm->next)
+		add_vm(&sums, activity, vm);
+	return sums;
+}
+
+/* Is the host too small for its guests? */
+static char *host_line(const struct input *f)
+{
+	struct kvmstats_activity activity = { 0 };
+	const struct item sums = sum_host(f, &activity);
 	const struct host host = input_host(f);
 	char share[TEXT_SIZE];
 	unsigned int load = host.load;
@@ -284,11 +310,15 @@ static char *host_line(const struct input *f, const struct item *sums)
 	if (!host.cpus)
 		return check_alloc(strdup(""));
 	out = check_alloc(open_memstream(&text, &size));
-	text_permille(sums->vcpus * 10 / host.cpus, share);
+	text_permille(sums.vcpus * 10 / host.cpus, share);
 	fprintf(out, "host: %u CPU%s, %s vCPUs per CPU, ", host.cpus, host.cpus == 1 ? "" : "s",
 		share);
-	put_mode(out, "guests use", sums, KVMSTATS_RUN, host.cpus);
-	put_mode(out, "ready", sums, KVMSTATS_READY, 1);
+	put_mode(out, "VMs run", &sums, KVMSTATS_RUN);
+	put_mode(out, "ready", &sums, KVMSTATS_READY);
+	if (activity.times.mode[KVMSTATS_THROTTLED])
+		put_mode(out, "throttled", &sums, KVMSTATS_THROTTLED);
+	if (host.cpu_pressure)
+		fprintf(out, "PSI %u%%, ", (host.cpu_pressure + 50) / 100);
 	fprintf(out, "load %u.%02u", load / 100, load % 100);
 	if (fclose(out) || !text)
 		check_alloc(NULL);
@@ -300,7 +330,6 @@ static void make_host(struct view *view, const struct input *f, unsigned int wid
 	struct kvmstats_activity activity = { 0 };
 	struct item sums = { .activity = &activity };
 	const struct kvmstats_vm *vm;
-	uint64_t vcpu_elapsed = 0;
 	unsigned int n = 0;
 	struct item *items;
 	char by[64];
@@ -313,19 +342,17 @@ static void make_host(struct view *view, const struct input *f, unsigned int wid
 		if (!passes_filter(view, vm))
 			continue;
 		items[n] = item_vm(vm);
-		vcpu_elapsed += items[n++].vcpu_elapsed * vm->vcpus;
-		sums.vcpus += vm->vcpus;
-		add_activity(&activity, &vm->sum);
-		if (vm->elapsed)
-			sums.elapsed = vm->elapsed;
+		judge_item(f->k, &items[n++]);
+		add_vm(&sums, &activity, vm);
 	}
-	sums.vcpu_elapsed = sums.vcpus ? vcpu_elapsed / sums.vcpus : sums.elapsed;
+	if (!sums.vcpus)
+		sums.vcpu_elapsed = sums.elapsed;
 	sort_items(view, items, n);
 	view->vms = n;
 	view->head = format("kvm-stats: %u VM%s, %u vCPU%s, source %s%s", n,
 			    n == 1 ? "" : "s", sums.vcpus, sums.vcpus == 1 ? "" : "s",
 			    kvmstats_source(f->k), order_name(view, by, sizeof(by)));
-	view->second = host_line(f, &sums);
+	view->second = host_line(f);
 	make_lines(view, items, n, &sums, width);
 	free(items);
 }
@@ -338,6 +365,7 @@ static void make_vm(struct view *view, const struct input *f, unsigned int width
 	unsigned int i;
 
 	items[0] = item_vm(vm);
+	judge_item(f->k, &items[0]);
 	for (i = 0; i < vm->vcpus; i++)
 		items[i + 1] = item_vcpu(vm, vm->vcpu[i]);
 	sort_items(view, items + 1, vm->vcpus);
@@ -502,7 +530,16 @@ static void find_chosen(struct view *view)
 			return;
 		}
 	}
-	view_choose(view, view->selected);
+	/* Without a cursor, the first lines stay on the screen. */
+	if (chosen->vm)
+		view_choose(view, view->selected);
+	else
+		view->selected = 0;
+}
+
+bool view_has_cursor(const struct view *view)
+{
+	return view->level != VIEW_STATISTICS && view->chosen[view->level].vm;
 }
 
 void view_choose(struct view *view, unsigned int line)
@@ -542,6 +579,23 @@ void view_make(struct view *view, const struct input *f, unsigned int width)
 		return;
 	}
 	find_chosen(view);
+}
+
+void view_open_selected(struct view *view, const struct input *f)
+{
+	const struct kvmstats_vm *vm, *only = NULL;
+
+	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
+		if (!app_selects(view->settings->args, view->settings->nr_args, vm))
+			continue;
+		if (only)
+			return;
+		only = vm;
+	}
+	if (!only)
+		return;
+	view->in = key_of(only, -1);
+	view->level = VIEW_VM;
 }
 
 bool view_enter(struct view *view)

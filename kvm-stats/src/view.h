@@ -36,7 +36,7 @@ struct view {
 	enum view_level level;
 	struct view_key in;		/* the VM or vCPU that is open */
 	struct view_key chosen[VIEW_LEVELS];
-	unsigned int selected;		/* index of the selected line */
+	unsigned int selected;		/* index of the line with the cursor, or 0 */
 	unsigned int sort;		/* column */
 	bool reverse;
 	char filter[64];		/* part of a name, or pattern */
@@ -52,6 +52,9 @@ struct view {
 void view_init(struct view *view, const struct settings *settings);
 void view_free(struct view *view);
 
+/* Open the VM that the settings select, if it is one VM only. */
+void view_open_selected(struct view *view, const struct input *f);
+
 /*
  * Build the lines, each at most width columns wide, or unlimited if width is 0. Closes the
  * open VM or vCPU if it was removed.
@@ -61,7 +64,10 @@ void view_make(struct view *view, const struct input *f, unsigned int width);
 /* Choose a line: its VM or vCPU stays chosen when the order changes. */
 void view_choose(struct view *view, unsigned int line);
 
-/* Open the chosen line, or go back; return false if that is not possible. */
+/* Return true if a line was chosen. */
+bool view_has_cursor(const struct view *view);
+
+/* Open the chosen line, or the first one, or go back; return false if that is not possible. */
 bool view_enter(struct view *view);
 bool view_leave(struct view *view);
 

@@ -413,15 +413,6 @@ static void write_why(const struct why_command *c)
 	}
 }
 
-static bool selects_any(const struct why_command *c)
-{
-	const struct kvmstats_vm *vm = kvmstats_first(c->in.k);
-
-	while (vm && !app_selects(c->settings->args, c->settings->nr_args, vm))
-		vm = vm->next;
-	return vm;
-}
-
 int command_why(const struct settings *settings)
 {
 	struct why_command c = { .settings = settings };
@@ -429,7 +420,7 @@ int command_why(const struct settings *settings)
 	int status;
 
 	input_open(&c.in, settings, INPUT_FIRST, false, settings->nr_args);
-	if (!c.in.rec && !selects_any(&c)) {
+	if (!c.in.rec && !app_selects_any(settings->args, settings->nr_args, kvmstats_first(c.in.k))) {
 		status = input_status(&c.in, 0, settings->nr_args);
 		goto close;
 	}

@@ -146,6 +146,12 @@ static bool has_neighbour(const struct why_vm *vm, const struct why_host *host)
 	return share_of(vm, "process kernel") >= MAIN_OWNER_PERMILLE;
 }
 
+/* Without the processes, the VMs would still want too much. */
+static bool has_neighbours_and_is_full(const struct why_vm *vm, const struct why_host *host)
+{
+	return has_neighbour(vm, host) && host->cpus && host->wanted > host->cpus * 1000ULL;
+}
+
 static bool waits_for_itself(const struct why_vm *vm, const struct why_host *host)
 {
 	return share_of(vm, "self") >= MAIN_OWNER_PERMILLE;
@@ -201,6 +207,9 @@ const struct why_rule why_rules[] = {
 	{ "overcommitted", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, is_overcommitted, true,
 	  WAITED "{owners}All VMs together want {wanted} CPUs, of {hostcpus}.",
 	  "move a VM to another host", "fewer VMs on this host" },
+	{ "full", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_neighbours_and_is_full, true,
+	  WAITED "{owners}Most of this was not for VMs, but these alone want {wanted} CPUs, of {hostcpus}.",
+	  "move VMs or other work to another host", "less work on this host" },
 	{ "neighbour", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_neighbour, true,
 	  WAITED "{owners}These are not VMs, which together want {wanted} CPUs, of {hostcpus}.",
 	  "{limit_owner}", "less CPU time for {owner}" },
@@ -412,15 +421,24 @@ static const struct blame_share *main_owner(const struct why_vm *vm)
 	return NULL;
 }
 
+static bool has_main_process(const struct why_vm *vm)
+{
+	return main_owner(vm)->item.cost >= vm->waits->sum.cost * MAIN_PROCESS_PERMILLE / 1000;
+}
+
 static void put_main_owner(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
-	fputs(main_owner(vm)->key.name, f);
+	fputs(has_main_process(vm) ? main_owner(vm)->key.name : "processes", f);
 }
 
 static void put_limit_owner(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
 	const struct blame_share *owner = main_owner(vm);
 
+	if (!has_main_process(vm)) {
+		fputs("run fewer processes on this host, or give the VM a larger CPUWeight=", f);
+		return;
+	}
 	if (is_unit(owner->key.name)) {
 		fputs("systemctl set-property ", f);
 		put_quoted(f, owner->key.name);

@@ -63,6 +63,7 @@ static void add_owner(struct scene *s, const char *kind, const char *name, uint3
 	struct blame_share *share = &s->owner[s->waits.sum.count++];
 
 	share->item.cost = ns;
+	s->waits.sum.cost += ns;
 	share->pid = pid;
 	strcpy(share->key.kind, kind);
 	strcpy(share->key.name, name);
@@ -112,6 +113,21 @@ static void set_idle_host(struct scene *s, bool above)
 {
 	set_overcommitted(s, true);
 	s->host.idle = IDLE_PERMILLE - above;
+}
+
+static void set_full(struct scene *s, bool above)
+{
+	set_owners(s, "process", "backup.service", "vm", true);
+	s->host.wanted = 2000 + above;
+}
+
+/* Several processes, none of which is worth a change */
+static void set_many(struct scene *s, bool above)
+{
+	set_mode(s, KVMSTATS_READY, 1000 * MS);
+	add_owner(s, "process", "cc1", 77, 4 * MAIN_PROCESS_PERMILLE - 4);
+	add_owner(s, "process", "ld", 78, 1004 - 2 * !above);
+	add_owner(s, "vm", "db", 0, 1998 + 2 * !above);
 }
 
 static void set_neighbour(struct scene *s, bool above)
@@ -240,6 +256,8 @@ static const struct {
 	{ "share of the hypervisor below", "steal", set_steal, "hypervisor of this host (steal) 50.0%" },
 	{ "VMs want more CPUs than there are", "overcommitted", set_overcommitted, "want 2.0 CPUs, of 2" },
 	{ "CPUs are not idle", "overcommitted", set_idle_host, "move a VM" },
+	{ "VMs want too much, beside processes", "full", set_full, "these alone want 2.0 CPUs, of 2" },
+	{ "many processes", "neighbour", set_many, "run fewer processes" },
 	{ "share of a service", "neighbour", set_neighbour,
 	  "Then ran: backup.service 50.0%, db (vm) 50.0%. These are not VMs, which together want 1.0 CPUs, of 2. "
 	  "systemctl set-property backup.service CPUWeight=idle" },
