@@ -26,6 +26,7 @@
 
 /* with its maps and links, for events that are lost and maps that are full */
 #include "../src/bpf/blame.c"
+#include "account.h"
 #include "cgroup.h"
 #include "tap.h"
 #include "vm.h"
@@ -51,26 +52,6 @@ struct process {
 	pid_t pid;
 	pid_t vcpu;		/* TID of its vCPU, or 0 */
 };
-
-struct account {
-	uint64_t ran, waited;
-};
-
-static struct account read_account(pid_t pid, pid_t tid)
-{
-	struct account account = { 0 };
-	char path[64];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
-	f = fopen(path, "re");
-	if (f) {
-		if (fscanf(f, "%lu %lu", &account.ran, &account.waited) != 2)
-			account.ran = account.waited = 0;
-		fclose(f);
-	}
-	return account;
-}
 
 /* Call visit for each thread whose name begins so. */
 static void each_thread(pid_t pid, const char *name, void (*visit)(pid_t pid, pid_t tid, void *arg),

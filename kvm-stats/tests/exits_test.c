@@ -22,6 +22,7 @@
 /* with its maps, for those that are full */
 #include "../src/bpf/exits.c"
 #include "abi.h"
+#include "account.h"
 #include "tap.h"
 
 static struct exits *exits;
@@ -159,23 +160,6 @@ static uint64_t read_stat(int fd, const char *wanted)
 			return 0;
 	}
 	return value;
-}
-
-/* Return the run_delay of the first thread of a process, nanoseconds. */
-static uint64_t read_waited(pid_t pid)
-{
-	unsigned long run, waited = 0;
-	char path[64];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, pid);
-	f = fopen(path, "re");
-	if (f) {
-		if (fscanf(f, "%lu %lu", &run, &waited) != 2)
-			waited = 0;
-		fclose(f);
-	}
-	return waited;
 }
 
 struct vm {
@@ -546,9 +530,9 @@ static void test_halts(void)
 /* Take a sample; read run_delay before and after it, because the VMM can wait in the meantime. */
 static void sample_waited(pid_t pid, uint64_t *least, uint64_t *most)
 {
-	*least = read_waited(pid);
+	*least = read_account(pid, pid).waited;
 	exits_sample(exits);
-	*most = read_waited(pid);
+	*most = read_account(pid, pid).waited;
 }
 
 /* A VMM that spins between rounds: it runs or waits for its CPU. */
@@ -583,8 +567,8 @@ static void test_ready(bool spins)
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 	run(&vmm);
 	/* Its last exit is open: it has waited in userspace, and has not entered the guest again. */
-	most = read_waited(vmm.pid) + 50 * MS;
-	while (spins && read_waited(vmm.pid) < most)
+	most = read_account(vmm.pid, vmm.pid).waited + 50 * MS;
+	while (spins && read_account(vmm.pid, vmm.pid).waited < most)
 		usleep(1000);
 	sample_waited(vmm.pid, &first_least, &first_most);
 	before = sum(&vmm, NULL, -1);

@@ -26,8 +26,8 @@
 /* with its map */
 #include "../src/bpf/stalls.c"
 #include "abi.h"
+#include "account.h"
 #include "cgroup.h"
-#include "clock.h"
 #include "fuse.h"
 #include "probe_vm.h"
 #include "tap.h"
@@ -53,11 +53,6 @@ static struct shared {
 	uint64_t slept, elapsed;
 } *shared;
 
-/* How long a thread has been on a CPU, and waited for one, up to a time */
-struct account {
-	uint64_t time, ran, waited;
-};
-
 /*
  * In emulation, the clocks by which the kernel keeps the accounts of threads jump, by more than the
  * test tolerates: check for the clock of a processor.
@@ -73,22 +68,6 @@ static bool has_exact_accounts(void)
 	if (f)
 		fclose(f);
 	return found;
-}
-
-static struct account read_account(pid_t pid, pid_t tid)
-{
-	struct account account = { .time = read_clock(CLOCK_MONOTONIC) };
-	char path[64];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
-	f = fopen(path, "re");
-	if (f) {
-		if (fscanf(f, "%lu %lu", &account.ran, &account.waited) != 2)
-			account.ran = account.waited = 0;
-		fclose(f);
-	}
-	return account;
 }
 
 static uint64_t time_asleep(struct account from, struct account to)

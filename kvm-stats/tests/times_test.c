@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "account.h"
 #include "cgroup.h"
 #include "structures.h"
 #include "tap.h"
@@ -210,24 +211,9 @@ static unsigned int least_halted(pid_t pid)
 	return 0;
 }
 
-/* What the scheduler has booked for the thread of a vCPU, in the order of its schedstat */
-enum { RAN, WAITED, TURNS, BOOKED };
-
-static uint64_t booked_of(const struct kvmstats_vm *vm, unsigned int vcpu, int what)
+static struct account booked_of(const struct kvmstats_vm *vm, unsigned int vcpu)
 {
-	unsigned long long found[BOOKED] = { 0 };
-	char path[64];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", vm->identity.pid,
-		 vm->vcpu[vcpu]->tid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	if (fscanf(f, "%llu %llu %llu", &found[RAN], &found[WAITED], &found[TURNS]) != BOOKED)
-		found[what] = 0;
-	fclose(f);
-	return found[what];
+	return read_account(vm->identity.pid, vm->vcpu[vcpu]->tid);
 }
 
 /* Waiting for a CPU, of all threads that run vCPUs */
@@ -237,7 +223,7 @@ static uint64_t booked(const struct kvmstats_vm *vm)
 	unsigned int i;
 
 	for (i = 0; i < vm->vcpus; i++)
-		sum += booked_of(vm, i, WAITED);
+		sum += booked_of(vm, i).waited;
 	return sum;
 }
 
@@ -247,7 +233,7 @@ static uint64_t booked_turns(const struct kvmstats_vm *vm)
 	unsigned int i;
 
 	for (i = 0; i < vm->vcpus; i++)
-		sum += booked_of(vm, i, TURNS);
+		sum += booked_of(vm, i).turns;
 	return sum;
 }
 
@@ -275,10 +261,10 @@ static void go_on(const struct kvmstats_vm *vm)
 	unsigned int i, tries = 0;
 
 	for (i = 0; i < vm->vcpus; i++)
-		turns[i] = booked_of(vm, i, TURNS);
+		turns[i] = booked_of(vm, i).turns;
 	kill(vm->identity.pid, SIGCONT);
 	for (i = 0; i < vm->vcpus; i++) {
-		while (booked_of(vm, i, TURNS) == turns[i]) {
+		while (booked_of(vm, i).turns == turns[i]) {
 			if (tries++ == 6000)
 				errx(1, "vCPU %u has not run for a minute", i);
 			wait_ms(10);
