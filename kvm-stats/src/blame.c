@@ -16,12 +16,16 @@ struct blame_command {
 	enum out_format format;
 };
 
+#define WAIT_COLUMNS	3	/* after WAITED */
 #define OWNER_COLUMNS	5	/* the last ones */
 
 static const struct out_column columns[] = {
 	{ NULL, "time", false },
 	{ "VM", "vm", false },
 	{ "WAITED", "wait_s", true },
+	{ "WAITS", "waits", true },
+	{ "MEAN-ms", "mean_s", true },
+	{ "MAX-ms", "max_s", true },
 	{ "OWNER", "kind", false },
 	{ "NAME", "name", false },
 	{ "PID", "pid", true },
@@ -30,9 +34,34 @@ static const struct out_column columns[] = {
 	{ NULL, NULL, false }
 };
 
+/* Seconds; milliseconds in the table */
+static void put_length(struct out *out, enum out_format format, uint64_t ns)
+{
+	char text[TEXT_SIZE];
+
+	text_decimal(format == OUT_TABLE ? ns / 100000 : ns, format == OUT_TABLE ? 1 : 9, text);
+	out_number(out, text);
+}
+
+static void put_lengths(struct out *out, enum out_format format, const struct blame_waits *waits)
+{
+	unsigned int i;
+
+	if (!count_waits(waits)) {
+		for (i = 0; i < WAIT_COLUMNS; i++)
+			out_none(out);
+		return;
+	}
+	out_u64(out, count_waits(waits));
+	put_length(out, format, mean_wait(waits));
+	put_length(out, format, waits->longest);
+}
+
 static void put_victim(struct out *out, enum out_format format, const char *now,
 		       const struct blame_victim *victim)
 {
+	const struct blame_waits waits = all_waits(victim);
+
 	out_text(out, now);
 	if (*victim->sum.label)
 		out_text(out, victim->sum.label);
@@ -41,6 +70,7 @@ static void put_victim(struct out *out, enum out_format format, const char *now,
 	else
 		out_none(out);
 	out_seconds(out, victim->sum.cost);
+	put_lengths(out, format, &waits);
 }
 
 static void put_owner(struct out *out, const struct blame_victim *victim, const char *kind,
@@ -89,6 +119,7 @@ static void write_blame_rows(void *arg, struct out *out, const char *now, struct
 static void write_blame_json(void *arg, struct json *j, struct sum *sum)
 {
 	const struct blame_victim *victim = (struct blame_victim *)sum;
+	const struct blame_waits waits = all_waits(victim);
 	size_t i;
 
 	/* null: all VMs */
@@ -97,6 +128,13 @@ static void write_blame_json(void *arg, struct json *j, struct sum *sum)
 	else
 		json_literal(j, "vm", "null");
 	json_fixed(j, "wait_s", sum->cost, 9);
+	json_fixed(j, "waits", count_waits(&waits), 0);
+	json_fixed(j, "mean_s", mean_wait(&waits), 9);
+	json_fixed(j, "max_s", waits.longest, 9);
+	json_open(j, "histogram", '[');
+	for (i = 0; i < BLAME_BUCKETS; i++)
+		json_fixed(j, NULL, waits.bucket[i], 0);
+	json_close(j, ']');
 	json_open(j, "owners", '[');
 	for (i = 0; i < sum->count; i++) {
 		const struct blame_share *share = blame_share_at(victim, i);
@@ -144,6 +182,9 @@ static void report_lost_charges(void *arg)
 	if (counts.no_pair)
 		warnx("blame: %llu charges without a name: more than %d pairs of a VM and an owner",
 		      (unsigned long long)counts.no_pair, BLAME_CHARGES);
+	if (counts.no_vm)
+		warnx("blame: %llu waits without a length: more than %d VMs",
+		      (unsigned long long)counts.no_vm, BLAME_VMS);
 	if (counts.unreported > UNREPORTED_NS)
 		warnx("blame: the kernel did not report all switches: %.3f s are unknown",
 		      counts.unreported / 1e9);

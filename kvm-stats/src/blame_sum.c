@@ -215,6 +215,81 @@ static void add_unseen(struct blame_sum *sum, const struct kvmstats_vm *first)
 	}
 }
 
+void add_waits(struct blame_waits *sum, const struct blame_waits *waits)
+{
+	unsigned int i;
+
+	sum->ns += waits->ns;
+	if (sum->longest < waits->longest)
+		sum->longest = waits->longest;
+	for (i = 0; i < BLAME_BUCKETS; i++)
+		sum->bucket[i] += waits->bucket[i];
+}
+
+struct blame_waits all_waits(const struct blame_victim *victim)
+{
+	struct blame_waits all = victim->ended;
+
+	add_waits(&all, &victim->open);
+	return all;
+}
+
+uint64_t count_waits(const struct blame_waits *waits)
+{
+	uint64_t count = 0;
+	unsigned int i;
+
+	for (i = 0; i < BLAME_BUCKETS; i++)
+		count += waits->bucket[i];
+	return count;
+}
+
+uint64_t mean_wait(const struct blame_waits *waits)
+{
+	const uint64_t count = count_waits(waits);
+
+	return count ? waits->ns / count : 0;
+}
+
+/* The bucket of a wait, as the BPF program finds it */
+static unsigned int find_bucket(uint64_t ns)
+{
+	unsigned int bucket = 0;
+
+	for (ns >>= BLAME_SHIFT + 1; ns && bucket < BLAME_BUCKETS - 1; ns >>= 1)
+		bucket++;
+	return bucket;
+}
+
+static void add_lengths(struct blame_sum *sum)
+{
+	const struct blame_thread *threads;
+	const struct blame_waits *waits;
+	struct blame_victim *victim;
+	const struct blame_vm *vms;
+	size_t i, count;
+
+	count = blame_ended_waits(sum->blame, &vms, &waits);
+	for (i = 0; i < count; i++) {
+		victim = find_kernel_sum(&sum->sums, &vms[i]);
+		if (victim)
+			add_waits(&victim->ended, &waits[i]);
+	}
+	for (i = 0; i < sum->sums.count; i++) {
+		victim = sum_at(&sum->sums, i);
+		memset(&victim->open, 0, sizeof(victim->open));
+	}
+	threads = blame_threads(sum->blame, &count);
+	for (i = 0; i < count; i++) {
+		struct blame_waits open = { .ns = threads[i].open, .longest = threads[i].open };
+
+		victim = open.ns ? find_kernel_sum(&sum->sums, &threads[i].vm) : NULL;
+		open.bucket[find_bucket(open.ns)] = 1;
+		if (victim)
+			add_waits(&victim->open, &open);
+	}
+}
+
 static int read_blame_program(struct sums *sums)
 {
 	return blame_sample(((struct blame_sum *)sums)->blame);
@@ -244,6 +319,35 @@ static void take_share(struct sums *sums, struct sum *victim, struct rec_bytes *
 		share->pid = pid;
 }
 
+static void put_waits(const struct sum *sum, struct bytes *b)
+{
+	const struct blame_waits *waits = &((const struct blame_victim *)sum)->ended;
+	unsigned int i;
+
+	bytes_number(b, waits->ns);
+	bytes_number(b, waits->longest);
+	for (i = 0; i < BLAME_BUCKETS; i++)
+		bytes_number(b, waits->bucket[i]);
+}
+
+static void take_waits(struct sum *sum, struct rec_bytes *t)
+{
+	struct blame_waits waits;
+	unsigned int i;
+
+	waits.ns = take_number(t);
+	waits.longest = take_number(t);
+	for (i = 0; i < BLAME_BUCKETS; i++)
+		waits.bucket[i] = take_number(t);
+	if (!t->wrong)
+		add_waits(&((struct blame_victim *)sum)->ended, &waits);
+}
+
+static void clear_waits(struct sum *sum)
+{
+	memset(&((struct blame_victim *)sum)->ended, 0, sizeof(struct blame_waits));
+}
+
 static void add_charges(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
 {
 	struct blame_sum *sum = (struct blame_sum *)sums;
@@ -266,6 +370,7 @@ static void add_charges(struct sums *sums, const struct kvmstats_vm *first, char
 			add_share(sum, victim, &rows[i].pair, rows[i].pid, rows[i].growth);
 	}
 	add_unseen(sum, first);
+	add_lengths(sum);
 	sum->begun = true;
 	end_sums(sums);
 }
@@ -283,6 +388,7 @@ static void init_blame_sum(struct blame_sum *sum, bool continues)
 		.key_size = sizeof(struct blame_key), .other = &other,
 		.read = read_blame_program, .add = add_charges, .close = close_blame_program,
 		.put = put_share, .take = take_share,
+		.put_sum = put_waits, .take_sum = take_waits, .clear = clear_waits,
 	};
 
 	memset(sum, 0, sizeof(*sum));
@@ -305,6 +411,7 @@ void blame_sum_read(struct blame_sum *sum, struct recording *rec)
 
 void blame_sum_total(const struct sums *sums, struct sum *total)
 {
+	struct blame_victim *all = (struct blame_victim *)total;
 	struct blame_share *share;
 	struct blame_key key;
 	size_t i, j;
@@ -312,6 +419,8 @@ void blame_sum_total(const struct sums *sums, struct sum *total)
 	for (i = 0; i < sums->count; i++) {
 		const struct blame_victim *victim = sum_at(sums, i);
 
+		add_waits(&all->ended, &victim->ended);
+		add_waits(&all->open, &victim->open);
 		for (j = 0; j < victim->sum.count; j++) {
 			const struct blame_share *from = blame_share_at(victim, j);
 

@@ -23,6 +23,8 @@ struct blame_victim {
 	pid_t counted;		/* process of the VM that the next two are of */
 	uint64_t waited;	/* before the sum began */
 	uint64_t unseen;	/* without an entry */
+	struct blame_waits ended;	/* waits that have ended */
+	struct blame_waits open;	/* those that have not, with their length so far */
 };
 
 struct blame_sum {
@@ -39,6 +41,13 @@ int blame_sum_open(struct blame_sum *sum, bool continues, const struct kvmstats_
 
 /* The charges of a recording instead */
 void blame_sum_read(struct blame_sum *sum, struct recording *rec);
+
+/* The waits of a VM; those that are open as if they ended now */
+struct blame_waits all_waits(const struct blame_victim *victim);
+void add_waits(struct blame_waits *sum, const struct blame_waits *waits);
+/* Their number, and their mean length, 0 without waits */
+uint64_t count_waits(const struct blame_waits *waits);
+uint64_t mean_wait(const struct blame_waits *waits);
 
 static inline struct blame_share *blame_share_at(const struct blame_victim *victim, size_t i)
 {

@@ -197,7 +197,7 @@ int column_by_title(const char *title)
 	unsigned int i;
 
 	for (i = 0; i < columns_count; i++) {
-		const size_t word = strcspn(columns[i].title, "%/");
+		const size_t word = strcspn(columns[i].title, "%/-");
 
 		if (!strcasecmp(title, columns[i].title) ||
 		    (strlen(title) == word && !strncasecmp(title, columns[i].title, word)))

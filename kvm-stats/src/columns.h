@@ -63,7 +63,7 @@ struct column {
 extern const struct column columns[];
 extern const unsigned int columns_count;
 
-/* The column of this letter; of this title, in any case and without % or /S; or -1 */
+/* The column of this letter; of this title, in any case and without %, /S or -ms; or -1 */
 int column_by_letter(char letter);
 int column_by_title(const char *title);
 

@@ -12,7 +12,7 @@
  *	'S'	a sample: differences from the key sample before it. It needs no other chunk, so a
  *		damaged one loses one sample.
  *	'B'	with "record --blame": for VMs whose vCPUs waited for a CPU since the last 'B', the
- *		owners of these waits
+ *		owners of these waits, and how long the waits were
  *	'X'	with "record --exits": the most expensive exits since the last 'X'
  *	'Z'	with "record --stalls": why vCPUs slept outside of halts since the last 'Z'
  * 'B', 'X' and 'Z' come before the sample that ends their time. Readers skip other kinds. Numbers in heads are little-endian. Numbers in contents have 7

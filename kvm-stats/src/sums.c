@@ -480,6 +480,8 @@ void record_sums(struct sums *sums, struct recorder *r, char kind, size_t items,
 			bytes_number(&b, count);
 			for (j = 0; j < count; j++)
 				sums->type->put(item_at(sums, sum, j), &b);
+			if (sums->type->put_sum)
+				sums->type->put_sum(sum, &b);
 		}
 	}
 	clear_sums(sums);
@@ -502,6 +504,8 @@ static void take_sum(struct sums *sums, struct rec_bytes *t)
 		sum = unused = check_alloc(calloc(1, sums->type->size));
 	for (i = 0; i < count && !t->wrong; i++)
 		sums->type->take(sums, sum, t);
+	if (sums->type->take_sum && !t->wrong)
+		sums->type->take_sum(sum, t);
 	if (unused)
 		release(sums, unused);
 	free(unused);

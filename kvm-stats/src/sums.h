@@ -58,6 +58,9 @@ struct sums_type {
 	/* Write an item to a recording; read one and add its cost. take sets t->wrong if it cannot. */
 	void (*put)(const void *item, struct bytes *b);
 	void (*take)(struct sums *sums, struct sum *sum, struct rec_bytes *t);
+	/* As put and take, for the other members of a sum; NULL if it has none */
+	void (*put_sum)(const struct sum *sum, struct bytes *b);
+	void (*take_sum)(struct sum *sum, struct rec_bytes *t);
 };
 
 struct known_vm {

@@ -148,6 +148,37 @@ static const char *ready_of(const struct item *item)
 	return text;
 }
 
+static const char *wait_of(const struct kvmstats_vm *vm)
+{
+	const struct item item = item_vm(vm);
+	static char text[COLUMN_SIZE];
+
+	column_cell(&columns[column_by_title("WAIT")], &item, text);
+	return text;
+}
+
+static void test_mean_wait(void)
+{
+	struct kvmstats_vm vm = { .elapsed = SECOND };
+	struct kvmstats_times *t = &vm.sum.times;
+
+	t->known = KVMSTATS_TURNS_KNOWN;
+	t->mode[KVMSTATS_READY] = SECOND / 10 * 3;
+	t->mode[KVMSTATS_THROTTLED] = SECOND / 5;
+	t->turns = 125;
+	tap_result(!strcmp(wait_of(&vm), "4.0"), "125 waits of 500 ms: %s ms each", wait_of(&vm));
+	t->turns = 7;
+	tap_result(!strcmp(wait_of(&vm), "71.4"), "7 waits of 500 ms: %s ms each", wait_of(&vm));
+	t->turns = 0;
+	tap_result(!strcmp(wait_of(&vm), "500"), "one wait that has not ended: %s ms", wait_of(&vm));
+	t->mode[KVMSTATS_READY] = t->mode[KVMSTATS_THROTTLED] = 0;
+	tap_result(!strcmp(wait_of(&vm), "-"), "no wait has no length: %s", wait_of(&vm));
+	t->turns = 9;
+	tap_result(!strcmp(wait_of(&vm), "0.0"), "wakeups onto an idle CPU: %s ms", wait_of(&vm));
+	t->known = 0;
+	tap_result(!strcmp(wait_of(&vm), "-"), "an unknown number of waits: %s", wait_of(&vm));
+}
+
 /* vCPUs are read one after the other, each with its own clock. */
 static void test_shares(void)
 {
@@ -287,6 +318,7 @@ int main(void)
 {
 	test_stalls();
 	test_shares();
+	test_mean_wait();
 	test_series();
 	test_others();
 	test_exited();

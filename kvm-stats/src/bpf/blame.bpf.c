@@ -15,6 +15,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "blame.bpf.h"
+#include "log2.bpf.h"
 
 /* <linux/sched.h> */
 #define TASK_DEAD	0x80
@@ -189,6 +190,14 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } exited SEC(".maps");
+
+/* Waits that ended since the last sample: userspace removes them */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, BLAME_VMS);
+	__type(key, struct blame_vm);
+	__type(value, struct blame_waits);
+} ended_waits SEC(".maps");
 
 struct blame_counts counts;
 
@@ -817,6 +826,41 @@ static __always_inline __u64 claim_wait(struct blame_vcpu *vcpu)
 	return since;
 }
 
+/* Count a wait that has ended. */
+static __noinline void count_wait(const struct blame_vcpu *vcpu, __u64 ns)
+{
+	static const struct blame_waits none;
+	/* on the stack, as Linux 6.1 requires of keys */
+	const struct blame_vm vm = vcpu->vm;
+	struct blame_waits *waits = bpf_map_lookup_elem(&ended_waits, &vm);
+	__u64 longest;
+	int i;
+
+	if (!waits) {
+		bpf_map_update_elem(&ended_waits, &vm, &none, BPF_NOEXIST);
+		waits = bpf_map_lookup_elem(&ended_waits, &vm);
+	}
+	if (!waits) {
+		__sync_fetch_and_add(&counts.no_vm, 1);
+		return;
+	}
+	__sync_fetch_and_add(&waits->ns, ns);
+	__sync_fetch_and_add(&waits->bucket[find_bucket(ns, BLAME_SHIFT, BLAME_BUCKETS)], 1);
+	/* Other vCPUs of the VM can be faster, but hardly four times. */
+	for (i = 0; i < 4; i++) {
+		longest = waits->longest;
+		if (ns <= longest ||
+		    __sync_val_compare_and_swap(&waits->longest, longest, ns) == longest)
+			break;
+	}
+}
+
+/* Return the length of the wait that ends at this time. */
+static __always_inline __u64 length_of(const struct blame_vcpu *vcpu, __u64 end)
+{
+	return vcpu->moved + at_most(end - vcpu->start, ~0ULL);
+}
+
 static __always_inline void copy_counters(struct blame_vcpu *vcpu, const struct blame_cpu *cpu)
 {
 	vcpu->used = cpu->used;
@@ -1000,6 +1044,8 @@ static __always_inline void charge_missed(struct blame_vcpu *vcpu, __u64 delay, 
 		return;
 	charge_kind(&vcpu->vm, kind, 0, missed);
 	__sync_fetch_and_add(&vcpu->charged, missed);
+	if (vcpu->seen && missed > MISSED_NS)
+		count_wait(vcpu, missed);
 }
 
 /*
@@ -1017,6 +1063,7 @@ static __noinline void heal(struct blame_vcpu *vcpu, struct task_struct *task,
 		measure_wait(wait, vcpu, task, since,
 			     vcpu->start + (delay - vcpu->run_delay));
 		charge_vcpu(vcpu, wait);
+		count_wait(vcpu, length_of(vcpu, wait->until));
 	}
 	charge_missed(vcpu, delay, task->__state & TASK_DEAD || !vcpu->seen ? 0 : MISSED_NS);
 	vcpu->seen = 1;
@@ -1034,12 +1081,15 @@ static __noinline __u64 heal_start(struct blame_vcpu *vcpu, struct task_struct *
 
 	if (!start || (__s64)(start - since) <= 0)
 		return since;
-	if (start - since <= MISSED_NS)
-		return start;
-	__sync_fetch_and_add(&counts.healed, 1);
-	measure_wait(wait, vcpu, task, since,
-		     vcpu->start + task->sched_info.run_delay - vcpu->run_delay);
-	charge_vcpu(vcpu, wait);
+	if (start - since > MISSED_NS) {
+		__sync_fetch_and_add(&counts.healed, 1);
+		measure_wait(wait, vcpu, task, since,
+			     vcpu->start + task->sched_info.run_delay - vcpu->run_delay);
+		charge_vcpu(vcpu, wait);
+		count_wait(vcpu, length_of(vcpu, wait->until));
+		vcpu->moved = 0;
+	}
+	vcpu->start = start;
 	return start;
 }
 
@@ -1104,9 +1154,9 @@ int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_s
 		count_thread(cpu, prev, &wait.last, now);
 		to = find_vcpu(next);
 		since = to ? claim_wait(to) : 0;
-		if (since)
-			since = heal_start(to, next, since, &wait);
 		if (since) {
+			since = heal_start(to, next, since, &wait);
+			count_wait(to, length_of(to, now));
 			measure_wait(&wait, to, next, since, now);
 			charge_vcpu(to, &wait);
 		}
@@ -1115,6 +1165,7 @@ int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_s
 	}
 	/* As run_delay: a thread that is preempted while it goes to sleep does not wait. */
 	if (from && !prev->__state) {
+		from->moved = 0;
 		begin_wait(from, this, prev->se.cfs_rq, prev->sched_info.run_delay, now, false);
 		read_levels(prev, from, false);
 		read_rt_quota(prev, from);
@@ -1134,6 +1185,7 @@ int BPF_PROG(blame_wakeup, struct task_struct *task)
 	/* Without last_queued, the thread was preempted while it went to sleep. */
 	if (!vcpu || vcpu->since || is_on_cpu(task) || !task->sched_info.last_queued)
 		return 0;
+	vcpu->moved = 0;
 	begin_wait(vcpu, task->se.cfs_rq->rq->cpu, task->se.cfs_rq,
 		   task->sched_info.run_delay, task->se.cfs_rq->rq->clock, false);
 	read_levels(task, vcpu, false);
@@ -1164,6 +1216,7 @@ int BPF_PROG(blame_migrate, struct task_struct *task, int to)
 	measure_wait(&wait, vcpu, task, since, now);
 	add_running(&wait, running);
 	charge_vcpu(vcpu, &wait);
+	vcpu->moved += task->sched_info.run_delay - vcpu->run_delay;
 	begin_wait(vcpu, to, queue_on(task, to), task->sched_info.run_delay, now, true);
 	return 0;
 }
@@ -1196,8 +1249,8 @@ static __always_inline void publish_wait(struct blame_vcpu *vcpu, struct task_st
 					 __u64 queued, __u64 now)
 {
 	__sync_val_compare_and_swap(&vcpu->since, RESERVED, now);
-	if (is_on_cpu(task) || task->sched_info.last_queued != queued)
-		claim_wait(vcpu);
+	if ((is_on_cpu(task) || task->sched_info.last_queued != queued) && claim_wait(vcpu))
+		count_wait(vcpu, length_of(vcpu, now));
 }
 
 /* Charge the open wait up to now. Return the length of the wait that run_delay does not have. */
@@ -1251,6 +1304,7 @@ int blame_sample(struct bpf_iter__task *ctx)
 	struct blame_vcpu *vcpu;
 	struct wait wait = { 0 };
 	__u32 tid;
+	__u64 open;
 
 	/* NULL after the last thread */
 	if (!task)
@@ -1267,7 +1321,9 @@ int blame_sample(struct bpf_iter__task *ctx)
 		return 0;
 	/* before the charges, which may grow at any time */
 	thread.waited = task->sched_info.run_delay - vcpu->first_delay;
-	thread.waited += sample_wait(vcpu, task, &wait);
+	open = sample_wait(vcpu, task, &wait);
+	thread.waited += open;
+	thread.open = open && vcpu->since > RESERVED ? vcpu->moved + open : 0;
 	charge_missed(vcpu, thread.waited + vcpu->first_delay, vcpu->seen ? MISSED_NS : 0);
 	vcpu->seen = 1;
 	thread.charged = vcpu->charged;

@@ -18,6 +18,11 @@
 #define BLAME_NAMED	(BLAME_CHARGES / 4 * 3)
 #define BLAME_CGROUPS	1024
 #define BLAME_EXITED	4096
+/* VMs whose waits are counted between two samples */
+#define BLAME_VMS	4096
+/* Bucket 0 has the waits of less than 1024 ns, bucket i those from 2^(i+9) ns on. */
+#define BLAME_BUCKETS	24
+#define BLAME_SHIFT	9
 
 enum blame_kind {
 	BLAME_VCPU = 1,	/* id: struct kvm of the vCPU that ran */
@@ -90,6 +95,7 @@ struct blame_vcpu {
 	__u64 quota;		/* throttled clock at that time */
 	__u64 steal;		/* steal clock at that time */
 	__u64 run_delay;	/* at that time */
+	__u64 moved;		/* length of the wait on the CPUs before this one */
 	__u64 first_delay;	/* run_delay when the vCPU was first seen */
 	__u64 charged;		/* since then */
 	__u32 cpu;		/* that it waits for */
@@ -118,6 +124,14 @@ struct blame_thread {
 	/* since the vCPU was entered, including the open wait; only in "blame" */
 	__u64 waited;
 	__u64 charged;
+	__u64 open;		/* length of the open wait */
+};
+
+/* Waits of a VM that have ended */
+struct blame_waits {
+	__u64 ns;		/* sum of their lengths */
+	__u64 longest;
+	__u64 bucket[BLAME_BUCKETS];
 };
 
 struct blame_pair {
@@ -140,6 +154,7 @@ struct blame_cgroup {
 struct blame_counts {
 	__u64 no_vcpu;		/* vCPUs without an entry */
 	__u64 no_pair;		/* charges without an entry */
+	__u64 no_vm;		/* waits that are not counted */
 	__u64 healed;		/* waits that had no end */
 	__u64 unreported;	/* nanoseconds of switches that did not reach the program */
 };

@@ -15,6 +15,9 @@
 #include "threads.h"
 #include "src/bpf/blame.skel.h"
 
+/* Batches may have a bucket more than the map has entries. */
+#define WAITS_ROOM	(2 * BLAME_VMS)
+
 /* Entries that remain free until pairs that no longer grow are removed */
 #define SPARE_PAIRS	(BLAME_CHARGES / 2)
 
@@ -28,6 +31,10 @@ struct blame {
 	struct blame_pair *keys;
 	struct blame_charge *values;
 	size_t room;
+	/* Waits that ended, by VM */
+	struct blame_vm *vms;
+	struct blame_waits *waits;
+	__u32 waited;
 	struct threads threads;
 };
 
@@ -81,8 +88,10 @@ int blame_open(struct blame **opened, const struct kvmstats_vm *first, struct kv
 		b->before = calloc(room, sizeof(*b->before));
 		b->keys = calloc(room, sizeof(*b->keys));
 		b->values = calloc(room, sizeof(*b->values));
+		b->vms = calloc(WAITS_ROOM, sizeof(*b->vms));
+		b->waits = calloc(WAITS_ROOM, sizeof(*b->waits));
 	}
-	if (!b || !b->rows || !b->before || !b->keys || !b->values)
+	if (!b || !b->rows || !b->before || !b->keys || !b->values || !b->vms || !b->waits)
 		snprintf(p->why, sizeof(p->why), "%s", strerror(-error));
 	else
 		error = bpf_program_open(find_blame_notifier, load_blame, b, p) ?: blame_check(b, p) ?: blame_sample(b);
@@ -107,6 +116,8 @@ void blame_close(struct blame *b)
 	free(b->before);
 	free(b->keys);
 	free(b->values);
+	free(b->vms);
+	free(b->waits);
 	free(b);
 }
 
@@ -205,6 +216,18 @@ static void find_charge_growth(struct blame *b)
 	b->program->bss->pairs = b->count - removed;
 }
 
+/* Remove the waits that have ended from the map. */
+static int take_waits(struct blame *b)
+{
+	__u64 position;
+
+	b->waited = WAITS_ROOM;
+	if (bpf_map_lookup_and_delete_batch(bpf_map__fd(b->program->maps.ended_waits), NULL, &position,
+					    b->vms, b->waits, &b->waited, NULL) && errno != ENOENT)
+		return -errno;
+	return 0;
+}
+
 int blame_sample(struct blame *b)
 {
 	struct blame_row *rows = b->before;
@@ -213,7 +236,7 @@ int blame_sample(struct blame *b)
 	b->before = b->rows;
 	b->rows = rows;
 	b->count_before = b->count;
-	error = run_sampler(b) ?: read_charges(b);
+	error = run_sampler(b) ?: take_waits(b) ?: read_charges(b);
 	if (!error)
 		find_charge_growth(b);
 	return error;
@@ -223,6 +246,14 @@ const struct blame_row *blame_rows(const struct blame *b, size_t *n)
 {
 	*n = b->count;
 	return b->rows;
+}
+
+size_t blame_ended_waits(const struct blame *b, const struct blame_vm **vms,
+			 const struct blame_waits **waits)
+{
+	*vms = b->vms;
+	*waits = b->waits;
+	return b->waited;
 }
 
 const struct blame_thread *blame_threads(const struct blame *b, size_t *n)

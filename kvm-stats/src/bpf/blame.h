@@ -54,6 +54,13 @@ bool blame_lists(const struct blame *blame, uint32_t tid);
  */
 uint64_t blame_take_exited(struct blame *blame, uint32_t tgid, uint64_t most);
 
+/*
+ * Return the number of VMs whose waits ended between the last two calls of blame_sample(), and set
+ * the VMs and these waits. Valid until the next call.
+ */
+size_t blame_ended_waits(const struct blame *blame, const struct blame_vm **vms,
+			 const struct blame_waits **waits);
+
 /* The names of a cgroup by its id; false: not known */
 bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *cgroup);
 

@@ -35,6 +35,12 @@ const struct blame_thread *blame_threads(const struct blame *blame, size_t *n)
 	return NULL;
 }
 
+size_t blame_ended_waits(const struct blame *blame, const struct blame_vm **vms,
+			 const struct blame_waits **waits)
+{
+	return 0;
+}
+
 bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *cgroup)
 {
 	return false;

@@ -14,6 +14,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "exits.bpf.h"
+#include "log2.bpf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), \
 			     apply_to = record)
@@ -215,19 +216,6 @@ static __always_inline struct exits_cell *find_cell(struct exits_vcpu *v, __u32 
 	return cell;
 }
 
-static __always_inline __u32 log2(__u64 n)
-{
-	__u32 bits = 0;
-
-#pragma unroll
-	for (int step = 32; step; step /= 2)
-		if (n >> step) {
-			n >>= step;
-			bits += step;
-		}
-	return bits;
-}
-
 /* End the phase in userspace, if there is one, of which ready is a part. */
 static __always_inline void end_user(struct exits_vcpu *v, __u64 end, __u64 ready)
 {
@@ -273,9 +261,7 @@ static __always_inline void close_exit(struct exits_vcpu *v, const struct task_s
 		cell->halt += v->halt;
 		if (cost > cell->max)
 			cell->max = cost;
-		bucket = log2(cost >> EXITS_SHIFT);
-		if (bucket >= EXITS_BUCKETS)
-			bucket = EXITS_BUCKETS - 1;
+		bucket = find_bucket(cost, EXITS_SHIFT, EXITS_BUCKETS);
 		cell->bucket[bucket]++;
 	}
 	v->exit = v->user = v->ready = v->halt = v->early = 0;

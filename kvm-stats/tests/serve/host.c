@@ -12,6 +12,7 @@
  *	wait NUMBER PERMILLE vm NUMBER		part of the time for which the VM waits
  *	wait NUMBER PERMILLE process COMM	for a CPU, while another VM or a process
  *						runs
+ *	ended NUMBER COUNT NANOSECONDS		so many waits of this length end at each sample
  *	unreadable TEXT				a process that cannot be read
  *	hold FILE				a sample lasts until FILE is removed;
  *						FILE.waiting exists during it
@@ -306,7 +307,9 @@ static void host_close(struct kvmstats *k, void *state)
 struct blame {
 	struct blame_row rows[MAX_WAITS];
 	struct blame_thread threads[MAX_WAITS];
-	size_t count, thread_count;
+	struct blame_vm ended_vm[MAX_WAITS];
+	struct blame_waits ended[MAX_WAITS];
+	size_t count, thread_count, ended_count;
 	uint64_t time;
 };
 
@@ -383,6 +386,30 @@ static void charge(struct blame *blame, const char *line, uint64_t elapsed)
 	blame->rows[i].ns += blame->rows[i].growth;
 }
 
+static void end_waits(struct blame *blame, const char *line)
+{
+	struct blame_waits *ended = &blame->ended[blame->ended_count];
+	unsigned long long number, count, ns;
+	unsigned int bucket = 0;
+
+	if (blame->ended_count == MAX_WAITS ||
+	    sscanf(line, "ended %llu %llu %llu", &number, &count, &ns) != 3)
+		return;
+	while (bucket < BLAME_BUCKETS - 1 && ns >> (BLAME_SHIFT + 1 + bucket))
+		bucket++;
+	*ended = (struct blame_waits){ .ns = count * ns, .longest = ns };
+	ended->bucket[bucket] = count;
+	blame->ended_vm[blame->ended_count++] = find_blame_vm(blame, number);
+}
+
+size_t blame_ended_waits(const struct blame *blame, const struct blame_vm **vms,
+			 const struct blame_waits **waits)
+{
+	*vms = blame->ended_vm;
+	*waits = blame->ended;
+	return blame->ended_count;
+}
+
 int blame_sample(struct blame *blame)
 {
 	const uint64_t elapsed = read_clock(CLOCK_MONOTONIC) - blame->time;
@@ -394,7 +421,7 @@ int blame_sample(struct blame *blame)
 	int pid;
 
 	blame->time += elapsed;
-	blame->thread_count = 0;
+	blame->thread_count = blame->ended_count = 0;
 	for (i = 0; i < blame->count; i++)
 		blame->rows[i].growth = 0;
 	snprintf(path, sizeof(path), "%s/vms", getenv("KVM_STATS_HOST"));
@@ -411,6 +438,7 @@ int blame_sample(struct blame *blame)
 							 .tid = pid * 100 };
 		}
 		charge(blame, line, elapsed);
+		end_waits(blame, line);
 	}
 	fclose(f);
 	return 0;
