@@ -26,6 +26,7 @@ enum metric_from {
 	FROM_PAGES,		/* kernel statistics that count pages */
 	FROM_ROLES,		/* time of other threads by role */
 	FROM_WAITS,		/* owners of waits for a CPU, see waits.h */
+	FROM_LENGTHS,		/* lengths of these waits */
 	FROM_EXITS,		/* exits by reason, with --exits */
 	FROM_STALLS,		/* sleeps outside of halts by reason, with --stalls */
 	FROM_PROGRAM,		/* get() */

@@ -18,6 +18,8 @@ void waits_update(struct waits *waits, const struct sums *sums, struct blame_vic
 {
 	size_t i;
 
+	add_waits(&waits->ended, &victim->ended);
+	memset(&victim->ended, 0, sizeof(victim->ended));
 	waits->other_ns += list_items(sums, &victim->sum, max, elapsed);
 	waits->recent = waits->count = 0;
 	for (i = 0; i < victim->sum.count; i++) {

@@ -23,9 +23,10 @@ struct waits {
 	unsigned int count;
 	uint64_t other_ns;	/* of owners at times at which they were not exported */
 	uint64_t recent;	/* of all owners */
+	struct blame_waits ended;	/* lengths of the waits that have ended */
 };
 
-/* Add a sample, which covers this time. Export at most max owners. */
+/* Add a sample, which covers this time, and take the victim's waits. Export at most max owners. */
 void waits_update(struct waits *waits, const struct sums *sums, struct blame_victim *victim,
 		  unsigned int max, uint64_t elapsed);
 

@@ -196,14 +196,15 @@ static void put_pages(struct metrics_writer *w, const struct family *c, const ch
 	}
 }
 
-static void put_histogram(struct metrics_writer *w, const struct family *c, const char *name,
-			  const struct vm_series *e)
+/* Write a histogram from the counts between its bounds; sum: NULL if it is unknown. */
+static void put_histogram(struct metrics_writer *w, const char *name, const struct vm_series *e,
+			  const uint64_t counts[BOUNDS + 1], const uint64_t *sum)
 {
 	uint64_t count = 0;
 	unsigned int i;
 
 	for (i = 0; i <= BOUNDS; i++) {
-		count += since(c, e->value, e->base, i);
+		count += counts[i];
 		buf_str(w->b, name);
 		buf_str(w->b, "_bucket");
 		put_vm_labels(w, e, NULL);
@@ -213,7 +214,7 @@ static void put_histogram(struct metrics_writer *w, const struct family *c, cons
 		put_number(w, count, 0);
 	}
 	/* OpenMetrics requires both _count and _sum, or neither. */
-	if (!c->nr_stats_summed)
+	if (!sum)
 		return;
 	buf_str(w->b, name);
 	buf_str(w->b, "_count");
@@ -224,7 +225,19 @@ static void put_histogram(struct metrics_writer *w, const struct family *c, cons
 	buf_str(w->b, "_sum");
 	put_vm_labels(w, e, NULL);
 	buf_str(w->b, "} ");
-	put_number(w, since(c, e->value, e->base, BOUNDS + 1), 9);
+	put_number(w, *sum, 9);
+}
+
+static void put_statistic_histogram(struct metrics_writer *w, const struct family *c,
+				    const char *name, const struct vm_series *e)
+{
+	const uint64_t sum = since(c, e->value, e->base, BOUNDS + 1);
+	uint64_t counts[BOUNDS + 1];
+	unsigned int i;
+
+	for (i = 0; i <= BOUNDS; i++)
+		counts[i] = since(c, e->value, e->base, i);
+	put_histogram(w, name, e, counts, c->nr_stats_summed ? &sum : NULL);
 }
 
 static void put_values(struct metrics_writer *w, const struct family *c, const char *name,
@@ -237,7 +250,7 @@ static void put_values(struct metrics_writer *w, const struct family *c, const c
 	} else if (c->metric->from == FROM_PAGES) {
 		put_pages(w, c, name, e);
 	} else if (c->histogram) {
-		put_histogram(w, c, name, e);
+		put_statistic_histogram(w, c, name, e);
 	} else {
 		buf_str(w->b, name);
 		put_vm_labels(w, e, v);
@@ -294,6 +307,30 @@ static void put_waits(struct metrics_writer *w, const struct metric *metric)
 			put_wait(w, metric, e, e->waits->owner[i].key.kind,
 				 e->waits->owner[i].key.name, e->waits->owner[i].ns);
 		put_wait(w, metric, e, "other", "", e->waits->other_ns);
+	}
+}
+
+static void put_lengths(struct metrics_writer *w, const struct metric *metric)
+{
+	const struct vm_series *e;
+	bool head = false;
+	unsigned int i, bound;
+
+	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
+		uint64_t counts[BOUNDS + 1] = { 0 }, sum;
+
+		if (!e->waits)
+			continue;
+		if (!head)
+			put_head(w, metric);
+		head = true;
+		for (i = bound = 0; i < BLAME_BUCKETS; i++) {
+			if (bound < BOUNDS && i + BLAME_SHIFT >= BOUND_BUCKET(bound))
+				bound++;
+			counts[bound] += e->waits->ended.bucket[i];
+		}
+		sum = e->waits->ended.ns;
+		put_histogram(w, metric->name, e, counts, &sum);
 	}
 }
 
@@ -362,7 +399,7 @@ static void put_stalls(struct metrics_writer *w, const struct metric *metric)
 /* Count the series of a VM. */
 static uint64_t count_series(const struct model *m, const struct vm_series *e)
 {
-	uint64_t n = 2 + !!e->start + (e->waits ? e->waits->count + 1 : 0) +
+	uint64_t n = 2 + !!e->start + (e->waits ? e->waits->count + 1 + BOUNDS + 3 : 0) +
 		     (e->exits ? 3 * e->exits->sum.listed : 0) +
 		     (m->stalls ? STALL_REASONS - STALL_STOPPED : 0);
 	const struct family *c;
@@ -438,6 +475,8 @@ void write_metrics(struct buf *b, struct model *m, enum format format,
 			put_gauge(&w, &metrics[i], get_series_vcpus, 0);
 		else if (metrics[i].from == FROM_WAITS)
 			put_waits(&w, &metrics[i]);
+		else if (metrics[i].from == FROM_LENGTHS)
+			put_lengths(&w, &metrics[i]);
 	}
 	for (i = 0; i < m->nr_families; i++)
 		put_family(&w, &m->family[i]);

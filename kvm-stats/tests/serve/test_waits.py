@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""kvm_vm_wait_seconds_total of "serve --blame": owners, their number, and their names."""
+"""Waits of "serve --blame": owners, their number, and their names; lengths of waits."""
 
 from serving import Case, one, pick, wait_for
 
 WAIT = "kvm_vm_wait_seconds_total"
+LENGTH = "kvm_vm_ready_wait_seconds"
 
 
 class Waits(Case):
@@ -110,6 +111,54 @@ class Waits(Case):
         self.assertEqual([owner["owner"] for owner in ended[0]["waits"]],
                          ["build-17", "not seen yet"])
         self.assertGreater(before[("vm", "build-17")], 0.5)
+
+    @staticmethod
+    def lengths(found, vm="web"):
+        """Return the histogram of a VM: {bound: number of waits}, number, sum."""
+        return ({dict(key)["le"]: value for key, value in pick(found, LENGTH + "_bucket", vm=vm).items()},
+                one(found, LENGTH + "_count", vm=vm), one(found, LENGTH + "_sum", vm=vm))
+
+    def test_lengths(self):
+        """Waits are counted by length; number and sum fit, and no series ever decreases."""
+        host = self.host().vm(1, "web", run=300, ready=400, halt=300).vm(2, "idle", halt=1000)
+        host.extra = [f"ended 1 {line}\n" for line in ("5 200", "40 4000000", "3 71000000")]
+        serving = self.serve(host, "--blame", "5")
+        wait_for(lambda: pick(serving.series(), LENGTH + "_count", vm="web"), "lengths")
+        before = {}
+        for sample in range(6):
+            if sample == 3:
+                host.extra = host.extra[:1]
+                host.end(2).write()
+            found = serving.next_sample()
+            buckets, count, total = self.lengths(found)
+            self.assertEqual(len(buckets), 12)
+            values = [buckets[bound] for bound in sorted(buckets, key=float)]
+            self.assertEqual(values, sorted(values))
+            self.assertEqual(count, buckets["+Inf"])
+            # of each length, by the numbers of all lengths
+            short, medium, long = (buckets[bound] for bound in
+                                   ("1.023e-06", "0.004194303", "0.268435455"))
+            self.assertEqual(long, count)
+            self.assertEqual(buckets["0.067108863"], medium)
+            self.assertAlmostEqual(
+                total, short * 200e-9 + (medium - short) * 0.004 + (long - medium) * 0.071, places=8)
+            self.assertEqual((medium - short) * 3, (long - medium) * 40)
+            # The program counts when it is loaded, and at each sample.
+            self.assertLessEqual(short, 5 * (one(found, "kvm_stats_samples_total") + 2))
+            now = buckets | {"count": count, "sum": total}
+            for name, value in before.items():
+                self.assertGreaterEqual(now[name], value, name)
+            before = now
+        self.assertGreater(before["count"], 48)
+
+    def test_no_waits(self):
+        """A VM without waits has a histogram of zeros, unless nothing is measured."""
+        _, serving = self.start(["1 620 vm 2"], "--blame", "5")
+        wait_for(lambda: pick(serving.series(), LENGTH + "_count", vm="build-17"), "lengths")
+        buckets, count, total = self.lengths(serving.series(), "build-17")
+        self.assertEqual((set(buckets.values()), count, total), ({0}, 0, 0))
+        without = self.serve(self.host("without").vm(1, "web", ready=400))
+        self.assertEqual(pick(without.next_sample(), LENGTH + "_count"), {})
 
     def test_options(self):
         """--blame takes 1 to 32."""
