@@ -67,7 +67,7 @@ class InBrowser(Pages):
 
     def test_words_are_explained(self):
         """On a telephone, a tap explains all words of the table."""
-        serving = self.start()
+        serving = self.start_quickly()
         self.browser.screen(390, 844)
         self.browser.load(serving.url)
         self.assertFalse(self.browser.evaluate("document.querySelector('dl').checkVisibility()"))
@@ -79,7 +79,7 @@ class InBrowser(Pages):
 
     def test_refresh_keeps_the_filter(self):
         """The form filters, and the page that replaces this one has the same filter."""
-        serving = self.start()
+        serving = self.start_quickly()
         self.browser.load(serving.url)
         self.browser.evaluate("document.querySelector('input').value = 'storm & <x>'; "
                               "document.querySelector('button').click()")
@@ -91,44 +91,44 @@ class InBrowser(Pages):
         self.assertEqual(self.browser.evaluate("document.querySelector('input').value"), "storm & <x>")
         self.assertIn("No VM has this text", self.browser.evaluate("document.body.innerText"))
 
-    def open_frame(self, serving, path=""):
-        """Open a page in a frame, because nothing can be asked in a page that is being replaced."""
+    def open_frames(self, serving, *paths):
+        """Open pages in frames, because nothing can be asked in a page that is being replaced."""
         self.browser.load(serving.url + "healthz")
-        self.browser.evaluate(f"document.body.innerHTML = '<iframe src=/{path}>'")
-        wait_for(lambda: self.state() == ("hidden", "1"), "the page")
+        frames = "".join(f"<iframe src=/{path}></iframe>" for path in paths)
+        self.browser.evaluate(f"document.body.innerHTML = '{frames}'")
+        self.wait_for_state(["hidden", "1"], "the pages")
 
-    def state(self):
-        """Return the visibility of the mark that data are old and the opacity of the data, or None
-        if the browser shows its error instead."""
-        found = self.browser.evaluate("""(() => {
-          const page = document.querySelector("iframe").contentDocument;
-          const [old, table] = page ? [page.getElementById("old"), page.querySelector("table")] : [];
-          return table && [getComputedStyle(old).visibility, getComputedStyle(table).opacity];
-        })()""")
-        return found and tuple(found)
+    def wait_for_state(self, wanted, what):
+        """Wait until all pages have this visibility of the mark that data are old and this opacity of
+        the data; None: until the browser shows its error instead."""
+        wait_for(lambda: all(state == wanted for state in self.browser.evaluate("""
+          [...document.querySelectorAll("iframe")].map(frame => {
+            const page = frame.contentDocument;
+            const [old, table] = page ? [page.getElementById("old"), page.querySelector("table")] : [];
+            return table ? [getComputedStyle(old).visibility, getComputedStyle(table).opacity] : null;
+          })""")), what)
 
     def test_server_that_does_not_answer(self):
         """A page whose refresh gets no answer says that its data are old, until there is one."""
         serving = self.start()
-        for path in "", "vm?vm=starved":
-            self.open_frame(serving, path)
-            serving.process.send_signal(signal.SIGSTOP)
-            try:
-                wait_for(lambda: self.state() == ("visible", "0.4"), "the mark")
-            finally:
-                serving.process.send_signal(signal.SIGCONT)
-            wait_for(lambda: self.state() == ("hidden", "1"), "new data")
+        self.open_frames(serving, "", "vm?vm=starved")
+        serving.process.send_signal(signal.SIGSTOP)
+        try:
+            self.wait_for_state(["visible", "0.4"], "the mark")
+        finally:
+            serving.process.send_signal(signal.SIGCONT)
+        self.wait_for_state(["hidden", "1"], "new data")
 
     def test_no_network(self):
         """Without a network or a server, the browser replaces the page by its error."""
-        serving = self.start()
-        self.open_frame(serving)
+        serving = self.start_quickly()
+        self.open_frames(serving, "", "vm?vm=one")
         self.browser.offline(True)
-        wait_for(lambda: self.state() is None, "the error")
+        self.wait_for_state(None, "the error")
         self.browser.offline(False)
-        self.open_frame(serving)
+        self.open_frames(serving, "", "vm?vm=one")
         serving.stop()
-        wait_for(lambda: self.state() is None, "the error")
+        self.wait_for_state(None, "the error")
 
 
 LAYOUT = """(() => {
