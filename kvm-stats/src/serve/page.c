@@ -86,8 +86,9 @@ static void put_key(struct buf *b, unsigned int modes)
 
 	buf_str(b, "<details><summary>");
 	for (i = 0; i < modes; i++) {
+		buf_str(b, "<span>");
 		put_mode(b, i);
-		buf_char(b, ' ');
+		buf_str(b, "</span> ");
 	}
 	buf_str(b, "<u>what is this?</u></summary><dl>");
 	for (i = 0; i < modes; i++) {

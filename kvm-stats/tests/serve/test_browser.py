@@ -62,6 +62,8 @@ class InBrowser(Pages):
                         # WCAG 2.2, 1.4.3
                         self.assertGreaterEqual(min(page["contrasts"]), 4.5, page)
                         self.assertEqual(page["old"], "hidden")
+                        # Each is a layer of its own.
+                        self.assertLess(page["animations"], 10)
         self.assertEqual([event for event in self.browser.events
                           if event["method"] == "Log.entryAdded" and "favicon" not in str(event)], [])
 
@@ -157,6 +159,7 @@ LAYOUT = """(() => {
       const ink = light(getComputedStyle(e).color);
       return (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
     }),
+    animations: document.getAnimations().length,
     old: getComputedStyle(document.getElementById("old")).visibility,
   };
 })()"""

@@ -100,7 +100,8 @@ class Page(Pages):
     def test_filter(self):
         """The filter finds names, PIDs, UUIDs and cgroups in any case, and stays in its field."""
         serving = self.start_quickly(["starved", "hung", "storm", "<b>&\"x'", "quota"])
-        for text, names in (("STAR", ["starved"]), ("1002", ["hung"]), ("qemu\\x2d1\\x2d1003", ["storm"]),
+        for text, names in (("STAR", ["starved"]), ("1002", ["hung"]),
+                            ("+1002", ["hung"]), ("qemu\\x2d1\\x2d1003", ["storm"]),
                             ("00000000-0000-0000-0000-000000001005", ["quota"]), ("none", []),
                             ("<b>", ["<b>&\"x'"]), ("&", ["<b>&\"x'"]), ("e", None), ("\xff", []),
                             ("%", []), ("*", []), ("100", None)):
