@@ -98,7 +98,7 @@ void app_check_selectors(const struct kvmstats_vm *first, char **words, int n);
 /* Return true if a word selects this VM, or if there are no words. */
 bool app_selects(char **words, int n, const struct kvmstats_vm *vm);
 
-/* The same for one of several VMs */
+/* Return true if any VM of this list is selected. */
 bool app_selects_any(char **words, int n, const struct kvmstats_vm *first);
 
 /* The label of its identity; with #? if it is several of them (mixed) */

@@ -65,7 +65,7 @@ const struct column columns[] = {
 	NUMBER("PID", 'P', 7, 6, false, pid, "its process; the thread of a vCPU"),
 	TEXT("VMM", 'M', 10, 10, true, vmm, "the virtual machine monitor that runs it"),
 	{ "PROBLEM", 'J', 9, 3, true, COLUMN_PROBLEM, 0, NULL, get_problem, NULL,
-	  "the worst problem of the VM; h explains the words" },
+	  "its worst problem; h explains the words" },
 	NUMBER("CPUS", 'C', 4, 2, true, vcpus, "how many vCPUs it has"),
 	PERCENT("RUN%", 'R', 6, 0, KVMSTATS_RUN, "run",
 		"the vCPUs ran on a CPU; all modes of a vCPU add up to 100%"),

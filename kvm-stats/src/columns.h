@@ -19,7 +19,7 @@ struct item {
 	uint64_t elapsed;
 	uint64_t vcpu_elapsed;	/* average interval of its vCPUs */
 	unsigned int vcpus;
-	struct judgement judgement;	/* of a VM, by judge_item() */
+	struct judgement judgement;	/* filled in by judge_item() */
 };
 
 struct item item_vm(const struct kvmstats_vm *vm);

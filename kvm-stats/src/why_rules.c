@@ -187,7 +187,7 @@ static bool has_exit_storm(const struct why_vm *vm, const struct why_host *host)
 	return vm->judgement.problem == PROBLEM_EXITS;
 }
 
-#define WAITED	"waited for a CPU, which the guest sees as steal time. "
+#define WAITED	"waited for a CPU{waits}, which the guest sees as steal time. "
 #define STALLED(text, remedy, change)	true, text, remedy, change
 
 const struct why_rule why_rules[] = {
@@ -407,6 +407,27 @@ static void put_owners(FILE *f, const struct why_vm *vm, const struct why_host *
 		fputs(". ", f);
 }
 
+static void put_milliseconds(FILE *f, uint64_t ns)
+{
+	char text[TEXT_SIZE];
+
+	text_decimal(ns / 100000, 1, text);
+	fprintf(f, "%s ms", text);
+}
+
+static void put_waits(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	const struct blame_waits waits = vm->waits ? all_waits(vm->waits) : (struct blame_waits){ 0 };
+
+	if (!count_waits(&waits))
+		return;
+	fputs(" for ", f);
+	put_milliseconds(f, mean_wait(&waits));
+	fputs(" each time, ", f);
+	put_milliseconds(f, waits.longest);
+	fputs(" at most", f);
+}
+
 /* The process or thread of the kernel that ran most */
 static const struct blame_share *main_owner(const struct why_vm *vm)
 {
@@ -607,7 +628,7 @@ static const struct {
 	const char *word;
 	void (*put)(FILE *f, const struct why_vm *vm, const struct why_host *host);
 } words[] = {
-	{ "owners", put_owners }, { "owner", put_main_owner }, { "limit_owner", put_limit_owner },
+	{ "waits", put_waits }, { "owners", put_owners }, { "owner", put_main_owner }, { "limit_owner", put_limit_owner },
 	{ "vcpus", put_vcpus }, { "cpus", put_cpus }, { "idle", put_idle }, { "unpin", put_unpin },
 	{ "hostidle", put_host_idle }, { "wanted", put_wanted }, { "hostcpus", put_host_cpus },
 	{ "quota", put_quota }, { "raise_quota", put_raise_quota },

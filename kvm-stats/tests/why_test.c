@@ -151,6 +151,7 @@ static void set_mixed(struct scene *s, bool above)
 	add_owner(s, "vm", "web-2", 0, 40);
 	add_owner(s, "process", "cc", 12, 30);
 	add_owner(s, "idle", "CPU wakeup latency", 0, 30);
+	s->waits.ended = (struct blame_waits){ .ns = 250 * MS, .longest = 71 * MS, .bucket[BLAME_BUCKETS - 1] = 4 };
 }
 
 static void set_throttled(struct scene *s, bool above)
@@ -256,14 +257,15 @@ static const struct {
 	{ "share of the hypervisor below", "steal", set_steal, "hypervisor of this host (steal) 50.0%" },
 	{ "VMs want more CPUs than there are", "overcommitted", set_overcommitted, "want 2.0 CPUs, of 2" },
 	{ "CPUs are not idle", "overcommitted", set_idle_host, "move a VM" },
-	{ "VMs want too much, beside processes", "full", set_full, "these alone want 2.0 CPUs, of 2" },
+	{ "VMs and processes want more than the CPUs", "full", set_full, "these alone want 2.0 CPUs, of 2" },
 	{ "many processes", "neighbour", set_many, "run fewer processes" },
 	{ "share of a service", "neighbour", set_neighbour,
 	  "Then ran: backup.service 50.0%, db (vm) 50.0%. These are not VMs, which together want 1.0 CPUs, of 2. "
 	  "systemctl set-property backup.service CPUWeight=idle" },
 	{ "share of other VMs", "others", set_others, "want 1.0 CPUs, of 2, which are idle for 50.0%" },
-	{ "share of threads of the same VM", "self", set_self, "own vCPUs 50.0%" },
-	{ "several owners", "mixed", set_mixed, "web-2 (vm) 40.0%, cc (PID 12) 30.0%, CPU wakeup latency (idle) 30.0%" },
+	{ "share of the threads of this VM", "self", set_self, "own vCPUs 50.0%" },
+	{ "several owners", "mixed", set_mixed,
+	  "waited for a CPU for 62.5 ms each time, 71.0 ms at most, which the guest sees as steal time. Then ran: web-2 (vm) 40.0%, cc (PID 12) 30.0%, CPU wakeup latency (idle) 30.0%" },
 	{ "quota", "throttled", set_throttled, "quota of its cgroup, which" },
 	{ "stopped", "stopped", set_stopped, "signal. kill -CONT 4711" },
 	{ "traced", "stopped", set_traced, "stopped by a debugger" },

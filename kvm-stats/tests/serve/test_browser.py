@@ -62,7 +62,7 @@ class InBrowser(Pages):
                         # WCAG 2.2, 1.4.3
                         self.assertGreaterEqual(min(page["contrasts"]), 4.5, page)
                         self.assertEqual(page["old"], "hidden")
-                        # Each is a layer of its own.
+                        # Each is a separate layer.
                         self.assertLess(page["animations"], 10)
         self.assertEqual([event for event in self.browser.events
                           if event["method"] == "Log.entryAdded" and "favicon" not in str(event)], [])
