@@ -38,7 +38,7 @@ bool hour_shares(const struct hour *hour, const uint64_t total[MODES], uint64_t 
 	memset(share, 0, MODES * sizeof(*share));
 	if (minute == hour->minute)
 		get_shares(hour->begin, total, share);
-	else if (minute < hour->minute && hour->minute - minute < MINUTES)
+	else if (minute < hour->minute)
 		memcpy(share, hour->share[minute % MINUTES], MODES * sizeof(*share));
 	for (i = 0; i < MODES && !share[i]; i++)
 		;

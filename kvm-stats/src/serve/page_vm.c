@@ -96,7 +96,8 @@ static void put_minute_text(struct buf *b, const struct model *m, uint64_t minut
 static void put_hour(struct buf *b, const struct model *m, const struct vm_series *e)
 {
 	const uint64_t *total = m->modes ? e->value + m->modes->first : NULL;
-	const uint64_t last = m->time / MINUTE, first = last < MINUTES ? 0 : last - MINUTES + 1;
+	/* Wraps around if the host was booted since then. */
+	const uint64_t first = m->time / MINUTE - MINUTES + 1;
 	unsigned int base[MINUTES] = { 0 }, mode, x;
 	uint16_t share[MINUTES][MODES];
 

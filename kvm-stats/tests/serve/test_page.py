@@ -4,6 +4,7 @@
 import gzip
 import html
 import re
+import time
 import urllib.parse
 
 from pages import Pages, Table
@@ -258,6 +259,28 @@ class VMPage(Pages):
         self.assertEqual([row[:2] for row in owners("web")], [["db", "vm"], ["<x>", "process"]])
         self.assertIn("None yet.", self.page(serving, "vm?vm=db"))
 
+    def bars(self, serving, vm):
+        """Return the place and the text of each bar of the last hour."""
+        return [(int(at), title) for at, title in re.findall(
+            r"<rect x=(\d+) width=1 height=1000><title>(.*?)</title>", self.page(serving, f"vm?vm={vm}"))]
+
+    def test_hour_since_boot(self):
+        """The present minute is the last one also if the host was booted less than an hour ago."""
+        host = self.host()
+        host.vm(1, "web", run=400, halt=600)
+        (host.path / "clock").write_text("70000000000")
+        serving = self.serve(host)
+        serving.series()
+        for _ in range(2):
+            host.stop_clock(later=60)
+            serving.series()
+        self.assertEqual([at for at, _ in self.bars(serving, "web")][:2], [57, 58])
+        text = self.page(serving, "vm?vm=web")
+        sample = time.mktime(time.strptime(re.search(r"Sample of <b>(\S+ \S+)", text)[1], "%Y-%m-%d %H:%M:%S"))
+        axis = re.search("<p class=axis>(.*?)</p>", text)[1]
+        self.assertEqual(re.findall(r"\d\d:\d\d", axis)[-1],
+                         time.strftime("%H:%M", time.localtime(sample - 10)))
+
     def test_hour(self):
         """The last hour has one bar per minute; older minutes and those before the VM have none."""
         host = self.host()
@@ -267,9 +290,7 @@ class VMPage(Pages):
         serving.series()
 
         def bars():
-            text = self.page(serving, "vm?vm=web")
-            return [(int(at), title) for at, title in re.findall(
-                r"<rect x=(\d+) width=1 height=1000><title>(.*?)</title>", text)]
+            return self.bars(serving, "web")
 
         def pass_minutes(n):
             for _ in range(n):
