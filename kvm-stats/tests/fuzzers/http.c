@@ -106,7 +106,7 @@ static void start(struct server *s, bool users)
 		"rate_limit:\n  interval: 1ns\n  burst: 1000\n";
 	static const char *all[] = { "*" };
 	static char path[32];
-	int fd = memfd_create("web.yml", 0);
+	int fd = memfd_create("web.yml", 0), i;
 
 	s->settings.metrics_path = "/metrics";
 	s->settings.max_age = 3600 * SECOND;
@@ -131,6 +131,11 @@ static void start(struct server *s, bool users)
 	    kvmstats_open(&s->k, NULL, NULL, 0))
 		errx(1, "start");
 	start_listening(s);
+	/* The history of the page */
+	for (i = 20; i > 0; i--) {
+		kvmstats_sample(s->k);
+		model_update(s->model, s->k, app_now() - i * HISTORY_STEP, 1000);
+	}
 }
 
 static void sample(struct server *s)
