@@ -108,7 +108,7 @@ static __u64 rt_growth(struct quota_thread *t, const struct bpf_thread *now)
 {
 	const __u64 stop = now->rt_period - now->rt_runtime;
 	const struct bpf_thread *before = &t->thread;
-	double periods, used;
+	double periods, used, credit;
 	__u64 grew;
 
 	if (!before->rt_period)
@@ -122,7 +122,9 @@ static __u64 rt_growth(struct quota_thread *t, const struct bpf_thread *now)
 		else
 			periods = 0;
 	}
-	t->rt_credit = growth_of(t->rt_credit + rt_stop(now) + periods * stop, rt_stop(before));
+	/* Wrong records can make it larger than 64 bits. */
+	credit = (double)t->rt_credit + rt_stop(now) + periods * stop;
+	t->rt_credit = growth_of(credit < 1e18 ? credit : 1e18, rt_stop(before));
 	grew = at_most(t->waited, t->rt_credit);
 	t->rt_credit = at_most(t->rt_credit - grew, now->rt_period);
 	return grew;
