@@ -8,7 +8,7 @@ import time
 import urllib.parse
 
 from pages import Pages, Table
-from serving import wait_for
+from serving import one, wait_for
 
 # The limit of a page, also for 1,000 VMs with problems
 PAGE_MAX = 60000
@@ -258,6 +258,32 @@ class VMPage(Pages):
         wait_for(lambda: len(owners("web")) == 2, "owners")
         self.assertEqual([row[:2] for row in owners("web")], [["db", "vm"], ["<x>", "process"]])
         self.assertIn("None yet.", self.page(serving, "vm?vm=db"))
+
+    def test_exits(self):
+        """The page has the most expensive exits of the VM, with the numbers of the metrics."""
+        host = self.host()
+        host.vm(1, "web", run=900, exits=1000)
+        host.extra = ["exit 1 30 1000 100 500\n", "exit 1 48 5000 200 0\n", "exit 1 10 10 1 0\n"]
+        serving = self.serve(host, "--exits", "2")
+
+        def rows():
+            text = self.page(serving, "vm?vm=web").split("<h2>Its most expensive exits")[1].split("<h2>")[0]
+            return [row for row in Table(text).rows if row[0] != "reason"]
+
+        wait_for(lambda: len(rows()) == 2 and float(rows()[0][4]) > 0.5, "exits")
+        host.extra = ["broken\n"]
+        host.write()
+        wait_for(lambda: "broken" in serving.get("healthz")[2].decode(), "the last sample")
+        found = serving.series()
+        # the most expensive one first
+        self.assertEqual([row[0] for row in rows()], ["0x1e", "0x30"])
+        for row, share in zip(rows(), (75, 25)):
+            self.assertAlmostEqual(float(row[1]), share, delta=1)
+            reason = {"vm": "web", "reason": row[0]}
+            self.assertEqual(int(row[2]), one(found, "kvm_vm_exits_by_reason_total", **reason))
+            for cell, phase in zip(row[3:5], ("kernel", "user")):
+                self.assertAlmostEqual(float(cell), one(
+                    found, "kvm_vm_exit_seconds_total", phase=phase, **reason), delta=0.001)
 
     def bars(self, serving, vm):
         """Return the place and the text of each bar of the last hour."""
