@@ -18,7 +18,7 @@ struct hour {
 void hour_add(struct hour *hour, const uint64_t total[MODES], uint64_t now);
 
 /*
- * Get the shares of one of the last 60 minutes, permille; total: of the last sample. Return false if
+ * Get the shares for a minute in the last hour, permille; total: at the last sample. Return false if
  * the VM had no vCPU time in that minute, or the program did not run.
  */
 bool hour_shares(const struct hour *hour, const uint64_t total[MODES], uint64_t minute,
