@@ -172,6 +172,12 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 		retry_stalls(s);
 }
 
+/* Most of an interval has passed since the last sample. */
+static bool sample_is_due(const struct server *s)
+{
+	return app_now() - s->model->time > s->interval / 8 * 7;
+}
+
 /* Wait until the next sample is due or wanted. Return false to stop. */
 static bool wait_for_next(struct server *s, uint64_t *next)
 {
@@ -180,13 +186,15 @@ static bool wait_for_next(struct server *s, uint64_t *next)
 	int ret;
 
 	pthread_mutex_lock(&s->lock);
-	s->sample_wanted = false;
+	/* Wanted while the last one was taken: it may have been taken long ago. */
+	s->sample_wanted = s->sample_wanted && sample_is_due(s);
 	do {
 		ret = s->stop || s->sample_wanted ? ETIMEDOUT :
 		      pthread_cond_timedwait(&s->wake, &s->lock, &until);
 	} while (!ret);
 	if (s->sample_wanted)
 		*next = app_now();
+	s->sample_wanted = false;
 	stop = s->stop;
 	pthread_mutex_unlock(&s->lock);
 	return !stop;
@@ -224,11 +232,10 @@ void *sample_until_stopped(void *server)
 
 bool request_sample(struct server *s)
 {
-	uint64_t now = app_now();
 	bool due;
 
 	pthread_mutex_lock(&s->lock);
-	due = !s->model->samples || (!s->rec && now - s->model->time > s->interval / 8 * 7);
+	due = !s->model->samples || (!s->rec && sample_is_due(s));
 	if (due && s->model->samples) {
 		s->sample_wanted = true;
 		pthread_cond_signal(&s->wake);
