@@ -1303,20 +1303,12 @@ int blame_sample(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct blame_vcpu *vcpu;
 	struct wait wait = { 0 };
-	__u32 tid;
 	__u64 open;
 
 	/* NULL after the last thread */
 	if (!task)
 		return 0;
-	tid = task->pid;
-	vcpu = find_vcpu(task);
-	if (!vcpu) {
-		vcpu = bpf_map_lookup_elem(&vcpus, &tid);
-		if (!(vcpu && !vcpu->task) && !(has_vcpu(task) && runs_vcpu(task)))
-			return 0;
-		vcpu = add_vcpu(task, vcpu);
-	}
+	vcpu = find_or_add_vcpu(task);
 	if (!vcpu)
 		return 0;
 	/* before the charges, which may grow at any time */
@@ -1328,7 +1320,7 @@ int blame_sample(struct bpf_iter__task *ctx)
 	vcpu->seen = 1;
 	thread.charged = vcpu->charged;
 	thread.vm = vcpu->vm;
-	thread.tid = tid;
+	thread.tid = task->pid;
 	bpf_seq_write(ctx->meta->seq, &thread, sizeof(thread));
 	return 0;
 }

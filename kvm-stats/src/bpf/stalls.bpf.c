@@ -323,24 +323,16 @@ int stalls_sample(struct bpf_iter__task *ctx)
 	struct blame_thread thread = { 0 };
 	struct task_struct *task = ctx->task;
 	struct stalls_vcpu *vcpu;
-	__u32 tid;
 
 	/* NULL after the last thread */
 	if (!task)
 		return 0;
-	tid = task->pid;
-	vcpu = find_vcpu(task);
-	if (!vcpu) {
-		vcpu = bpf_map_lookup_elem(&vcpus, &tid);
-		if (!(vcpu && !vcpu->task) && !(has_vcpu(task) && runs_vcpu(task)))
-			return 0;
-		vcpu = add_vcpu(task, vcpu);
-	}
+	vcpu = find_or_add_vcpu(task);
 	if (!vcpu)
 		return 0;
 	sample_stall(vcpu, task);
 	thread.vm = vcpu->vm;
-	thread.tid = tid;
+	thread.tid = task->pid;
 	bpf_seq_write(ctx->meta->seq, &thread, sizeof(thread));
 	return 0;
 }

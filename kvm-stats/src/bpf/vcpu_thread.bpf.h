@@ -75,4 +75,21 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 	return on_cpu;
 }
 
+/* The program enters a vCPU's thread. If it is in its VMM, announced has the VM. */
+static VCPU *add_vcpu(struct task_struct *task, const VCPU *announced);
+
+/* Return the entry of any thread that runs a vCPU, or that userspace has announced as one. */
+static __always_inline VCPU *find_or_add_vcpu(struct task_struct *task)
+{
+	VCPU *vcpu = find_vcpu(task);
+	__u32 tid = task->pid;
+
+	if (vcpu)
+		return vcpu;
+	vcpu = bpf_map_lookup_elem(&vcpus, &tid);
+	if (!(vcpu && !vcpu->task) && !(has_vcpu(task) && runs_vcpu(task)))
+		return NULL;
+	return add_vcpu(task, vcpu);
+}
+
 #endif /* KVMSTATS_BPF_VCPU_THREAD_H */
