@@ -74,6 +74,10 @@ uint64_t list_items(const struct sums *sums, struct sum *sum, unsigned int max, 
 	return 0;
 }
 
+void add_waits(struct blame_waits *sum, const struct blame_waits *waits)
+{
+}
+
 const char *stall_name(uint64_t reason)
 {
 	return "";
