@@ -65,7 +65,7 @@ const struct column columns[] = {
 	NUMBER("PID", 'P', 7, 6, false, pid, "its process; the thread of a vCPU"),
 	TEXT("VMM", 'M', 10, 10, true, vmm, "the virtual machine monitor that runs it"),
 	{ "PROBLEM", 'J', 9, 3, true, COLUMN_PROBLEM, 0, NULL, get_problem, NULL,
-	  "its worst problem; h explains the words" },
+	  "the worst of its problems, see h" },
 	NUMBER("CPUS", 'C', 4, 2, true, vcpus, "how many vCPUs it has"),
 	PERCENT("RUN%", 'R', 6, 0, KVMSTATS_RUN, "run",
 		"the vCPUs ran on a CPU; all modes of a vCPU add up to 100%"),
@@ -141,17 +141,8 @@ struct item item_vcpu(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *
 
 void judge_item(const struct kvmstats *k, struct item *item)
 {
-	const struct kvmstats_activity *activity = item->activity;
-	struct problem_facts facts = {
-		.failed = count_failures(k, item->vm), .ended = item->vm->ended,
-	};
-	unsigned int i;
-
-	for (i = 0; i < KVMSTATS_MODES; i++)
-		facts.share[i] = kvmstats_permille(activity->times.mode[i], activity->times.elapsed);
-	if (item->vcpus)
-		facts.exits = kvmstats_rate(activity->event[KVMSTATS_EXITS], item->elapsed) / 1000 / item->vcpus;
-	item->judgement = judge_problem(&facts);
+	item->judgement = judge_activity(item->activity, item->elapsed, item->vcpus,
+					 count_failures(k, item->vm), item->vm->ended);
 }
 
 uint64_t column_elapsed(const struct column *column, const struct item *item)

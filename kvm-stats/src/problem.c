@@ -45,6 +45,19 @@ struct judgement judge_problem(const struct problem_facts *facts)
 	};
 }
 
+struct judgement judge_activity(const struct kvmstats_activity *activity, uint64_t elapsed,
+				unsigned int vcpus, uint64_t failed, bool ended)
+{
+	struct problem_facts facts = { .failed = failed, .ended = ended };
+	unsigned int i;
+
+	for (i = 0; i < KVMSTATS_MODES; i++)
+		facts.share[i] = kvmstats_permille(activity->times.mode[i], activity->times.elapsed);
+	if (vcpus)
+		facts.exits = kvmstats_rate(activity->event[KVMSTATS_EXITS], elapsed) / 1000 / vcpus;
+	return judge_problem(&facts);
+}
+
 static int rank(enum problem problem)
 {
 	switch (problem) {

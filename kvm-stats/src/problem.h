@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kvmstats.h"
+#include "structures.h"
 
 /* The worst last */
 enum problem {
@@ -37,6 +37,13 @@ struct judgement {
 };
 
 struct judgement judge_problem(const struct problem_facts *facts);
+
+/*
+ * The same for the activity of a VM in elapsed nanoseconds; failed: number of instructions that KVM
+ * could not emulate.
+ */
+struct judgement judge_activity(const struct kvmstats_activity *activity, uint64_t elapsed,
+				unsigned int vcpus, uint64_t failed, bool ended);
 
 /*
  * Return less than 0 if a is the worse one. A VM that is starved and one that is throttled differ

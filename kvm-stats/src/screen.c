@@ -13,13 +13,14 @@
 #include "exits_sum.h"
 #include "parse.h"
 #include "screen.h"
+#include "stalls_sum.h"
 #include "stop.h"
 #include "text.h"
 #include "xalloc.h"
 
 #define KEY_WAIT_NS	(SECOND / 4)
 
-/* In a recording, b and x show this time before the present sample. */
+/* In a recording, b, x and o show this time before the present sample. */
 #define RECORDED_NS	(60 * SECOND)
 
 struct screen {
@@ -34,10 +35,12 @@ struct screen {
 	bool blaming;
 	struct blame_sum blame;
 	uint64_t blame_start;
-	uint64_t recorded;	/* time of a recording that b and x show */
+	uint64_t recorded;	/* time of a recording that b, x and o show */
 	char why[560];		/* why blame or exits does not work, until the next key */
-	struct exits_sum *exits;	/* NULL unless they are shown */
-	uint64_t exits_start;
+	/* Below the VM: its exits or stalls. NULL, or in struct exits_sum or stalls_sum. */
+	struct sums *panel;
+	enum panel { PANEL_EXITS, PANEL_STALLS } shown;
+	uint64_t panel_start;
 };
 
 static const char * const keys[] = {
@@ -45,6 +48,7 @@ static const char * const keys[] = {
 	"Enter, Right           open it; open the statistics of a vCPU",
 	"Esc, Left              go back",
 	"x                      show its exits by reason, with their time; again: back",
+	"o                      show why its vCPUs sleep outside of halts; again: back",
 	"s, S, r                sort by the next column, the one before; reverse",
 	"/                      show only names with this in them, or a pattern: web*",
 	"b                      show which threads ran while vCPUs waited; again: back",
@@ -202,18 +206,22 @@ static void collect_recorded(struct screen *s)
 	const struct settings *settings = s->view->settings;
 	const struct kvmstats_vm *vm;
 
-	if (!s->f->rec || (!s->blaming && !s->exits))
+	if (!s->f->rec || (!s->blaming && !s->panel))
 		return;
 	s->recorded = recording_collect(s->f->rec, RECORDED_NS);
 	if (s->blaming) {
 		clear_sums(&s->blame.sums);
 		add_sums(&s->blame.sums, kvmstats_first(s->f->k), settings->args, settings->nr_args);
 	}
-	if (s->exits) {
-		clear_sums(&s->exits->sums);
-		add_sums(&s->exits->sums, kvmstats_first(s->f->k), NULL, 0);
-		for (vm = kvmstats_first(s->f->k); vm; vm = vm->next)
-			exits_sum_set_elapsed(s->exits, vm, vm->vcpus * s->recorded);
+	if (!s->panel)
+		return;
+	clear_sums(s->panel);
+	add_sums(s->panel, kvmstats_first(s->f->k), NULL, 0);
+	for (vm = kvmstats_first(s->f->k); vm; vm = vm->next) {
+		if (s->shown == PANEL_EXITS)
+			exits_sum_set_elapsed((struct exits_sum *)s->panel, vm, vm->vcpus * s->recorded);
+		else
+			stalls_sum_set_elapsed((struct stalls_sum *)s->panel, vm, vm->vcpus * s->recorded);
 	}
 }
 
@@ -306,19 +314,12 @@ static void draw_blame(struct screen *s)
 	clrtoeol();
 }
 
-/* The exits of the VM that is open or chosen */
-static void draw_exits(const struct screen *s, unsigned int row)
+static void draw_exits(const struct exits_vm *vm, const char *when, unsigned int row)
 {
-	const struct view *view = s->view;
-	const struct view_key *key = view->level == VIEW_HOST ?
-		&view->chosen[VIEW_HOST] : &view->in;
-	const struct exits_vm *vm = key->vm ? find_sum(&s->exits->sums, key->vm) : NULL;
 	char line[256], share[TEXT_SIZE], name[EXIT_NAME_SIZE];
 	size_t i;
 
-	snprintf(name, sizeof(name), "REASON, %s %.0f s", s->f->rec ? "last" : "after",
-		 (s->f->rec ? s->recorded : app_now() - s->exits_start) / 1e9);
-	snprintf(line, sizeof(line), "%-24s %12s %10s %10s %7s %10s %10s %10s", name, "EXITS",
+	snprintf(line, sizeof(line), "REASON, %-16s %12s %10s %10s %7s %10s %10s %10s", when, "EXITS",
 		 "KERNEL", "USER", "SHARE", "READY", "HALT", "MAX-us");
 	put_screen_line(row++, line, true);
 	for (i = 0; vm && i < vm->sum.count; i++) {
@@ -334,40 +335,99 @@ static void draw_exits(const struct screen *s, unsigned int row)
 	}
 }
 
-static void close_exits(struct screen *s)
+static void draw_stalls(const struct stalls_vm *vm, const char *when, unsigned int row)
 {
-	if (!s->exits)
-		return;
-	close_sums(&s->exits->sums);
-	free(s->exits);
-	s->exits = NULL;
+	char line[256], share[TEXT_SIZE];
+	size_t i;
+
+	snprintf(line, sizeof(line), "REASON, %-9s %10s %7s  MEANING", when, "TIME", "SHARE");
+	put_screen_line(row++, line, true);
+	for (i = 0; vm && i < vm->sum.count; i++) {
+		const struct stall_share *stall = stall_share_at(&vm->sum, i);
+
+		text_permille((text_share(stall->item.cost, vm->elapsed) + 500) / 1000, share);
+		snprintf(line, sizeof(line), "%-17s %10.3f %6s%%  %s", stall_name(stall->reason),
+			 stall->item.cost / 1e9, share, stall_meaning(stall->reason));
+		put_screen_line(row++, line, false);
+	}
 }
 
-/* The program is attached only while its counts are shown. */
-static void toggle_exits(struct screen *s)
+/* Exits or stalls of the VM that is open or chosen */
+static void draw_panel(const struct screen *s, unsigned int row)
 {
+	const struct view *view = s->view;
+	const struct view_key *key = view->level == VIEW_HOST ?
+		&view->chosen[VIEW_HOST] : &view->in;
+	const void *vm = key->vm ? find_sum(s->panel, key->vm) : NULL;
+	char when[32];
+
+	snprintf(when, sizeof(when), "%s %.0f s", s->f->rec ? "last" : "after",
+		 (s->f->rec ? s->recorded : app_now() - s->panel_start) / 1e9);
+	if (s->shown == PANEL_EXITS)
+		draw_exits(vm, when, row);
+	else
+		draw_stalls(vm, when, row);
+}
+
+static void close_panel(struct screen *s)
+{
+	if (!s->panel)
+		return;
+	close_sums(s->panel);
+	free(s->panel);
+	s->panel = NULL;
+}
+
+/* Attach the program, or read the recording. Return false if that is not possible. */
+static bool open_panel(struct screen *s, enum panel panel)
+{
+	const struct kvmstats_vm *first = kvmstats_first(s->f->k);
+	struct exits_sum *exits = check_alloc(calloc(1, sizeof(*exits)));
+	struct stalls_sum *stalls = check_alloc(calloc(1, sizeof(*stalls)));
 	struct kvmstats_probe probe = { 0 };
+	int error = 0;
 
-	if (s->exits) {
-		close_exits(s);
-		return;
-	}
-	s->exits = check_alloc(calloc(1, sizeof(*s->exits)));
-	s->exits_start = app_now();
-	if (s->f->rec) {
-		exits_sum_read(s->exits, s->f->rec);
-	} else if (exits_sum_open(s->exits, EXITS_BY_REASON, false, &probe)) {
-		snprintf(s->why, sizeof(s->why), "exits: %s%s%.200s", probe.why,
-			 *probe.help ? "; " : "", probe.help);
-		free(s->exits);
-		s->exits = NULL;
-	}
+	if (panel == PANEL_EXITS && s->f->rec)
+		exits_sum_read(exits, s->f->rec);
+	else if (panel == PANEL_EXITS)
+		error = exits_sum_open(exits, EXITS_BY_REASON, false, &probe);
+	else if (s->f->rec)
+		stalls_sum_read(stalls, s->f->rec);
+	else
+		error = stalls_sum_open(stalls, false, first, &probe);
+	if (error)
+		snprintf(s->why, sizeof(s->why), "%s: %s%s%.200s", panel == PANEL_EXITS ? "exits" : "stalls",
+			 probe.why, *probe.help ? "; " : "", probe.help);
+	s->panel = error ? NULL : panel == PANEL_EXITS ? &exits->sums : &stalls->sums;
+	if (s->panel != &exits->sums)
+		free(exits);
+	if (s->panel != &stalls->sums)
+		free(stalls);
+	return !error;
 }
 
-static void sample_exits(struct screen *s)
+/* A program is attached only while its sums are shown. */
+static void toggle_panel(struct screen *s, enum panel panel)
 {
-	if (s->exits && !s->f->rec && !read_sums(&s->exits->sums))
-		add_sums(&s->exits->sums, kvmstats_first(s->f->k), NULL, 0);
+	const bool shown = s->panel && s->shown == panel;
+
+	close_panel(s);
+	if (shown || !open_panel(s, panel))
+		return;
+	s->shown = panel;
+	s->panel_start = app_now();
+	/* below its VM */
+	if (!view_has_cursor(s->view))
+		view_choose(s->view, s->first);
+	/* Times of VMs begin with those of the program. */
+	if (!s->f->rec && input_next_nofail(s->f))
+		add_sums(s->panel, kvmstats_first(s->f->k), NULL, 0);
+}
+
+static void sample_panel(struct screen *s)
+{
+	if (s->panel && !s->f->rec && !read_sums(s->panel))
+		add_sums(s->panel, kvmstats_first(s->f->k), NULL, 0);
 }
 
 /* "; 16 above, 7 below" */
@@ -415,10 +475,10 @@ static void draw(struct screen *s)
 	put_screen_line(2, view->titles, true);
 	if (view->sums)
 		put_screen_line(3, view->sums, false);
-	if (s->exits)
-		draw_exits(s, head + 1 + s->view->selected - s->first);
+	if (s->panel)
+		draw_panel(s, head + 1 + s->view->selected - s->first);
 	for (i = 0; i < visible(view) && s->first + i < view->count &&
-	     (!s->exits || s->first + i <= view->selected); i++) {
+	     (!s->panel || s->first + i <= view->selected); i++) {
 		const struct view_line *shown = &view->lines[s->first + i];
 		const bool selected = s->first + i == view->selected && view_has_cursor(view);
 
@@ -442,7 +502,7 @@ static void draw(struct screen *s)
 			 *view->filter ? " of this name" : "");
 	else
 		snprintf(line, sizeof(line),
-			 "q quit  h help  b who ran  x exits  s sort  / filter  p %s  Enter, Esc%s",
+			 "q quit  h help  b who ran  x exits  o stalls  s sort  / filter  p %s%s",
 			 s->paused ? "continue" : "pause", s->f->rec ? "  [ ] n g time" : "");
 	put_screen_line(LINES - 1, line, false);
 	refresh();
@@ -670,7 +730,10 @@ static bool press(struct screen *s, int key)
 	case 'q':
 		return true;
 	case 'x':
-		toggle_exits(s);
+		toggle_panel(s, PANEL_EXITS);
+		break;
+	case 'o':
+		toggle_panel(s, PANEL_STALLS);
 		break;
 	case 'h':
 	case '?':
@@ -796,10 +859,10 @@ bool screen_run(struct view *view, struct input *f)
 		if (!s.paused)
 			next_sample(&s);
 		if (!s.paused)
-			sample_exits(&s);
+			sample_panel(&s);
 	} while (!settings->count || ++round < settings->count);
 	stop_blame(&s);
 	endwin();
-	close_exits(&s);
+	close_panel(&s);
 	return true;
 }

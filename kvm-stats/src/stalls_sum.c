@@ -161,6 +161,14 @@ static void add_times(struct sums *sums, const struct kvmstats_vm *first)
 	}
 }
 
+void stalls_sum_set_elapsed(struct stalls_sum *sum, const struct kvmstats_vm *vm, uint64_t elapsed)
+{
+	struct stalls_vm *stalls = find_sum(&sum->sums, vm);
+
+	if (stalls)
+		stalls->elapsed = elapsed;
+}
+
 static void add_stalls(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
 {
 	struct stalls_sum *sum = (struct stalls_sum *)sums;

@@ -37,6 +37,9 @@ int stalls_sum_open(struct stalls_sum *sum, bool continues, const struct kvmstat
 /* The stalls of a recording instead */
 void stalls_sum_read(struct stalls_sum *sum, struct recording *rec);
 
+/* As exits_sum_set_elapsed() */
+void stalls_sum_set_elapsed(struct stalls_sum *sum, const struct kvmstats_vm *vm, uint64_t elapsed);
+
 static inline struct stall_share *stall_share_at(const struct sum *sum, size_t i)
 {
 	return (struct stall_share *)sum->items + i;

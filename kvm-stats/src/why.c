@@ -152,19 +152,6 @@ static void *find_program_sum(const struct why_command *c, unsigned int program,
 	return c->sums[program] ? find_labelled_sum(c->sums[program], label) : NULL;
 }
 
-static void judge_vm(struct why_vm *vm)
-{
-	const struct window_vm *w = vm->vm;
-	struct problem_facts facts = { .failed = w->failed, .ended = w->ended };
-	unsigned int i;
-
-	for (i = 0; i < KVMSTATS_MODES; i++)
-		facts.share[i] = kvmstats_permille(w->activity.times.mode[i], w->activity.times.elapsed);
-	if (w->vcpus)
-		facts.exits = kvmstats_rate(w->activity.event[KVMSTATS_EXITS], w->elapsed) / 1000 / w->vcpus;
-	vm->judgement = judge_problem(&facts);
-}
-
 static int compare_losses(const void *a, const void *b)
 {
 	const struct why_vm *x = a, *y = b;
@@ -190,7 +177,8 @@ static void collect(struct why_command *c)
 		why->waits = find_program_sum(c, WAITS, why->vm->label);
 		why->stalls = find_program_sum(c, STALLED, why->vm->label);
 		why->exits = find_program_sum(c, SLOW_EXITS, why->vm->label);
-		judge_vm(why);
+		why->judgement = judge_activity(&why->vm->activity, why->vm->elapsed, why->vm->vcpus,
+						why->vm->failed, why->vm->ended);
 	}
 	for (vm = kvmstats_first(c->in.k); vm && c->cpus; vm = vm->next) {
 		struct window_vm *w = window_find(&c->window, app_label(vm, label));

@@ -34,8 +34,7 @@ struct why_vm {
 	const struct blame_victim *waits;	/* NULL: unknown */
 	const struct stalls_vm *stalls;
 	struct exits_vm *exits;
-	/* Of this host only, when the observation ended: */
-	bool examined;		/* the next ones were read */
+	/* Of this host only, at the end of the observation: */
 	unsigned int cpus;	/* on which its vCPUs may run */
 	char cpu_list[CPU_LIST_SIZE];	/* these, as "0-3,7" */
 	unsigned int idle_elsewhere;	/* permille of the other CPUs' time that was idle */
@@ -83,6 +82,9 @@ void find_causes(struct why_vm *vm, const struct why_host *host);
 
 /* Write a text of a rule; the caller frees it. Exits without memory. */
 char *format_why(const char *text, const struct why_vm *vm, const struct why_host *host);
+
+/* The last component of a path */
+const char *base_name(const char *path);
 
 /* Return the time in which the VM could not run, of all its vCPUs. */
 uint64_t get_lost_time(const struct why_vm *vm);

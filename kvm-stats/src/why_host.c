@@ -267,7 +267,7 @@ static bool read_quota(struct why_quota *quota)
 	       read_numbers(cgroup, "cpu", "cpu.cfs_period_us", &quota->period_us, NULL);
 }
 
-static const char *last_of(const char *path)
+const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -297,7 +297,7 @@ static void examine_quotas(pid_t tid, struct why_vm *why)
 		return;
 	do {
 		if (read_quota(&quota) &&
-		    (!why->quotas++ || !strcmp(last_of(quota.cgroup.path), used_quota(why))))
+		    (!why->quotas++ || !strcmp(base_name(quota.cgroup.path), used_quota(why))))
 			why->quota = quota;
 	} while (leave_cgroup(&quota.cgroup));
 }
@@ -321,7 +321,6 @@ void examine_vm(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struc
 {
 	if (vm->ended)
 		return;
-	why->examined = true;
 	examine_affinity(cpus, vm, why);
 	why->state = examine_state(vm);
 	why->swap = examine_swap(vm->identity.pid);

@@ -362,13 +362,6 @@ static bool is_unit(const char *name)
 	return dot && (!strcmp(dot, ".service") || !strcmp(dot, ".scope") || !strcmp(dot, ".slice"));
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static void put_owner(FILE *f, const struct why_vm *vm, const struct blame_share *share)
 {
 	if (!strcmp(share->key.kind, "self"))

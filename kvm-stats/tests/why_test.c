@@ -41,7 +41,6 @@ static void begin_scene(struct scene *s)
 	s->w.activity.times.mode[KVMSTATS_RUN] = ELAPSED;
 	s->w.activity.times.mode[KVMSTATS_HALT] = ELAPSED;
 	s->host = (struct why_host){ .cpus = 2, .live = true, .idle = 500, .ran = 1000, .wanted = 1000 };
-	s->vm.examined = true;
 	s->vm.cpus = 2;
 	strcpy(s->vm.cpu_list, "0-1");
 	s->waits.sum.items = s->owner;

@@ -172,7 +172,7 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 		retry_stalls(s);
 }
 
-/* Most of an interval has passed since the last sample. */
+/* The last sample is almost an interval old. */
 static bool sample_is_due(const struct server *s)
 {
 	return app_now() - s->model->time > s->interval / 8 * 7;
