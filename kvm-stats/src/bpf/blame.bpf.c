@@ -1293,13 +1293,19 @@ static __always_inline __u64 sample_wait(struct blame_vcpu *vcpu, struct task_st
 }
 
 /*
+ * A row of blame_sample(), which one process reads. It is not on the stack: Linux 6.1 allows 512 bytes
+ * for a chain of functions, each rounded up to 32.
+ */
+static struct blame_thread sampled;
+
+/*
  * At each sample: enter vCPUs that run or that userspace has announced, charge waits that are open
  * up to now, and list all vCPUs. This program can be preempted by the others.
  */
 SEC("iter/task")
 int blame_sample(struct bpf_iter__task *ctx)
 {
-	struct blame_thread thread = { 0 };
+	struct blame_thread *thread = &sampled;
 	struct task_struct *task = ctx->task;
 	struct blame_vcpu *vcpu;
 	struct wait wait = { 0 };
@@ -1312,16 +1318,16 @@ int blame_sample(struct bpf_iter__task *ctx)
 	if (!vcpu)
 		return 0;
 	/* before the charges, which may grow at any time */
-	thread.waited = task->sched_info.run_delay - vcpu->first_delay;
+	thread->waited = task->sched_info.run_delay - vcpu->first_delay;
 	open = sample_wait(vcpu, task, &wait);
-	thread.waited += open;
-	thread.open = open && vcpu->since > RESERVED ? vcpu->moved + open : 0;
-	charge_missed(vcpu, thread.waited + vcpu->first_delay, vcpu->seen ? MISSED_NS : 0);
+	thread->waited += open;
+	thread->open = open && vcpu->since > RESERVED ? vcpu->moved + open : 0;
+	charge_missed(vcpu, thread->waited + vcpu->first_delay, vcpu->seen ? MISSED_NS : 0);
 	vcpu->seen = 1;
-	thread.charged = vcpu->charged;
-	thread.vm = vcpu->vm;
-	thread.tid = task->pid;
-	bpf_seq_write(ctx->meta->seq, &thread, sizeof(thread));
+	thread->charged = vcpu->charged;
+	thread->vm = vcpu->vm;
+	thread->tid = task->pid;
+	bpf_seq_write(ctx->meta->seq, thread, sizeof(*thread));
 	return 0;
 }
 
