@@ -168,7 +168,8 @@ static void put_quiet(struct buf *b, const struct rows *rows)
 	if (named < quiet) {
 		buf_str(b, "and ");
 		buf_u64(b, quiet - named);
-		buf_str(b, " more");
+		buf_char(b, ' ');
+		buf_str(b, "more");
 	}
 	buf_str(b, "</p>\n");
 }
