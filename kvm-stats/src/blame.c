@@ -16,6 +16,7 @@ struct blame_command {
 	enum out_format format;
 };
 
+#define MILLISECOND	1000000	/* nanoseconds */
 #define WAIT_COLUMNS	3	/* after WAITED */
 #define OWNER_COLUMNS	5	/* the last ones */
 
@@ -34,16 +35,7 @@ static const struct out_column columns[] = {
 	{ NULL, NULL, false }
 };
 
-/* Seconds; milliseconds in the table */
-static void put_length(struct out *out, enum out_format format, uint64_t ns)
-{
-	char text[TEXT_SIZE];
-
-	text_decimal(format == OUT_TABLE ? ns / 100000 : ns, format == OUT_TABLE ? 1 : 9, text);
-	out_number(out, text);
-}
-
-static void put_lengths(struct out *out, enum out_format format, const struct blame_waits *waits)
+static void put_lengths(struct out *out, const struct blame_waits *waits)
 {
 	unsigned int i;
 
@@ -53,8 +45,8 @@ static void put_lengths(struct out *out, enum out_format format, const struct bl
 		return;
 	}
 	out_u64(out, count_waits(waits));
-	put_length(out, format, mean_wait(waits));
-	put_length(out, format, waits->longest);
+	out_short(out, mean_wait(waits), MILLISECOND);
+	out_short(out, waits->longest, MILLISECOND);
 }
 
 static void put_victim(struct out *out, enum out_format format, const char *now,
@@ -70,7 +62,7 @@ static void put_victim(struct out *out, enum out_format format, const char *now,
 	else
 		out_none(out);
 	out_seconds(out, victim->sum.cost);
-	put_lengths(out, format, &waits);
+	put_lengths(out, &waits);
 }
 
 static void put_owner(struct out *out, const struct blame_victim *victim, const char *kind,

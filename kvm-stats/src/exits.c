@@ -10,6 +10,7 @@
 /* Addresses of a VM, the most expensive first; the others are added up. */
 #define MAX_ADDRESSES	10
 #define BAR_WIDTH	40
+#define MICROSECOND	1000	/* nanoseconds */
 
 enum exits_column {
 	TIME, VM, VCPU, REASON, SPACE, ADDRESS, DEVICE, EXITS, KERNEL, USER, SHARE, READY, HALT,
@@ -83,15 +84,6 @@ static void choose_exits_columns(struct exits_command *w)
 	w->columns[n] = (struct out_column){ NULL, NULL, false };
 }
 
-/* Seconds; microseconds in the table */
-static void put_short(struct exits_command *w, uint64_t ns)
-{
-	char text[TEXT_SIZE];
-
-	text_decimal(w->format == OUT_TABLE ? ns / 100 : ns, w->format == OUT_TABLE ? 1 : 9, text);
-	out_number(w->out, text);
-}
-
 static const char *space_name(const struct exits_key *key)
 {
 	return key->space == EXITS_PORT ? "port" : key->space == EXITS_MMIO ? "mmio" : "";
@@ -141,8 +133,8 @@ static void put_total(struct exits_command *w, struct exits_vm *vm,
 	out_share(w->out, text_share(cell->kernel + cell->user, vm->elapsed));
 	out_seconds(w->out, cell->ready);
 	out_seconds(w->out, cell->halt);
-	put_short(w, mean(cell));
-	put_short(w, cell->max);
+	out_short(w->out, mean(cell), MICROSECOND);
+	out_short(w->out, cell->max, MICROSECOND);
 }
 
 static void put_exits_histogram(struct exits_command *w, struct exits_vm *vm,
@@ -165,7 +157,7 @@ static void put_exits_histogram(struct exits_command *w, struct exits_vm *vm,
 		const int width = most ? BAR_WIDTH * bucket[i] / most : 0;
 
 		put_subject(w, vm, total, others);
-		put_short(w, i ? 1ULL << (i + EXITS_SHIFT) : 0);
+		out_short(w->out, i ? 1ULL << (i + EXITS_SHIFT) : 0, MICROSECOND);
 		out_u64(w->out, bucket[i]);
 		memset(bar, '#', width);
 		bar[width] = '\0';

@@ -163,6 +163,14 @@ void out_u64(struct out *out, unsigned long long n)
 	out_number(out, text);
 }
 
+void out_short(struct out *out, uint64_t ns, uint64_t unit)
+{
+	char text[TEXT_SIZE];
+
+	text_decimal(out->format == OUT_TABLE ? ns * 10 / unit : ns, out->format == OUT_TABLE ? 1 : 9, text);
+	out_number(out, text);
+}
+
 void out_seconds(struct out *out, uint64_t ns)
 {
 	char text[TEXT_SIZE];

@@ -34,6 +34,8 @@ void out_number(struct out *out, const char *digits);
 void out_u64(struct out *out, unsigned long long n);
 /* Nanoseconds as seconds, with milliseconds in a table and all digits elsewhere */
 void out_seconds(struct out *out, uint64_t ns);
+/* Nanoseconds as seconds; in a table as so many nanoseconds each, with one digit more */
+void out_short(struct out *out, uint64_t ns, uint64_t unit);
 /* Millionths; a per cent in a table */
 void out_share(struct out *out, uint64_t share);
 void out_none(struct out *out);
