@@ -270,7 +270,10 @@ static void add_vm(struct item *sums, struct kvmstats_activity *activity, const 
 		sums->elapsed = vm->elapsed;
 }
 
-/* In per cent of one CPU, as in the columns. If the mode of some vCPUs is unknown, the sum of the others is the least that it can be. */
+/*
+ * In per cent of one CPU, as in the columns. If the mode of some vCPUs is unknown, the sum of the
+ * others is the least that it can be.
+ */
 static void put_mode(FILE *out, const char *what, const struct item *sums,
 		     enum kvmstats_mode mode)
 {
@@ -284,22 +287,9 @@ static void put_mode(FILE *out, const char *what, const struct item *sums,
 	fprintf(out, "%s %s%s%%, ", what, known ? "" : "at least ", text);
 }
 
-/* All VMs, also those that are not shown */
-static struct item sum_host(const struct input *f, struct kvmstats_activity *activity)
+/* Is the host too small for its guests? sums: of all VMs, also those that are not shown */
+static char *host_line(const struct input *f, const struct item *sums)
 {
-	struct item sums = { .activity = activity };
-	const struct kvmstats_vm *vm;
-
-	for (vm = kvmstats_first(f->k); vm; vm = vm->next)
-		add_vm(&sums, activity, vm);
-	return sums;
-}
-
-/* Is the host too small for its guests? */
-static char *host_line(const struct input *f)
-{
-	struct kvmstats_activity activity = { 0 };
-	const struct item sums = sum_host(f, &activity);
 	const struct host host = input_host(f);
 	char share[TEXT_SIZE];
 	unsigned int load = host.load;
@@ -310,13 +300,13 @@ static char *host_line(const struct input *f)
 	if (!host.cpus)
 		return check_alloc(strdup(""));
 	out = check_alloc(open_memstream(&text, &size));
-	text_permille(sums.vcpus * 10 / host.cpus, share);
+	text_permille(sums->vcpus * 10 / host.cpus, share);
 	fprintf(out, "host: %u CPU%s, %s vCPUs per CPU, ", host.cpus, host.cpus == 1 ? "" : "s",
 		share);
-	put_mode(out, "VMs run", &sums, KVMSTATS_RUN);
-	put_mode(out, "ready", &sums, KVMSTATS_READY);
-	if (activity.times.mode[KVMSTATS_THROTTLED])
-		put_mode(out, "throttled", &sums, KVMSTATS_THROTTLED);
+	put_mode(out, "VMs run", sums, KVMSTATS_RUN);
+	put_mode(out, "ready", sums, KVMSTATS_READY);
+	if (sums->activity->times.mode[KVMSTATS_THROTTLED])
+		put_mode(out, "throttled", sums, KVMSTATS_THROTTLED);
 	if (host.cpu_pressure)
 		fprintf(out, "PSI %u%%, ", (host.cpu_pressure + 50) / 100);
 	fprintf(out, "load %u.%02u", load / 100, load % 100);
@@ -327,8 +317,8 @@ static char *host_line(const struct input *f)
 
 static void make_host(struct view *view, const struct input *f, unsigned int width)
 {
-	struct kvmstats_activity activity = { 0 };
-	struct item sums = { .activity = &activity };
+	struct kvmstats_activity activity = { 0 }, all = { 0 };
+	struct item sums = { .activity = &activity }, host = { .activity = &all };
 	const struct kvmstats_vm *vm;
 	unsigned int n = 0;
 	struct item *items;
@@ -339,6 +329,7 @@ static void make_host(struct view *view, const struct input *f, unsigned int wid
 	items = check_alloc(calloc(n + 1, sizeof(*items)));
 	n = 0;
 	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
+		add_vm(&host, &all, vm);
 		if (!passes_filter(view, vm))
 			continue;
 		items[n] = item_vm(vm);
@@ -352,7 +343,7 @@ static void make_host(struct view *view, const struct input *f, unsigned int wid
 	view->head = format("kvm-stats: %u VM%s, %u vCPU%s, source %s%s", n,
 			    n == 1 ? "" : "s", sums.vcpus, sums.vcpus == 1 ? "" : "s",
 			    kvmstats_source(f->k), order_name(view, by, sizeof(by)));
-	view->second = host_line(f);
+	view->second = host_line(f, &host);
 	make_lines(view, items, n, &sums, width);
 	free(items);
 }
