@@ -190,8 +190,6 @@ static void collect(struct why_command *c)
 		const struct window_vm *w = &c->all.vm[i];
 		const uint64_t run = w->activity.times.mode[KVMSTATS_RUN] + w->activity.times.mode[KVMSTATS_POLL];
 
-		if (!w->elapsed)
-			continue;
 		c->host.ran += kvmstats_permille(run, w->elapsed);
 		c->host.wanted += kvmstats_permille(run + w->activity.times.mode[KVMSTATS_READY], w->elapsed);
 	}

@@ -277,15 +277,9 @@ const char *base_name(const char *path)
 /* The name of the cgroup whose quota was used up, as blame has it */
 static const char *used_quota(const struct why_vm *why)
 {
-	size_t i;
+	const struct blame_share *quota = find_owner(why, "quota");
 
-	for (i = 0; why->waits && i < why->waits->sum.count; i++) {
-		const struct blame_share *share = blame_share_at(why->waits, i);
-
-		if (!strcmp(share->key.kind, "quota"))
-			return share->key.name;
-	}
-	return "";
+	return quota ? quota->key.name : "";
 }
 
 /* Count the quotas of the cgroup and those above. Take the one that was used up, else the nearest. */

@@ -13,6 +13,9 @@
 #define OWNERS_SAID		3
 #define OWNER_SAID_PERMILLE	10
 
+/* Kinds of owners */
+#define NOT_VMS			"process kernel"
+
 static uint64_t mode_time(const struct why_vm *vm, enum kvmstats_mode mode)
 {
 	return vm->vm->activity.times.mode[mode];
@@ -143,7 +146,7 @@ static bool has_other_vms(const struct why_vm *vm, const struct why_host *host)
 
 static bool has_neighbour(const struct why_vm *vm, const struct why_host *host)
 {
-	return share_of(vm, "process kernel") >= MAIN_OWNER_PERMILLE;
+	return share_of(vm, NOT_VMS) >= MAIN_OWNER_PERMILLE;
 }
 
 /* Without the processes, the VMs would still want too much. */
@@ -421,18 +424,20 @@ static void put_waits(FILE *f, const struct why_vm *vm, const struct why_host *h
 	fputs(" at most", f);
 }
 
-/* The process or thread of the kernel that ran most */
-static const struct blame_share *main_owner(const struct why_vm *vm)
+const struct blame_share *find_owner(const struct why_vm *vm, const char *kinds)
 {
 	size_t i;
 
 	for (i = 0; vm->waits && i < vm->waits->sum.count; i++) {
-		const struct blame_share *share = blame_share_at(vm->waits, i);
-
-		if (!strcmp(share->key.kind, "process") || !strcmp(share->key.kind, "kernel"))
-			return share;
+		if (strstr(kinds, blame_share_at(vm->waits, i)->key.kind))
+			return blame_share_at(vm->waits, i);
 	}
 	return NULL;
+}
+
+static const struct blame_share *main_owner(const struct why_vm *vm)
+{
+	return find_owner(vm, NOT_VMS);
 }
 
 static bool has_main_process(const struct why_vm *vm)

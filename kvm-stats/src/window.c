@@ -56,10 +56,11 @@ void window_add(struct window *w, const struct kvmstats *k, const struct setting
 	char label[LABEL_SIZE];
 
 	for (vm = kvmstats_first(k); vm; vm = vm->next) {
-		struct window_vm *to = window_find(w, app_label(vm, label));
+		struct window_vm *to;
 
 		if (!vm->elapsed || !app_selects(settings->args, settings->nr_args, vm))
 			continue;
+		to = window_find(w, app_label(vm, label));
 		if (!to)
 			to = add_window_vm(w, label);
 		to->identity = vm->identity;
