@@ -36,7 +36,7 @@ struct program {
 	const char *option;
 	bool wanted, open;
 	struct sums *sums;
-	char kind;		/* of its chunks */
+	char kind;		/* letter of the chunks */
 	size_t items;		/* recorded for each VM, at most */
 	unsigned int divisor;	/* leaves out a VM with a smaller part of the time; 0: leaves out none */
 };
@@ -65,7 +65,7 @@ static int open_program(struct record *r, unsigned int i, struct kvmstats_probe 
 	}
 }
 
-/* Return true if one is open. A host without this right or event is still worth recording. */
+/* Return true if one is open. Without rights or events for them, the rest is recorded. */
 static bool open_programs(struct record *r)
 {
 	bool any = false;

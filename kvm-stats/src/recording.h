@@ -38,7 +38,7 @@
 
 /*
  * A sample contains the number of CPUs and the load of the host, problems, and the VMs. Each VM
- * has the words below, the values of table KVMSTATS_VM, and vCPUs; a vCPU has words and values.
+ * has words (see below), the values of table KVMSTATS_VM, and vCPUs, each with words and values.
  * Words and values are 64-bit, and only those that differ from the key sample are stored.
  */
 enum vm_word {
