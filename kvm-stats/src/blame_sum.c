@@ -409,6 +409,17 @@ void blame_sum_read(struct blame_sum *sum, struct recording *rec)
 	sum->sums.rec = rec;
 }
 
+const struct blame_share *find_owner(const struct blame_victim *victim, const char *kinds)
+{
+	size_t i;
+
+	for (i = 0; victim && i < victim->sum.count; i++) {
+		if (strstr(kinds, blame_share_at(victim, i)->key.kind))
+			return blame_share_at(victim, i);
+	}
+	return NULL;
+}
+
 void blame_sum_total(const struct sums *sums, struct sum *total)
 {
 	struct blame_victim *all = (struct blame_victim *)total;

@@ -54,6 +54,9 @@ static inline struct blame_share *blame_share_at(const struct blame_victim *vict
 	return (struct blame_share *)victim->sum.items + i;
 }
 
+/* The largest owner whose kind is one of these words; NULL if there is none, or no victim */
+const struct blame_share *find_owner(const struct blame_victim *victim, const char *kinds);
+
 /*
  * Add up the owners of all VMs; a VM that keeps itself waiting is an owner like any other one.
  * total is all 0 before; the caller frees its items.

@@ -83,9 +83,6 @@ void find_causes(struct why_vm *vm, const struct why_host *host);
 /* Write a text of a rule; the caller frees it. Exits without memory. */
 char *format_why(const char *text, const struct why_vm *vm, const struct why_host *host);
 
-/* The largest owner of the waits whose kind is one of these words; NULL if there is none */
-const struct blame_share *find_owner(const struct why_vm *vm, const char *kinds);
-
 /* The last component of a path */
 const char *base_name(const char *path);
 

@@ -277,7 +277,7 @@ const char *base_name(const char *path)
 /* The name of the cgroup whose quota was used up, as blame has it */
 static const char *used_quota(const struct why_vm *why)
 {
-	const struct blame_share *quota = find_owner(why, "quota");
+	const struct blame_share *quota = find_owner(why->waits, "quota");
 
 	return quota ? quota->key.name : "";
 }

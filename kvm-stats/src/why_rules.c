@@ -424,20 +424,9 @@ static void put_waits(FILE *f, const struct why_vm *vm, const struct why_host *h
 	fputs(" at most", f);
 }
 
-const struct blame_share *find_owner(const struct why_vm *vm, const char *kinds)
-{
-	size_t i;
-
-	for (i = 0; vm->waits && i < vm->waits->sum.count; i++) {
-		if (strstr(kinds, blame_share_at(vm->waits, i)->key.kind))
-			return blame_share_at(vm->waits, i);
-	}
-	return NULL;
-}
-
 static const struct blame_share *main_owner(const struct why_vm *vm)
 {
-	return find_owner(vm, NOT_VMS);
+	return find_owner(vm->waits, NOT_VMS);
 }
 
 static bool has_main_process(const struct why_vm *vm)
