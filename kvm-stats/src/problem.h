@@ -25,7 +25,7 @@ enum problem {
 
 /* What a VM did */
 struct problem_facts {
-	unsigned int share[KVMSTATS_MODES];	/* permille of its vCPUs' time; all 0 if unknown */
+	uint16_t share[KVMSTATS_MODES];	/* permille of its vCPUs' time; all 0 if unknown */
 	uint64_t exits;		/* per second and vCPU */
 	uint64_t failed;	/* instructions that KVM could not emulate */
 	bool ended;

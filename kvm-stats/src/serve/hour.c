@@ -3,7 +3,7 @@
 
 #include "hour.h"
 
-static void get_shares(const uint64_t from[MODES], const uint64_t to[MODES], uint16_t share[MODES])
+uint64_t get_shares(const uint64_t from[MODES], const uint64_t to[MODES], uint16_t share[MODES])
 {
 	uint64_t all = 0;
 	unsigned int i;
@@ -12,6 +12,7 @@ static void get_shares(const uint64_t from[MODES], const uint64_t to[MODES], uin
 		all += to[i] - from[i];
 	for (i = 0; i < MODES; i++)
 		share[i] = kvmstats_permille(to[i] - from[i], all);
+	return all;
 }
 
 void hour_add(struct hour *hour, const uint64_t total[MODES], uint64_t now)

@@ -14,6 +14,9 @@ struct hour {
 	uint16_t share[MINUTES][MODES];	/* permille; of minute n at n % MINUTES */
 };
 
+/* Get the shares of the modes in the time between two totals, permille. Return this time. */
+uint64_t get_shares(const uint64_t from[MODES], const uint64_t to[MODES], uint16_t share[MODES]);
+
 /* Add the totals of a sample. Minutes without a sample get the average. */
 void hour_add(struct hour *hour, const uint64_t total[MODES], uint64_t now);
 

@@ -9,7 +9,8 @@
 /* Draw the share of run, ready and throttled in the last five minutes. */
 static void put_busy(struct buf *b, const struct vm_series *e)
 {
-	unsigned int share[MODES], steps = history_steps(e), i;
+	unsigned int steps = history_steps(e), i;
+	uint16_t share[MODES];
 
 	buf_str(b, "<td class=g>");
 	if (steps < 2)

@@ -197,7 +197,7 @@ void put_number(struct buf *b, const char *class, uint64_t n, unsigned int digit
  * Each rectangle covers the end of the one before, so it needs one number only. The numbers are in
  * the same row as text.
  */
-void put_bar(struct buf *b, const unsigned int share[MODES])
+void put_bar(struct buf *b, const uint16_t share[MODES])
 {
 	unsigned int i, end = 0;
 

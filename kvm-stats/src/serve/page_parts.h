@@ -21,7 +21,7 @@ void put_vm_link(struct buf *b, const char *label);
 
 void put_problem(struct buf *b, const struct row *row);
 void put_number(struct buf *b, const char *class, uint64_t n, unsigned int digits, bool known);
-void put_bar(struct buf *b, const unsigned int share[MODES]);
+void put_bar(struct buf *b, const uint16_t share[MODES]);
 /* A square in the colour of a mode, and the name of the mode */
 void put_mode(struct buf *b, enum kvmstats_mode mode);
 /* Write what a mode is, as part of a sentence. */

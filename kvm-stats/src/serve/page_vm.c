@@ -139,13 +139,10 @@ static void put_hour(struct buf *b, const struct model *m, const struct vm_serie
 
 static void put_vcpu(struct buf *b, const struct vcpu_series *v, bool unknown)
 {
-	unsigned int share[MODES], i;
-	uint64_t all = 0;
+	uint16_t share[MODES];
+	const uint64_t all = get_shares(v->mark[0].mode, v->now.mode, share);
+	unsigned int i;
 
-	for (i = 0; i < MODES; i++)
-		all += v->now.mode[i] - v->mark[0].mode[i];
-	for (i = 0; i < MODES; i++)
-		share[i] = kvmstats_permille(v->now.mode[i] - v->mark[0].mode[i], all);
 	buf_str(b, "<tr><th scope=row>vCPU ");
 	buf_u64(b, v->id);
 	buf_str(b, "<td class=\"n t\">");

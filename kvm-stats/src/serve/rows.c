@@ -26,16 +26,9 @@ static uint64_t history_time(const struct vm_series *e, unsigned int back)
 }
 
 bool history_shares(const struct vm_series *e, unsigned int from, unsigned int to,
-		    unsigned int share[MODES])
+		    uint16_t share[MODES])
 {
-	uint64_t all = 0;
-	unsigned int i;
-
-	for (i = 0; i < MODES; i++)
-		all += history(e, to)[i] - history(e, from)[i];
-	for (i = 0; i < MODES; i++)
-		share[i] = kvmstats_permille(history(e, to)[i] - history(e, from)[i], all);
-	return all;
+	return get_shares(history(e, from), history(e, to), share);
 }
 
 /* Return how many steps ago the last minute began, at most; 0 if there is no time yet. */

@@ -10,7 +10,7 @@ struct row {
 	const struct vm_series *e;
 	struct judgement judgement;
 	uint64_t time;			/* that the numbers are of, nanoseconds */
-	unsigned int share[MODES];	/* permille of all vCPUs' time */
+	uint16_t share[MODES];		/* permille of all vCPUs' time */
 	uint64_t exits;			/* per second */
 	unsigned int stall;		/* the main reason for the mode other; 0 if unknown */
 };
@@ -36,7 +36,7 @@ static inline bool has_problem(const struct row *row)
  * Return false if no time passed.
  */
 bool history_shares(const struct vm_series *e, unsigned int from, unsigned int to,
-		    unsigned int share[MODES]);
+		    uint16_t share[MODES]);
 
 /* Return the share of a stall in the vCPUs' time since the older mark, permille. */
 unsigned int stall_permille(const struct vm_series *e, unsigned int reason);
