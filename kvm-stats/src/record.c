@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "blame_sum.h"
-#include "exits_sum.h"
-#include "stalls_sum.h"
+#include "programs.h"
 #include "serve/settings.h"
 #include "stop.h"
 
@@ -31,99 +29,63 @@ static void print_totals(const struct recorder_totals *t, const struct settings 
 /* Waits and stalls of less than 1 % of a CPU are not recorded. */
 #define WAITS_DIVISOR	100
 
-/* A BPF program whose sums are recorded */
-struct program {
+/* How the sums of a BPF program are recorded */
+struct recorded {
 	const char *option;
-	bool wanted, open;
-	struct sums *sums;
-	char kind;		/* letter of the chunks */
-	size_t items;		/* recorded for each VM, at most */
+	bool wanted;
+	size_t items;		/* of each VM, at most */
 	unsigned int divisor;	/* leaves out a VM with a smaller part of the time; 0: leaves out none */
 };
-
-enum { BLAME, EXITS, STALLS_PROGRAM, PROGRAMS };
 
 struct record {
 	struct recorder *recorder;
 	struct kvmstats *k;
-	struct blame_sum blame;
-	struct exits_sum exits;
-	struct stalls_sum stalls;
-	struct program program[PROGRAMS];
+	struct programs programs;
+	struct recorded recorded[PROGRAMS];
 	uint64_t written;	/* time of the sums that were written last */
 };
 
-static int open_program(struct record *r, unsigned int i, struct kvmstats_probe *probe)
-{
-	switch (i) {
-	case BLAME:
-		return blame_sum_open(&r->blame, false, kvmstats_first(r->k), probe);
-	case EXITS:
-		return exits_sum_open(&r->exits, EXITS_BY_REASON, false, probe);
-	default:
-		return stalls_sum_open(&r->stalls, false, kvmstats_first(r->k), probe);
-	}
-}
-
 /* Return true if one is open. Without rights or events for them, the rest is recorded. */
-static bool open_programs(struct record *r)
+static bool open_wanted(struct record *r)
 {
 	bool any = false;
 	unsigned int i;
 
 	for (i = 0; i < PROGRAMS; i++) {
 		struct kvmstats_probe probe = { 0 };
-		struct program *program = &r->program[i];
 
-		if (!program->wanted)
+		if (!r->recorded[i].wanted)
 			continue;
-		program->open = !open_program(r, i, &probe);
-		any |= program->open;
-		if (!program->open)
-			warnx("recording without %s: %s%s%s", program->option, probe.why,
+		if (!open_program(&r->programs, i, EXITS_BY_REASON, kvmstats_first(r->k), &probe))
+			any = true;
+		else
+			warnx("recording without %s: %s%s%s", r->recorded[i].option, probe.why,
 			      *probe.help ? "; " : "", probe.help);
 	}
 	return any;
 }
 
-/* Close them. Return true if all that were wanted were open. */
-static bool close_programs(struct record *r)
-{
-	bool all = true;
-	unsigned int i;
-
-	for (i = 0; i < PROGRAMS; i++) {
-		all &= r->program[i].open == r->program[i].wanted;
-		if (r->program[i].open)
-			close_sums(r->program[i].sums);
-	}
-	return all;
-}
-
-static void add_programs(struct record *r)
+static bool has_all_wanted(const struct record *r)
 {
 	unsigned int i;
 
 	for (i = 0; i < PROGRAMS; i++) {
-		if (r->program[i].open)
-			add_sums(r->program[i].sums, kvmstats_first(r->k), NULL, 0);
+		if (r->recorded[i].wanted && !r->programs.open[i])
+			return false;
 	}
+	return true;
 }
 
 /* Take a sample, and what the BPF programs have counted by then. */
 static void sample(struct record *r)
 {
-	unsigned int i;
-
-	for (i = 0; i < PROGRAMS; i++) {
-		if (r->program[i].open && read_sums(r->program[i].sums))
-			errx(STATUS_NOTHING, "cannot read the sums of the BPF programs");
-	}
+	if (!read_programs(&r->programs))
+		errx(STATUS_NOTHING, "cannot read the sums of the BPF programs");
 	app_sample(r->k);
-	add_programs(r);
+	add_programs(&r->programs, kvmstats_first(r->k), NULL, 0);
 }
 
-static void write_programs(struct record *r, uint64_t interval)
+static void write_sums(struct record *r, uint64_t interval)
 {
 	const uint64_t elapsed = app_now() - r->written;
 	unsigned int i;
@@ -132,13 +94,14 @@ static void write_programs(struct record *r, uint64_t interval)
 	if (elapsed + interval / 2 < SUMS_EVERY)
 		return;
 	for (i = 0; i < PROGRAMS; i++) {
-		const struct program *program = &r->program[i];
+		const struct recorded *recorded = &r->recorded[i];
+		struct sums *sums = r->programs.open[i];
 
-		if (!program->open)
+		if (!sums)
 			continue;
-		record_sums(program->sums, r->recorder, program->kind, program->items,
-			    program->divisor ? elapsed / program->divisor : 1);
-		forget_sums(program->sums, NULL, NULL);
+		record_sums(sums, r->recorder, program_kinds[i], recorded->items,
+			    recorded->divisor ? elapsed / recorded->divisor : 1);
+		forget_sums(sums, NULL, NULL);
 	}
 	r->written += elapsed;
 }
@@ -146,13 +109,10 @@ static void write_programs(struct record *r, uint64_t interval)
 int command_record(const struct settings *settings)
 {
 	const struct serve_options *wanted = &settings->serve->model;
-	struct record r = { .program = {
-		[BLAME] = { "--blame", wanted->owners, false, &r.blame.sums, RECORDED_BLAME,
-			    wanted->owners, WAITS_DIVISOR },
-		[EXITS] = { "--exits", wanted->exits, false, &r.exits.sums, RECORDED_EXITS,
-			    wanted->exits, 0 },
-		[STALLS_PROGRAM] = { "--stalls", wanted->stalls, false, &r.stalls.sums,
-				     RECORDED_STALLS, STALL_REASONS, WAITS_DIVISOR },
+	struct record r = { .recorded = {
+		[PROGRAM_BLAME] = { "--blame", wanted->owners, wanted->owners, WAITS_DIVISOR },
+		[PROGRAM_EXITS] = { "--exits", wanted->exits, wanted->exits, 0 },
+		[PROGRAM_STALLS] = { "--stalls", wanted->stalls, STALL_REASONS, WAITS_DIVISOR },
 	} };
 	struct recorder_totals totals;
 	bool complete;
@@ -168,9 +128,9 @@ int command_record(const struct settings *settings)
 		signal(SIGHUP, SIG_IGN);
 	r.k = app_open(!settings->count);
 	/* Loading takes some time: the first sample is when the programs begin. */
-	if (open_programs(&r))
+	if (open_wanted(&r))
 		app_sample(r.k);
-	add_programs(&r);
+	add_programs(&r.programs, kvmstats_first(r.k), NULL, 0);
 	next = r.written = app_now();
 	for (;;) {
 		recorder_sample(r.recorder, r.k, host_now(), app_wall(app_now()));
@@ -180,9 +140,10 @@ int command_record(const struct settings *settings)
 		if (stop_requested())
 			break;
 		sample(&r);
-		write_programs(&r, settings->interval);
+		write_sums(&r, settings->interval);
 	}
-	complete = close_programs(&r);
+	complete = has_all_wanted(&r);
+	close_programs(&r.programs);
 	kvmstats_close(r.k);
 	totals = recorder_close(r.recorder);
 	print_totals(&totals, settings);

@@ -8,6 +8,7 @@
 
 #include "input.h"
 #include "json.h"
+#include "programs.h"
 #include "stop.h"
 #include "why.h"
 #include "xalloc.h"
@@ -19,16 +20,10 @@
 /* VMs in trouble that are shown to people */
 #define MAX_SHOWN	20
 
-/* The BPF programs, for facts that the statistics do not have */
-enum { WAITS, STALLED, SLOW_EXITS, PROGRAMS };
-
 struct why_command {
 	const struct settings *settings;
 	struct input in;
-	struct blame_sum blame;
-	struct stalls_sum stalls;
-	struct exits_sum exits;
-	struct sums *sums[PROGRAMS];	/* NULL if it does not work */
+	struct programs programs;	/* for facts that the statistics do not have */
 	struct kvmstats_probe probe[PROGRAMS];
 	struct window window;		/* the selected VMs */
 	struct window all;		/* the VMs of the host */
@@ -38,57 +33,44 @@ struct why_command {
 };
 
 static const char *const missing[PROGRAMS] = {
-	[WAITS] = "who ran while VMs waited", [STALLED] = "why vCPUs slept outside of halts",
-	[SLOW_EXITS] = "what exits cost",
+	[PROGRAM_BLAME] = "who ran while VMs waited", [PROGRAM_EXITS] = "what exits cost",
+	[PROGRAM_STALLS] = "why vCPUs slept outside of halts",
 };
 
 /* Attach what works, or take what the recording has. */
-static void open_programs(struct why_command *c)
-{
-	const struct kvmstats_vm *first = kvmstats_first(c->in.k);
-
-	if (c->in.rec) {
-		blame_sum_read(&c->blame, c->in.rec);
-		stalls_sum_read(&c->stalls, c->in.rec);
-		exits_sum_read(&c->exits, c->in.rec);
-	}
-	if (c->in.rec || !blame_sum_open(&c->blame, false, first, &c->probe[WAITS]))
-		c->sums[WAITS] = &c->blame.sums;
-	if (c->in.rec || !stalls_sum_open(&c->stalls, false, first, &c->probe[STALLED]))
-		c->sums[STALLED] = &c->stalls.sums;
-	if (c->in.rec || !exits_sum_open(&c->exits, EXITS_BY_REASON_AND_ADDRESS, false,
-					 &c->probe[SLOW_EXITS]))
-		c->sums[SLOW_EXITS] = &c->exits.sums;
-}
-
-static void add_programs(struct why_command *c)
+static void open_facts(struct why_command *c)
 {
 	unsigned int i;
 
-	for (i = 0; i < PROGRAMS; i++) {
-		if (c->sums[i])
-			add_sums(c->sums[i], kvmstats_first(c->in.k), c->settings->args,
-				 c->settings->nr_args);
+	if (c->in.rec) {
+		open_recorded_programs(&c->programs, c->in.rec);
+		return;
 	}
+	for (i = 0; i < PROGRAMS; i++)
+		open_program(&c->programs, i, EXITS_BY_REASON_AND_ADDRESS, kvmstats_first(c->in.k),
+			     &c->probe[i]);
+}
+
+static void add_facts(struct why_command *c)
+{
+	add_programs(&c->programs, kvmstats_first(c->in.k), c->settings->args, c->settings->nr_args);
 }
 
 static void add_sample(struct why_command *c)
 {
 	const struct settings all = { 0 };
 
-	add_programs(c);
+	add_facts(c);
 	window_add(&c->window, c->in.k, c->settings);
 	window_add(&c->all, c->in.k, &all);
 }
 
-static void read_programs(struct why_command *c)
+/* Take a sample, after the sums of the programs. */
+static void take_sample(struct why_command *c)
 {
-	unsigned int i;
-
-	for (i = 0; i < PROGRAMS; i++) {
-		if (c->sums[i] && read_sums(c->sums[i]))
-			errx(STATUS_NOTHING, "why: cannot read the sums of the BPF programs");
-	}
+	if (!read_programs(&c->programs))
+		errx(STATUS_NOTHING, "why: cannot read the sums of the BPF programs");
+	app_sample(c->in.k);
 }
 
 static void observe_host(struct why_command *c)
@@ -101,19 +83,17 @@ static void observe_host(struct why_command *c)
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "observing for %.1f s, or until Ctrl-C ...\n", count * c->settings->interval / 1e9);
 	/* Loading the programs takes some time, which does not count. */
-	read_programs(c);
-	app_sample(c->in.k);
-	add_programs(c);
+	take_sample(c);
+	add_facts(c);
 	for (i = 0; i < PROGRAMS; i++) {
-		if (c->sums[i])
-			clear_sums(c->sums[i]);
+		if (c->programs.open[i])
+			clear_sums(c->programs.open[i]);
 	}
 	c->cpus = begin_examination();
 	next = app_now();
 	do {
 		app_wait(c->in.k, &next, c->settings->interval);
-		read_programs(c);
-		app_sample(c->in.k);
+		take_sample(c);
 		add_sample(c);
 	} while (++round < count && !stop_requested());
 	examine_host(c->cpus, &c->host);
@@ -135,21 +115,19 @@ static void observe_recording(struct why_command *c)
 		} while (input_next(&c->in));
 	}
 	for (i = 0; i < PROGRAMS; i++) {
-		static const char kinds[PROGRAMS] = {
-			[WAITS] = RECORDED_BLAME, [STALLED] = RECORDED_STALLS, [SLOW_EXITS] = RECORDED_EXITS,
-		};
-
-		if (recording_has(c->in.rec, kinds[i]))
+		if (recording_has(c->in.rec, program_kinds[i]))
 			continue;
-		close_sums(c->sums[i]);
-		c->sums[i] = NULL;
+		close_sums(c->programs.open[i]);
+		c->programs.open[i] = NULL;
 		strcpy(c->probe[i].why, "it was not recorded");
 	}
 }
 
-static void *find_program_sum(const struct why_command *c, unsigned int program, const char *label)
+static void *find_program_sum(const struct why_command *c, enum program program, const char *label)
 {
-	return c->sums[program] ? find_labelled_sum(c->sums[program], label) : NULL;
+	const struct sums *sums = c->programs.open[program];
+
+	return sums ? find_labelled_sum(sums, label) : NULL;
 }
 
 static int compare_losses(const void *a, const void *b)
@@ -174,9 +152,9 @@ static void collect(struct why_command *c)
 		struct why_vm *why = &c->vm[i];
 
 		why->vm = &c->window.vm[i];
-		why->waits = find_program_sum(c, WAITS, why->vm->label);
-		why->stalls = find_program_sum(c, STALLED, why->vm->label);
-		why->exits = find_program_sum(c, SLOW_EXITS, why->vm->label);
+		why->waits = find_program_sum(c, PROGRAM_BLAME, why->vm->label);
+		why->stalls = find_program_sum(c, PROGRAM_STALLS, why->vm->label);
+		why->exits = find_program_sum(c, PROGRAM_EXITS, why->vm->label);
 		why->judgement = judge_activity(&why->vm->activity, why->vm->elapsed, why->vm->vcpus,
 						why->vm->failed, why->vm->ended);
 	}
@@ -352,7 +330,7 @@ static void put_host(const struct why_command *c, size_t troubled)
 	json_fixed(&j, "best_change_vms", best.vms, 0);
 	json_open(&j, "missing", '[');
 	for (i = 0; i < PROGRAMS; i++) {
-		if (!c->sums[i])
+		if (!c->programs.open[i])
 			json_text(&j, NULL, missing[i]);
 	}
 	json_close(&j, ']');
@@ -393,7 +371,7 @@ static void write_why(const struct why_command *c)
 		put_host(c, troubled);
 	app_flush();
 	for (i = 0; i < PROGRAMS; i++) {
-		if (!c->sums[i])
+		if (!c->programs.open[i])
 			warnx("not known: %s: %s%s%s", missing[i], c->probe[i].why,
 			      *c->probe[i].help ? "; " : "", c->probe[i].help);
 	}
@@ -402,7 +380,6 @@ static void write_why(const struct why_command *c)
 int command_why(const struct settings *settings)
 {
 	struct why_command c = { .settings = settings };
-	unsigned int i;
 	int status;
 
 	input_open(&c.in, settings, INPUT_FIRST, false, settings->nr_args);
@@ -411,7 +388,7 @@ int command_why(const struct settings *settings)
 		goto close;
 	}
 	stop_catch(STATUS_PARTIAL, NULL);
-	open_programs(&c);
+	open_facts(&c);
 	if (c.in.rec)
 		observe_recording(&c);
 	else
@@ -420,10 +397,7 @@ int command_why(const struct settings *settings)
 	if (c.window.vms)
 		write_why(&c);
 	status = input_status(&c.in, c.window.vms, settings->nr_args);
-	for (i = 0; i < PROGRAMS; i++) {
-		if (c.sums[i])
-			close_sums(c.sums[i]);
-	}
+	close_programs(&c.programs);
 	end_examination(c.cpus);
 	window_free(&c.window);
 	window_free(&c.all);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The BPF programs of blame, exits and stalls together, with the sums of each */
+#ifndef PROGRAMS_H
+#define PROGRAMS_H
+
+#include "blame_sum.h"
+#include "exits_sum.h"
+#include "stalls_sum.h"
+
+enum program { PROGRAM_BLAME, PROGRAM_STALLS, PROGRAM_EXITS, PROGRAMS };
+
+struct programs {
+	struct blame_sum blame;
+	struct exits_sum exits;
+	struct stalls_sum stalls;
+	struct sums *open[PROGRAMS];	/* NULL: not open */
+};
+
+/* Kinds of their chunks in a recording */
+extern const char program_kinds[PROGRAMS];
+
+/* Open one; a VM does not continue the sums of another one. As blame_open(). */
+int open_program(struct programs *p, enum program program, enum exits_by by,
+		 const struct kvmstats_vm *first, struct kvmstats_probe *probe);
+
+/* Take the sums of all from a recording instead. */
+void open_recorded_programs(struct programs *p, struct recording *rec);
+
+/* For those that are open, as read_sums() and add_sums(); read returns false on errors. */
+bool read_programs(struct programs *p);
+void add_programs(struct programs *p, const struct kvmstats_vm *first, char **args, int n);
+
+void close_programs(struct programs *p);
+
+#endif /* PROGRAMS_H */
