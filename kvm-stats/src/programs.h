@@ -13,7 +13,7 @@ struct programs {
 	struct blame_sum blame;
 	struct exits_sum exits;
 	struct stalls_sum stalls;
-	struct sums *open[PROGRAMS];	/* NULL: not open */
+	struct sums *open[PROGRAMS];	/* NULL: closed */
 };
 
 /* Kinds of their chunks in a recording */

@@ -33,7 +33,7 @@ static void print_totals(const struct recorder_totals *t, const struct settings 
 struct recorded {
 	const char *option;
 	bool wanted;
-	size_t items;		/* of each VM, at most */
+	size_t items;		/* the largest ones per VM */
 	unsigned int divisor;	/* leaves out a VM with a smaller part of the time; 0: leaves out none */
 };
 
@@ -45,7 +45,7 @@ struct record {
 	uint64_t written;	/* time of the sums that were written last */
 };
 
-/* Return true if one is open. Without rights or events for them, the rest is recorded. */
+/* Open what the user wants, and report what fails. Return true if any is open. */
 static bool open_wanted(struct record *r)
 {
 	bool any = false;

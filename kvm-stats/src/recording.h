@@ -38,7 +38,8 @@
 
 /*
  * A sample contains the number of CPUs and the load of the host, problems, and the VMs. Each VM
- * has words (see below), the values of table KVMSTATS_VM, and vCPUs, each with words and values.
+ * begins with words (see below), then come the values of table KVMSTATS_VM and its vCPUs, each with
+ * words and values.
  * Words and values are 64-bit, and only those that differ from the key sample are stored.
  */
 enum vm_word {
