@@ -574,7 +574,8 @@ static bool read_chunk(struct recording *rec, unsigned long i)
 	const struct rec_sample *s = &rec->sample[i];
 
 	return scan_read(rec->fd[s->part], s->at, &rec->chunk, &rec->data, &rec->data_room) &&
-	       rec->chunk.key == s->key_number;
+	       rec->chunk.key == s->key_number &&
+	       chunk_unpack(&rec->chunk, &rec->data, &rec->data_room);
 }
 
 /* Read the key sample of a sample, without reporting it. */
@@ -605,7 +606,8 @@ static void keep_added(struct recording *rec)
 	struct rec_added *added;
 
 	/* A pipe may never have a sample. */
-	if (!is_sums(rec->chunk.kind) || rec->added_size > rec->memory)
+	if (!is_sums(rec->chunk.kind) || rec->added_size > rec->memory ||
+	    !chunk_unpack(&rec->chunk, &rec->data, &rec->data_room))
 		return;
 	rec->kinds |= is_sums(rec->chunk.kind);
 	rec->added_size += sizeof(*added) + rec->chunk.size;
@@ -632,11 +634,11 @@ bool recording_added(const struct recording *rec, size_t i, char kind, struct re
 
 static void read_added(struct recording *rec, const struct rec_sample *s)
 {
-	uint64_t at;
+	uint64_t at = s->from;
 
-	for (at = s->from; at < s->at; at += CHUNK_HEAD + rec->chunk.size) {
-		if (!scan_read(rec->fd[s->part], at, &rec->chunk, &rec->data, &rec->data_room))
-			return;
+	while (at < s->at &&
+	       scan_read(rec->fd[s->part], at, &rec->chunk, &rec->data, &rec->data_room)) {
+		at += CHUNK_HEAD + rec->chunk.size;
 		keep_added(rec);
 	}
 }
@@ -666,8 +668,9 @@ static bool fetch_from_pipe(struct recording *rec)
 		if (skipped)
 			set_problem(rec, "standard input", 0, skipped, false);
 		keep_added(rec);
-		if (rec->chunk.kind == 'K' || (rec->chunk.kind == 'S' && rec->has_key &&
-					       rec->chunk.key == rec->key_number))
+		if ((rec->chunk.kind == 'K' || (rec->chunk.kind == 'S' && rec->has_key &&
+						rec->chunk.key == rec->key_number)) &&
+		    chunk_unpack(&rec->chunk, &rec->data, &rec->data_room))
 			return true;
 	}
 	return false;

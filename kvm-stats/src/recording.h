@@ -15,8 +15,10 @@
  *		owners of these waits, and how long the waits were
  *	'X'	with "record --exits": the most expensive exits since the last 'X'
  *	'Z'	with "record --stalls": why vCPUs slept outside of halts since the last 'Z'
- * 'B', 'X' and 'Z' come before the sample that ends their time. Readers skip other kinds. Numbers in heads are little-endian. Numbers in contents have 7
- * bits per byte, the lowest first, and bit 7 if more follow, so that recordings are portable.
+ * 'B', 'X' and 'Z' come before the sample that ends their time. Readers skip other kinds. A
+ * lower-case letter stands for the same kind with packed contents: see rec_chunk.c. Numbers in
+ * heads are little-endian. Numbers in contents have 7 bits per byte, the lowest first, and bit 7
+ * if more follow, so that recordings are portable.
  *
  * Each sample is one write: a recorder that is killed leaves complete samples and at most one
  * partial sample at the end. A file that reaches half of the allowed size is renamed to
