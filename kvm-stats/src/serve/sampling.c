@@ -108,6 +108,8 @@ static void retry_stalls(struct server *s)
 /* Read the charges before a sample of the VMs, which may be newer. */
 static bool read_charges(struct server *s, const struct retry *retry, struct sums *sums)
 {
+	if (s->rec)
+		return true;
 	/* Offsets in the program may be those of another module. */
 	return kvmstats_source_changes(s->k) == retry->source_changes && !read_sums(sums);
 }
@@ -126,6 +128,24 @@ static void update_exits(struct server *s, uint64_t now)
 	s->exits_time = now;
 }
 
+static bool has_recorded(const struct server *s, char kind, bool wanted)
+{
+	return s->rec && wanted && recording_has(s->rec, kind);
+}
+
+/* Export what is wanted and recorded; of a pipe, from the first sums on. */
+static void find_recorded(struct server *s)
+{
+	const struct serve_options *wanted = &s->settings.model;
+
+	pthread_mutex_lock(&s->lock);
+	if (has_recorded(s, RECORDED_BLAME, wanted->owners))
+		s->model->blame = &s->blame;
+	if (has_recorded(s, RECORDED_STALLS, wanted->stalls))
+		s->model->stalls = true;
+	pthread_mutex_unlock(&s->lock);
+}
+
 static void take_sample(struct server *s, uint64_t *next_diagnosis)
 {
 	uint64_t begin = app_now(), now;
@@ -140,7 +160,9 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 	/* recording_open() has taken the first sample. */
 	ret = s->rec && !s->model->samples ? 0 : kvmstats_sample(s->k);
 	no_source = !strcmp(kvmstats_source(s->k), "none");
-	exits = s->exits.exits && !read_sums(&s->exits.sums);
+	exits = has_recorded(s, RECORDED_EXITS, s->settings.model.exits) ||
+		(s->exits.exits && !read_sums(&s->exits.sums));
+	find_recorded(s);
 	if (s->model->blame)
 		add_sums(&s->blame.sums, kvmstats_first(s->k), NULL, 0);
 	if (s->model->stalls)
@@ -164,11 +186,11 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 	pthread_mutex_unlock(&s->lock);
 	if (s->model->blame)
 		forget_sums(&s->blame.sums, NULL, NULL);
-	else if (s->settings.model.owners && !no_source)
+	else if (s->settings.model.owners && !no_source && !s->rec)
 		retry_blame(s);
 	if (s->model->stalls)
 		forget_sums(&s->stalls.sums, NULL, NULL);
-	else if (s->settings.model.stalls && !no_source)
+	else if (s->settings.model.stalls && !no_source && !s->rec)
 		retry_stalls(s);
 }
 

@@ -127,24 +127,45 @@ static void init_server(struct server *s)
 	s->sample_done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->login_done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->model = model_new(&s->settings.model);
-	if (s->settings.model.exits)
-		open_exits_or_exit(s);
 	if (s->sample_done < 0 || s->login_done < 0 || !s->model ||
 	    deflateInit2(&s->z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		errx(STATUS_NOTHING, "out of memory");
 }
 
+/* Take owners, exits and stalls from the recording. Of a pipe, it is not known if it has them. */
+static void read_recorded_sums(struct server *s, const char *path)
+{
+	const struct serve_options *wanted = &s->settings.model;
+	const struct { bool wanted; char kind; const char *option; } sums[] = {
+		{ wanted->owners, RECORDED_BLAME, "--blame" },
+		{ wanted->exits, RECORDED_EXITS, "--exits" },
+		{ wanted->stalls, RECORDED_STALLS, "--stalls" },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
+		if (s->paced && sums[i].wanted && !recording_has(s->rec, sums[i].kind))
+			errx(STATUS_NOTHING, "%s: recorded without %s", path, sums[i].option);
+	}
+	blame_sum_read(&s->blame, s->rec);
+	exits_sum_read(&s->exits, s->rec);
+	stalls_sum_read(&s->stalls, s->rec);
+	/* As when a host is sampled: each VM has its own series. */
+	s->blame.sums.continues = s->exits.sums.continues = s->stalls.sums.continues = false;
+}
+
 static void open_source(struct server *s, const struct settings *settings)
 {
-	if (settings->from && (s->settings.model.owners || s->settings.model.exits ||
-			       s->settings.model.stalls))
-		errx(STATUS_USAGE, "--from: the metrics of a recording have no owners, exits or stalls");
-	if (!settings->from && kvmstats_open(&s->k, NULL, NULL, KVMSTATS_WAIT))
-		errx(STATUS_NOTHING, "out of memory");
-	if (!settings->from)
+	if (!settings->from) {
+		if (s->settings.model.exits)
+			open_exits_or_exit(s);
+		if (kvmstats_open(&s->k, NULL, NULL, KVMSTATS_WAIT))
+			errx(STATUS_NOTHING, "out of memory");
 		return;
+	}
 	s->rec = recording_open(settings->from, &s->k);
 	s->paced = recording_count(s->rec);
+	read_recorded_sums(s, settings->from);
 }
 
 /*
@@ -193,7 +214,7 @@ int command_serve(const struct settings *settings)
 	pthread_mutex_unlock(&s.lock);
 	pthread_join(thread, NULL);
 	kvmstats_close(s.k);
-	if (s.exits.exits)
+	if (s.exits.sums.type)
 		close_sums(&s.exits.sums);
 	stop_listening(&s);
 	logins_stop(s.logins);

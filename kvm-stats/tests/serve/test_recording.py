@@ -5,7 +5,7 @@ import subprocess
 import time
 import unittest
 
-from serving import BUILD, DATA, Serve, one, pick, wait_for
+from serving import BUILD, DATA, DEADLINE, Serve, one, pick, wait_for
 
 RECORDING = DATA / "trouble/recording"
 PROGRAM = BUILD / "kvm-stats"
@@ -38,6 +38,28 @@ class Recording(unittest.TestCase):
         self.assertLess(before, 20)
         self.assertAlmostEqual(self.ready(found), 15, places=6)
         wait_for(lambda: serving.get("healthz", accept=None)[0] == 503, "a sample that is too old")
+
+    def test_sums(self):
+        """Owners, exits and stalls are exported as the recording has them."""
+        serving = self.serve("--from", str(RECORDING), "--blame", "5", "--exits", "5", "--stalls")
+        found = wait_for(lambda: (lambda s: s if one(s, "kvm_stats_samples_total") == 20
+                                  else None)(serving.series()), "the last sample")
+        waits = pick(found, "kvm_vm_wait_seconds_total", vm="second")
+        self.assertEqual({dict(key)["owner"]: round(value, 3) for key, value in waits.items()
+                          if value},
+                         {"backup.service": 10.5, "calm": 4, "kswapd0": .5})
+        exits = pick(found, "kvm_vm_exits_by_reason_total", vm="calm", reason="IO_INSTRUCTION")
+        self.assertEqual(list(exits.values()), [19000])
+        stalls = pick(found, "kvm_vm_stall_seconds_total", vm="idle", reason="lock")
+        self.assertAlmostEqual(list(stalls.values())[0], 7.6, places=6)
+
+    def test_sums_that_were_not_recorded(self):
+        """A file without them is rejected."""
+        for option in ("--blame=5", "--exits=5", "--stalls"):
+            done = subprocess.run([PROGRAM, "serve", option, "--from", DATA / "who/recording"],
+                                  check=False, capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, f"recorded without {option.split('=')[0]}\\n$")
 
     def test_pipe(self):
         """Samples are served when they come, and the last one becomes too old."""
