@@ -289,10 +289,14 @@ static __always_inline void read_name(char *to, __u32 size, const struct kernfs_
 	bpf_probe_read_kernel_str(to, size, BPF_CORE_READ(node, name));
 }
 
-/* Keep the name of a cgroup: it may not exist when it is needed. */
-static __noinline void name_cgroup(const struct kernfs_node *node, __u64 id)
+/*
+ * Keep the name of a cgroup: it may not exist when it is needed. Global, as are some other
+ * functions, so that the verifier checks it once instead of once per caller.
+ */
+__noinline int name_cgroup(__u64 address, __u64 id)
 {
-	const struct kernfs_node___rcu *later = (const void *)node;
+	const struct kernfs_node *node = (const void *)address;
+	const struct kernfs_node___rcu *later = (const void *)address;
 	const struct kernfs_node *parent;
 	static const struct blame_cgroup none;
 	struct blame_cgroup *cgroup;
@@ -301,7 +305,7 @@ static __noinline void name_cgroup(const struct kernfs_node *node, __u64 id)
 	bpf_map_update_elem(&cgroups, &id, &none, BPF_NOEXIST);
 	cgroup = bpf_map_lookup_elem(&cgroups, &id);
 	if (!cgroup)
-		return;
+		return 0;
 	read_name(cgroup->name, sizeof(cgroup->name), node);
 	if (bpf_core_field_exists(later->__parent))
 		parent = BPF_CORE_READ(later, __parent);
@@ -309,14 +313,15 @@ static __noinline void name_cgroup(const struct kernfs_node *node, __u64 id)
 		parent = BPF_CORE_READ(node, parent);
 	if (parent)
 		read_name(cgroup->parent, sizeof(cgroup->parent), parent);
+	return 0;
 }
 
-static __always_inline __u64 identify_cgroup(struct kernfs_node *node, const bool raw)
+static __always_inline __u64 identify_cgroup(struct cgroup *group, const bool raw)
 {
-	__u64 id = GET(node, id);
+	__u64 id = GET(GET(group, kn), id);
 
 	if (id && named[id % BLAME_CGROUPS] != id)
-		name_cgroup(node, id);
+		name_cgroup((__u64)BPF_CORE_READ(group, kn), id);
 	return id;
 }
 
@@ -327,7 +332,7 @@ static __always_inline __u64 cgroup_of(struct task_struct *task, const bool raw)
 	/* On hosts with cgroup v1, all processes are in the root of v2. */
 	if (!GET(group, level))
 		group = GET(GET(task, sched_task_group), css.cgroup);
-	return group ? identify_cgroup(GET(group, kn), raw) : 0;
+	return group ? identify_cgroup(group, raw) : 0;
 }
 
 /* "kworker/0:1" is called "kworker"; those of a VM, "kvm-pit/PID", keep the PID. */
@@ -477,8 +482,7 @@ static long compare_age(__u32 i, struct search *search)
 
 /*
  * Find the slot of an owner, or give it one. If there is none, all names of a cgroup have one slot
- * together; and the owner that has not run for the longest time loses its slot. Global, as are
- * some other functions, so that the verifier checks it once instead of once per caller.
+ * together; and the owner that has not run for the longest time loses its slot.
  */
 __noinline int find_slot(__u32 on, const struct blame_owner *owner, __u64 now)
 {
@@ -565,32 +569,36 @@ static __always_inline void count_thread(struct blame_cpu *cpu, struct task_stru
 static __noinline void read_levels(struct task_struct *task, struct blame_vcpu *vcpu, bool end)
 {
 	struct sched_entity *entity = &task->se;
-	__u32 i, n = 0;
+	/* In memory, because the verifier would follow each value of a local variable. */
+	volatile __u32 *found = &vcpu->found;
 	__u64 clock;
+	__u32 i, n;
 
 	if (!bpf_core_field_exists(entity->parent) ||
 	    !bpf_core_field_exists(entity->cfs_rq->tg->cfs_bandwidth.quota))
 		return;
 	if (end)
 		vcpu->level_id[0] = 0;
-	for (i = 0; i < MAX_DEPTH && n < BLAME_LEVELS && entity; i++, entity = entity->parent) {
+	*found = 0;
+	for (i = 0; i < MAX_DEPTH && entity; i++, entity = entity->parent) {
 		struct cfs_rq *queue = entity->cfs_rq;
 
+		n = *found;
+		if (n >= BLAME_LEVELS)
+			break;
 		if (queue->tg->cfs_bandwidth.quota == NO_QUOTA)
 			continue;
 		clock = read_quota(queue, false);
 		if (end) {
 			vcpu->level_ns[n] = n < vcpu->levels ? clock - vcpu->level[n] : 0;
-			vcpu->level_id[n] = identify_cgroup(queue->tg->css.cgroup->kn, false);
+			vcpu->level_id[n] = identify_cgroup(queue->tg->css.cgroup, false);
 		} else {
 			vcpu->level[n] = clock;
 		}
-		n++;
+		*found = n + 1;
 	}
-	if (!end)
-		vcpu->levels = n;
-	else if (n < vcpu->levels)
-		vcpu->levels = n;
+	if (!end || *found < vcpu->levels)
+		vcpu->levels = *found;
 }
 
 /* Note at the start of a wait whether a quota of real-time threads is used up. */
@@ -606,7 +614,7 @@ static __always_inline void read_rt_quota(struct task_struct *task, struct blame
 		return;
 	vcpu->rt_limited = 1;
 	if (task->rt.rt_rq->rt_throttled)
-		vcpu->rt_quota = identify_cgroup(group->css.cgroup->kn, false);
+		vcpu->rt_quota = identify_cgroup(group->css.cgroup, false);
 }
 
 /* A wait that is claimed, or a part of it */

@@ -113,7 +113,7 @@ struct blame_vcpu {
 	__u32 used;
 	__u32 levels;
 	__u32 rt_limited;	/* its real-time threads have a quota */
-	__u32 reserved;
+	__u32 found;		/* levels, while they are read */
 };
 
 /* As blame_sample() lists it */
