@@ -286,9 +286,9 @@ static void test_busy(void)
 	turns = vm->times.turns;
 	real_turns = booked_turns(vm);
 	go_on(vm);
-	part = least(pid, take_long ? 50 : 5, 1000, busy);
+	part = least(pid, take_long ? 50 : 2, 1000, busy);
 	result(part >= 995, "8 busy vCPUs, 1 s: each ran or waited for %.1f %% of it", part / 10.0);
-	part = least(pid, take_long ? 100 : 30, 100, busy);
+	part = least(pid, take_long ? 100 : 15, 100, busy);
 	result(part >= 980, "8 busy vCPUs, 0.1 s: each ran or waited for %.1f %% of it", part / 10.0);
 	vm = stop(pid);
 	told = sum_of(&vm->times, WAITS) - told;
