@@ -90,6 +90,7 @@ struct rt_rq {
 	int rt_throttled;
 	__u64 rt_time;
 	__u64 rt_runtime;
+	struct task_group *tg;
 };
 
 struct sched_rt_entity {
@@ -537,8 +538,9 @@ static __always_inline void read_rt_quota(const struct task_struct *task,
 	policy = BPF_CORE_READ(task, policy);
 	if (policy != SCHED_FIFO && policy != SCHED_RR)
 		return;
-	group = BPF_CORE_READ(task, sched_task_group);
 	queue = BPF_CORE_READ(task, rt.rt_rq);
+	/* Not the thread's: that of an autogroup has the root's queue. */
+	group = BPF_CORE_READ(queue, tg);
 	period = BPF_CORE_READ(group, rt_bandwidth.rt_period);
 	/* A CPU can borrow from others until Linux 5.9. */
 	runtime = BPF_CORE_READ(queue, rt_runtime);

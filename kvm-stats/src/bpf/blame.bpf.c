@@ -86,6 +86,7 @@ struct sched_entity {
 /* With CONFIG_RT_GROUP_SCHED */
 struct rt_rq {
 	int rt_throttled;
+	struct task_group *tg;
 };
 
 struct sched_rt_entity {
@@ -604,13 +605,16 @@ static __noinline void read_levels(struct task_struct *task, struct blame_vcpu *
 /* Note at the start of a wait whether a quota of real-time threads is used up. */
 static __always_inline void read_rt_quota(struct task_struct *task, struct blame_vcpu *vcpu)
 {
-	struct task_group *group = task->sched_task_group;
+	struct task_group *group = NULL;
 
 	vcpu->rt_quota = vcpu->rt_limited = 0;
 	if (!bpf_core_field_exists(task->rt.rt_rq) ||
 	    !bpf_core_field_exists(group->rt_bandwidth) ||
-	    task->prio < 0 || task->prio >= MAX_RT_PRIO ||
-	    !group->parent || group->rt_bandwidth.rt_runtime >= group->rt_bandwidth.rt_period)
+	    task->prio < 0 || task->prio >= MAX_RT_PRIO)
+		return;
+	/* The queue of a thread in an autogroup is the root's, which has no group above. */
+	group = task->rt.rt_rq->tg;
+	if (!group->parent || group->rt_bandwidth.rt_runtime >= group->rt_bandwidth.rt_period)
 		return;
 	vcpu->rt_limited = 1;
 	if (task->rt.rt_rq->rt_throttled)
