@@ -113,7 +113,8 @@ static void name_owner(const struct blame_sum *sum, const struct blame_pair *pai
 	case BLAME_QUOTA:
 		strcpy(key->kind, "quota");
 		blame_cgroup(sum->blame, owner->id, &cgroup);
-		snprintf(key->name, sizeof(key->name), "%s", unit_of(&cgroup));
+		snprintf(key->name, sizeof(key->name), "%s",
+			 owner->id ? unit_of(&cgroup) : "a cgroup further above");
 		break;
 	case BLAME_STEAL:
 		strcpy(key->kind, "steal");

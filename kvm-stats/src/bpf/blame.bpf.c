@@ -598,6 +598,7 @@ static __noinline void read_levels(struct task_struct *task, struct blame_vcpu *
 		}
 		*found = n + 1;
 	}
+	vcpu->further = entity != NULL;
 	if (!end || *found < vcpu->levels)
 		vcpu->levels = *found;
 }
@@ -748,7 +749,8 @@ static long charge_slot(__u32 i, struct walk *walk)
 
 /*
  * Charge the time that a quota was used up to the highest level first: a cgroup is throttled with
- * all those below it.
+ * all those below it. The highest one that is known has the time of further ones, whose name is
+ * unknown.
  */
 static __noinline void charge_quota(const struct blame_vm *vm, const struct blame_vcpu *vcpu,
 				    __u64 quota)
@@ -761,12 +763,13 @@ static __noinline void charge_quota(const struct blame_vm *vm, const struct blam
 			continue;
 		ns = at_most(vcpu->level_ns[i] - charged, quota - charged);
 		if (ns)
-			charge_kind(vm, BLAME_QUOTA, vcpu->level_id[i], ns);
+			charge_kind(vm, BLAME_QUOTA, vcpu->further && i == (int)vcpu->levels - 1 ?
+				    0 : vcpu->level_id[i], ns);
 		charged += ns;
 	}
 	/* A wait on a CPU to which it was moved has no clocks: the nearest quota */
 	if (quota > charged)
-		charge_kind(vm, BLAME_QUOTA, vcpu->level_id[0], quota - charged);
+		charge_kind(vm, BLAME_QUOTA, vcpu->further ? 0 : vcpu->level_id[0], quota - charged);
 }
 
 /* Charge a wait. */

@@ -114,6 +114,7 @@ struct blame_vcpu {
 	__u32 levels;
 	__u32 rt_limited;	/* its real-time threads have a quota */
 	__u32 found;		/* levels, while they are read */
+	__u32 further;		/* more cgroups are above these levels */
 };
 
 /* As blame_sample() lists it */
