@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "blame_sum.h"
+#include "bpf/log2.bpf.h"
 #include "rec_encode.h"
 #include "buf.h"
 
@@ -17,6 +18,11 @@ static bool ends_with(const char *text, const char *end)
 static bool is_unit(const char *name)
 {
 	return ends_with(name, ".service") || ends_with(name, ".scope");
+}
+
+bool has_properties(const char *name)
+{
+	return is_unit(name) || ends_with(name, ".slice");
 }
 
 /* The unit of systemd that a cgroup is, or is in; else the cgroup. "": the root */
@@ -252,16 +258,6 @@ uint64_t mean_wait(const struct blame_waits *waits)
 	return count ? waits->ns / count : 0;
 }
 
-/* The bucket of a wait, as the BPF program finds it */
-static unsigned int find_bucket(uint64_t ns)
-{
-	unsigned int bucket = 0;
-
-	for (ns >>= BLAME_SHIFT + 1; ns && bucket < BLAME_BUCKETS - 1; ns >>= 1)
-		bucket++;
-	return bucket;
-}
-
 static void add_lengths(struct blame_sum *sum)
 {
 	const struct blame_thread *threads;
@@ -285,7 +281,7 @@ static void add_lengths(struct blame_sum *sum)
 		struct blame_waits open = { .ns = threads[i].open, .longest = threads[i].open };
 
 		victim = open.ns ? find_kernel_sum(&sum->sums, &threads[i].vm) : NULL;
-		open.bucket[find_bucket(open.ns)] = 1;
+		open.bucket[find_bucket(open.ns, BLAME_SHIFT, BLAME_BUCKETS)] = 1;
 		if (victim)
 			add_waits(&victim->open, &open);
 	}

@@ -358,13 +358,6 @@ static void put_quoted(FILE *f, const char *word)
 	putc('\'', f);
 }
 
-static bool is_unit(const char *name)
-{
-	const char *dot = strrchr(name, '.');
-
-	return dot && (!strcmp(dot, ".service") || !strcmp(dot, ".scope") || !strcmp(dot, ".slice"));
-}
-
 static void put_owner(FILE *f, const struct why_vm *vm, const struct blame_share *share)
 {
 	if (!strcmp(share->key.kind, "self"))
@@ -447,7 +440,7 @@ static void put_limit_owner(FILE *f, const struct why_vm *vm, const struct why_h
 		fputs("run fewer processes on this host, or give the VM a larger CPUWeight=", f);
 		return;
 	}
-	if (is_unit(owner->key.name)) {
+	if (has_properties(owner->key.name)) {
 		fputs("systemctl set-property ", f);
 		put_quoted(f, owner->key.name);
 		fputs(" CPUWeight=idle", f);
@@ -525,7 +518,7 @@ static void put_raise_quota(FILE *f, const struct why_vm *vm, const struct why_h
 
 	if (!vm->quotas) {
 		fputs("raise the quota of its cgroup", f);
-	} else if (is_unit(name)) {
+	} else if (has_properties(name)) {
 		fputs("systemctl set-property ", f);
 		put_quoted(f, name);
 		fprintf(f, " CPUQuota=%u%%", vm->vm->vcpus * 100);
@@ -544,7 +537,7 @@ static void put_thaw(FILE *f, const struct why_vm *vm, const struct why_host *ho
 
 	if (!*vm->freezer.path) {
 		fputs("thaw it", f);
-	} else if (is_unit(name)) {
+	} else if (has_properties(name)) {
 		fputs("systemctl thaw ", f);
 		put_quoted(f, name);
 	} else {
