@@ -451,6 +451,7 @@ static void draw(struct screen *s)
 	char line[sizeof(s->why)], filter[TEXT_SHOWN(sizeof(view->filter))];
 	unsigned int i, unread;
 	char time[40] = "", hidden[48];
+	const struct view_mark *mark;
 	const char *why;
 
 	erase();
@@ -483,9 +484,9 @@ static void draw(struct screen *s)
 		const bool selected = s->first + i == view->selected && view_has_cursor(view);
 
 		put_screen_line(head + i, shown->text, selected);
-		if (shown->heat && has_colors())
-			mvchgat(head + i, shown->heat_at, shown->heat_width,
-				A_BOLD | (selected ? A_REVERSE : 0), shown->heat, NULL);
+		for (mark = shown->mark; mark < shown->mark + 2 && mark->heat && has_colors(); mark++)
+			mvchgat(head + i, mark->at, mark->width, A_BOLD | (selected ? A_REVERSE : 0),
+				mark->heat, NULL);
 	}
 	unread = kvmstats_failed_reads(s->f->k, &why);
 	if (s->typing)

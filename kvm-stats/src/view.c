@@ -198,36 +198,46 @@ static void put_cell(FILE *f, unsigned int i, const struct item *item, unsigned 
 		fprintf(f, "%*s%s", blanks > 0 ? blanks : 0, "", text);
 }
 
-/* Format a row, or the titles if item is NULL. line gets the position of a high READY%. */
+/* How long a vCPU of the item was ready, or throttled if the column is THROT% */
+static int find_heat(const struct column *column, const struct item *item)
+{
+	unsigned int most;
+
+	if (!item || column->kind != COLUMN_PERCENT ||
+	    (column->index != KVMSTATS_READY && column->index != KVMSTATS_THROTTLED))
+		return HEAT_NONE;
+	most = item_most(item, column->index);
+	return most >= READY_CRITICAL_PERMILLE ? HEAT_CRITICAL : most >= READY_NOTICED_PERMILLE ? HEAT_NOTICED :
+	       HEAT_NONE;
+}
+
+/* Format a row, or the titles if item is NULL. line gets its marks. */
 static char *make_line(const struct item *item, const unsigned int *widths,
 		       struct view_line *line)
 {
-	static int ready = -1;
-	unsigned int i, at = 0, most = item ? item_most(item, KVMSTATS_READY) : 0;
-	bool mark = false;
+	struct view_mark *mark = line ? line->mark : NULL;
+	unsigned int i, at = 0;
+	int heat = HEAT_NONE;
 	char *text = NULL;
 	size_t size;
 	FILE *f = check_alloc(open_memstream(&text, &size));
 
-	if (ready < 0)
-		ready = column_by_title("READY");
 	for (i = 0; i < columns_count; i++) {
 		if (!widths[i])
 			continue;
 		if (i) {
 			/* for those who see no colours */
-			putc(mark ? '!' : ' ', f);
+			putc(heat ? '!' : ' ', f);
 			at++;
 		}
-		mark = (int)i == ready && most >= READY_NOTICED_PERMILLE;
-		if (mark && line) {
-			line->heat = most >= READY_CRITICAL_PERMILLE ? HEAT_CRITICAL : HEAT_NOTICED;
-			line->heat_at = at;
-			line->heat_width = widths[i] + 1;
-		}
+		heat = find_heat(&columns[i], item);
+		if (heat && mark)
+			*mark++ = (struct view_mark){ heat, at, widths[i] + 1 };
 		put_cell(f, i, item, widths[i]);
 		at += widths[i];
 	}
+	if (heat)
+		putc('!', f);
 	if (fclose(f) || !text)
 		check_alloc(NULL);
 	return text;

@@ -26,9 +26,11 @@ struct view_key {
 struct view_line {
 	char *text;
 	struct view_key key;
-	/* a vCPU waits for a CPU; READY% is in these columns of the text */
-	enum { HEAT_NONE, HEAT_NOTICED, HEAT_CRITICAL } heat;
-	unsigned int heat_at, heat_width;
+	/* A vCPU waits for a CPU, or is throttled: READY% and THROT% are in these columns of the text. */
+	struct view_mark {
+		enum { HEAT_NONE, HEAT_NOTICED, HEAT_CRITICAL } heat;
+		unsigned int at, width;
+	} mark[2];
 };
 
 struct view {
