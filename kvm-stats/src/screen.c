@@ -23,6 +23,9 @@
 /* In a recording, b, x and o show this time before the present sample. */
 #define RECORDED_NS	(60 * SECOND)
 
+/* b shows who ran in this time, besides all of it: in two parts, the second of which is not over. */
+#define RECENT_NS	(10 * SECOND)
+
 struct screen {
 	struct view *view;
 	struct input *f;
@@ -34,8 +37,9 @@ struct screen {
 	/* Owners of waits instead of the view; the BPF program is attached in this time. */
 	bool blaming;
 	struct blame_sum blame;
-	uint64_t blame_start;
+	uint64_t blame_start, part_start[2];	/* parts of the recent time: the previous and the present one */
 	uint64_t recorded;	/* time of a recording that b, x and o show */
+	uint64_t recent;	/* time of it that b shows as recent */
 	char why[560];		/* why blame or exits does not work, until the next key */
 	/* Below the VM: its exits or stalls. NULL, or in struct exits_sum or stalls_sum. */
 	struct sums *panel;
@@ -186,7 +190,7 @@ static void start_blame(struct screen *s)
 		return;
 	}
 	s->blaming = true;
-	s->blame_start = app_now();
+	s->blame_start = s->part_start[0] = s->part_start[1] = app_now();
 	s->first = 0;
 	add_sums(&s->blame.sums, kvmstats_first(s->f->k), s->view->settings->args,
 				s->view->settings->nr_args);
@@ -211,6 +215,9 @@ static void collect_recorded(struct screen *s)
 	s->recorded = recording_collect(s->f->rec, RECORDED_NS);
 	if (s->blaming) {
 		clear_sums(&s->blame.sums);
+		add_sums(&s->blame.sums, kvmstats_first(s->f->k), settings->args, settings->nr_args);
+		keep_growth(&s->blame.sums);
+		s->recent = recording_collect(s->f->rec, RECENT_NS);
 		add_sums(&s->blame.sums, kvmstats_first(s->f->k), settings->args, settings->nr_args);
 	}
 	if (!s->panel)
@@ -238,31 +245,45 @@ static void next_sample(struct screen *s)
 		s->paused = true;
 	if (!s->blaming || s->f->rec)
 		return;
+	if (app_now() - s->part_start[1] >= RECENT_NS / 2) {
+		keep_growth(&s->blame.sums);
+		s->part_start[0] = s->part_start[1];
+		s->part_start[1] = app_now();
+	}
 	add_sums(&s->blame.sums, kvmstats_first(s->f->k), settings->args, settings->nr_args);
 	forget_sums(&s->blame.sums, NULL, NULL);
 }
 
-/* Show the owners of a VM from this row on, and return the row after them. */
-static int draw_victim(const struct blame_victim *victim, int row)
+/* An owner of a VM's waits, with its times and those of the VM: recent, and all of them */
+struct blame_line {
+	const char *vm;
+	const struct blame_share *owner;
+	struct blame_times {
+		uint64_t recent, all;
+	} time, of;
+};
+
+static int compare_blame_times(const struct blame_times *a, const struct blame_times *b)
 {
-	char label[TEXT_SHOWN(LABEL_SIZE)], name[TEXT_SHOWN(OWNER_NAME_SIZE)], share[24];
-	char line[sizeof(label) + sizeof(name) + 80];
-	size_t i;
+	if (a->recent != b->recent)
+		return a->recent < b->recent ? 1 : -1;
+	return (a->all < b->all) - (a->all > b->all);
+}
 
-	text_shown(victim->sum.label, label, sizeof(label));
-	for (i = 0; i < victim->sum.count; i++, row++) {
-		const struct blame_share *owner = blame_share_at(victim, i);
+/* Who runs now comes first. */
+static int compare_blame_lines(const void *x, const void *y)
+{
+	const struct blame_line *a = x, *b = y;
 
-		if (row < 2)
-			continue;
-		text_shown(owner->key.name, name, sizeof(name));
-		text_permille(kvmstats_permille(owner->item.cost, victim->sum.cost), share);
-		snprintf(line, sizeof(line), "%s%*s %10.3f %10.3f %6s%%  %-8s %s", label,
-			 text_width(label) < 16 ? (int)(16 - text_width(label)) : 0, "",
-			 victim->sum.cost / 1e9, owner->item.cost / 1e9, share, owner->key.kind, name);
-		put_screen_line(row, line, false);
-	}
-	return row;
+	return compare_blame_times(&a->of, &b->of) ?: strcmp(a->vm, b->vm) ?:
+	       compare_blame_times(&a->time, &b->time);
+}
+
+/* In a recording, collect_recorded() has added the recent time twice. */
+static struct blame_times get_blame_times(const struct screen *s, const struct sum_item *item)
+{
+	return s->f->rec ? (struct blame_times){ item->growth, item->recent } :
+			   (struct blame_times){ item->recent + item->growth, item->cost };
 }
 
 /* Within a VM, only this VM */
@@ -271,44 +292,84 @@ static bool is_in_view(const struct screen *s, const struct sum *sum)
 	return s->view->level == VIEW_HOST || sum == find_sum(&s->blame.sums, s->view->in.vm);
 }
 
-/* Keep the last owner on the screen. */
-static void limit_blame_scroll(struct screen *s)
+/* Add the owners of a VM, and return their number. Owners without any share are left out. */
+static size_t add_blame_lines(const struct screen *s, const struct blame_victim *victim, struct blame_line *to)
 {
-	const unsigned int room = LINES > 3 ? LINES - 3 : 1;
-	unsigned int owners = 0;
-	size_t i;
+	struct blame_times of = { 0 };
+	size_t i, n = 0;
 
-	for (i = 0; i < s->blame.sums.count; i++) {
-		const struct sum *sum = sum_at(&s->blame.sums, i);
+	for (i = 0; i < victim->sum.count; i++) {
+		const struct blame_times time = get_blame_times(s, &blame_share_at(victim, i)->item);
 
-		owners += is_in_view(s, sum) ? sum->count : 0;
+		of.recent += time.recent;
+		of.all += time.all;
 	}
-	if (s->first + room > owners)
-		s->first = owners > room ? owners - room : 0;
+	for (i = 0; i < victim->sum.count; i++) {
+		const struct blame_share *owner = blame_share_at(victim, i);
+		const struct blame_times time = get_blame_times(s, &owner->item);
+
+		if (kvmstats_permille(time.recent, of.recent) || kvmstats_permille(time.all, of.all))
+			to[n++] = (struct blame_line){ victim->sum.label, owner, time, of };
+	}
+	return n;
+}
+
+static struct blame_line *make_blame_lines(const struct screen *s, size_t *count)
+{
+	struct blame_line *lines;
+	size_t i, room = 1;
+
+	for (i = 0; i < s->blame.sums.count; i++)
+		room += ((struct sum *)sum_at(&s->blame.sums, i))->count;
+	lines = check_alloc(calloc(room, sizeof(*lines)));
+	*count = 0;
+	for (i = 0; i < s->blame.sums.count; i++) {
+		if (is_in_view(s, sum_at(&s->blame.sums, i)))
+			*count += add_blame_lines(s, sum_at(&s->blame.sums, i), lines + *count);
+	}
+	qsort(lines, *count, sizeof(*lines), compare_blame_lines);
+	return lines;
+}
+
+static void draw_blame_line(const struct blame_line *blame, int row)
+{
+	char label[TEXT_SHOWN(LABEL_SIZE)], name[TEXT_SHOWN(OWNER_NAME_SIZE)], recent[TEXT_SIZE], all[TEXT_SIZE];
+	char line[sizeof(label) + sizeof(name) + 80 + 2 * TEXT_SIZE];
+
+	text_shown(blame->vm, label, sizeof(label));
+	text_shown(blame->owner->key.name, name, sizeof(name));
+	text_permille(kvmstats_permille(blame->time.recent, blame->of.recent), recent);
+	text_permille(kvmstats_permille(blame->time.all, blame->of.all), all);
+	snprintf(line, sizeof(line), "%s%*s %9.3f %6s%% %9.3f %6s%%  %-8s %s", label,
+		 text_width(label) < 16 ? (int)(16 - text_width(label)) : 0, "", blame->time.recent / 1e9,
+		 recent, blame->time.all / 1e9, all, blame->owner->key.kind, name);
+	put_screen_line(row, line, false);
 }
 
 static void draw_blame(struct screen *s)
 {
-	char line[160], time[40] = "", typed[sizeof(s->typed) + 16];
-	int row;
-	size_t i;
+	const unsigned int room = LINES > 3 ? LINES - 3 : 1;
+	char line[160], last[32], time[40] = "", typed[sizeof(s->typed) + 16];
+	struct blame_line *lines;
+	size_t i, count;
 
-	limit_blame_scroll(s);
-	row = 2 - (int)s->first;
+	lines = make_blame_lines(s, &count);
+	/* Keep the last owner on the screen. */
+	if (s->first + room > count)
+		s->first = count > room ? count - room : 0;
 	if (s->f->rec)
 		recorded(s->f, time, sizeof(time));
-	snprintf(line, sizeof(line), "%s%sthreads that ran while vCPUs waited for a CPU, %s %.0f s",
+	snprintf(line, sizeof(line), "%s%sthreads that ran while vCPUs waited, %s %.0f s",
 		 time, s->paused ? "PAUSED " : "", s->f->rec ? "in the last" : "for",
 		 (s->f->rec ? s->recorded : app_now() - s->blame_start) / 1e9);
 	put_screen_line(0, line, false);
-	snprintf(typed, sizeof(typed), "go to time: %s_", s->typed);
-	snprintf(line, sizeof(line), "%-16s %10s %10s %7s  %-8s %s", "NAME", "WAITED s", "TIME s",
-		 "SHARE", "OWNER", "");
+	snprintf(last, sizeof(last), "LAST %.0f s", (s->f->rec ? s->recent : app_now() - s->part_start[0]) / 1e9);
+	snprintf(line, sizeof(line), "%-16s %9s   SHARE     ALL s   SHARE  OWNER", "NAME", last);
 	put_screen_line(1, line, true);
-	for (i = 0; i < s->blame.sums.count && row < LINES - 1; i++) {
-		if (is_in_view(s, sum_at(&s->blame.sums, i)))
-			row = draw_victim(sum_at(&s->blame.sums, i), row);
-	}
+	for (i = s->first; i < count && i - s->first < room; i++)
+		draw_blame_line(&lines[i], 2 + i - s->first);
+	free(lines);
+	snprintf(typed, sizeof(typed), "go to time: %s_", s->typed);
 	put_screen_line(LINES - 1, s->typing ? typed : *s->why ? s->why : s->f->rec ?
 			"b back  q quit  p pause  [ ] n g time" : "b back  q quit  p pause", false);
 	clrtoeol();

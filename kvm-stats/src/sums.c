@@ -451,6 +451,22 @@ uint64_t list_items(const struct sums *sums, struct sum *sum, unsigned int max, 
 	return growth;
 }
 
+void keep_growth(const struct sums *sums)
+{
+	size_t i, j;
+
+	for (i = 0; i < sums->count; i++) {
+		const struct sum *sum = sum_at(sums, i);
+
+		for (j = 0; j < sum->count; j++) {
+			struct sum_item *item = item_at(sums, sum, j);
+
+			item->recent = item->growth;
+			item->growth = 0;
+		}
+	}
+}
+
 void clear_sums(struct sums *sums)
 {
 	struct sum *sum;

@@ -20,8 +20,8 @@
 struct sum_item {
 	uint64_t group;		/* sorts items before their cost does */
 	uint64_t cost;		/* nanoseconds */
-	uint64_t growth;	/* increase in cost since list_items() */
-	uint64_t recent;	/* cost of the last minutes, weighted by age */
+	uint64_t growth;	/* increase in cost since list_items() or keep_growth() */
+	uint64_t recent;	/* list_items(): cost of the last minutes, weighted by age */
 	bool listed;		/* has series */
 };
 
@@ -154,5 +154,8 @@ const char *find_label(const struct sums *sums, uint64_t kvm, uint32_t tgid);
  * change. Return by how much the cost of the other items has grown.
  */
 uint64_t list_items(const struct sums *sums, struct sum *sum, unsigned int max, uint64_t elapsed);
+
+/* Keep the growth of all items as their recent cost; their growth begins at 0 again. */
+void keep_growth(const struct sums *sums);
 
 #endif /* SUMS_H */
