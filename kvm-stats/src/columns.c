@@ -44,29 +44,69 @@ static bool get_mean_wait(const struct item *item, uint64_t *value)
 	return times->known & KVMSTATS_TURNS_KNOWN && (waited || times->turns);
 }
 
-#define TEXT(title, letter, width, drop, host, name, what) \
-	{ title, letter, width, drop, host, COLUMN_TEXT, 0, NULL, get_##name, NULL, what }
-#define NUMBER(title, letter, width, drop, host, name, what) \
-	{ title, letter, width, drop, host, COLUMN_NUMBER, 0, get_##name, NULL, NULL, what }
-#define PERCENT(title, letter, width, drop, mode, key, what) \
-	{ title, letter, width, drop, false, COLUMN_PERCENT, mode, NULL, NULL, \
-	  key "_percent", what }
-#define EVENT(event, name, statistics, title, letter, width, drop, what) \
-	{ title, letter, width, drop, false, COLUMN_EVENT, KVMSTATS_##event, NULL, NULL, \
-	  name "_per_second", what },
-
+/* The reason instead of "stuck" */
 static const char *get_problem(const struct item *item, char buf[LABEL_SIZE])
 {
-	return problem_name(item->judgement.problem);
+	switch (item->judgement.problem == PROBLEM_STUCK ? item->place.state : '\0') {
+	case 'F':
+		return "frozen";
+	case 'T':
+	case 't':
+		return "stopped";
+	case 'D':
+		return "blocked";
+	default:
+		return problem_name(item->judgement.problem);
+	}
 }
 
+static const char *get_state(const struct item *item, char buf[LABEL_SIZE])
+{
+	buf[0] = item->vcpu ? item->place.state : '\0';
+	buf[1] = '\0';
+	return buf;
+}
+
+static bool get_cpu(const struct item *item, uint64_t *value)
+{
+	*value = item->place.cpu;
+	return item->vcpu && item->place.state;
+}
+
+static bool get_node(const struct item *item, uint64_t *value)
+{
+	*value = item->place.node;
+	return item->vcpu && item->place.state && item->place.node >= 0;
+}
+
+static const char *get_affinity(const struct item *item, char buf[LABEL_SIZE])
+{
+	snprintf(buf, LABEL_SIZE, "%.*s", LABEL_SIZE - 1, item->place.affinity);
+	return buf;
+}
+
+#define TEXT(title, letter, width, drop, of, name, what) \
+	{ title, letter, width, drop, of, COLUMN_TEXT, 0, NULL, get_##name, NULL, what }
+#define NUMBER(title, letter, width, drop, of, name, what) \
+	{ title, letter, width, drop, of, COLUMN_NUMBER, 0, get_##name, NULL, NULL, what }
+#define PERCENT(title, letter, width, drop, mode, key, what) \
+	{ title, letter, width, drop, OF_ALL, COLUMN_PERCENT, mode, NULL, NULL, \
+	  key "_percent", what }
+#define EVENT(event, name, statistics, title, letter, width, drop, what) \
+	{ title, letter, width, drop, OF_ALL, COLUMN_EVENT, KVMSTATS_##event, NULL, NULL, \
+	  name "_per_second", what },
+
 const struct column columns[] = {
-	TEXT("NAME", 'N', 16, 0, false, name, "the VM, or the vCPU"),
-	NUMBER("PID", 'P', 7, 6, false, pid, "its process; the thread of a vCPU"),
-	TEXT("VMM", 'M', 10, 10, true, vmm, "the virtual machine monitor that runs it"),
-	{ "PROBLEM", 'J', 9, 3, true, COLUMN_PROBLEM, 0, NULL, get_problem, NULL,
+	TEXT("NAME", 'N', 16, 0, OF_ALL, name, "the VM, or the vCPU"),
+	NUMBER("PID", 'P', 7, 6, OF_ALL, pid, "its process; the thread of a vCPU"),
+	TEXT("VMM", 'M', 10, 10, OF_VMS, vmm, "the virtual machine monitor that runs it"),
+	{ "PROBLEM", 'J', 9, 3, OF_VMS, COLUMN_PROBLEM, 0, NULL, get_problem, NULL,
 	  "the worst of its problems, see h" },
-	NUMBER("CPUS", 'C', 4, 2, true, vcpus, "how many vCPUs it has"),
+	NUMBER("CPUS", 'C', 4, 2, OF_VMS, vcpus, "how many vCPUs it has"),
+	TEXT("STATE", 'Z', 5, 5, OF_VCPUS, state, "its thread runs (R), sleeps (S), is stopped (T, t), blocked (D)"),
+	NUMBER("CPU", 'K', 4, 1, OF_VCPUS, cpu, "on which it ran last"),
+	NUMBER("NODE", 'G', 4, 4, OF_VCPUS, node, "NUMA node of this CPU, if the host has several"),
+	TEXT("AFFINITY", 'A', 9, 3, OF_VCPUS, affinity, "CPUs on which it may run, if these are not all"),
 	PERCENT("RUN%", 'R', 6, 0, KVMSTATS_RUN, "run",
 		"the vCPUs ran on a CPU; all modes of a vCPU add up to 100%"),
 	PERCENT("READY%", 'Y', 6, 0, KVMSTATS_READY, "ready",
@@ -81,10 +121,10 @@ const struct column columns[] = {
 		"they were blocked in the VMM, stopped or not yet started"),
 	PERCENT("UNKN%", 'U', 6, 9, KVMSTATS_UNKNOWN, "unknown",
 		"the kernel does not say which of these it was"),
-	{ "WAIT-ms", 'W', 7, 7, false, COLUMN_TIME, 0, get_mean_wait, NULL, "mean_wait_s",
+	{ "WAIT-ms", 'W', 7, 7, OF_ALL, COLUMN_TIME, 0, get_mean_wait, NULL, "mean_wait_s",
 	  "how long they waited each time they got a CPU, on average" },
 	EVENTS(EVENT)
-	{ "VMM%", 'V', 6, 7, true, COLUMN_OTHERS, 0, NULL, NULL, "vmm_percent",
+	{ "VMM%", 'V', 6, 7, OF_VMS, COLUMN_OTHERS, 0, NULL, NULL, "vmm_percent",
 	  "other threads of the VMM ran: emulator, I/O, vhost" },
 };
 
@@ -124,7 +164,7 @@ static uint64_t elapsed_of(const struct kvmstats_vm *vm, const struct kvmstats_v
 
 struct item item_vm(const struct kvmstats_vm *vm)
 {
-	struct item item = { vm, NULL, &vm->sum, vm->elapsed, 0, vm->vcpus, { 0 } };
+	struct item item = { vm, NULL, &vm->sum, vm->elapsed, 0, vm->vcpus, { 0 }, { 0 } };
 	unsigned int i;
 
 	for (i = 0; i < vm->vcpus; i++)
@@ -136,13 +176,27 @@ struct item item_vm(const struct kvmstats_vm *vm)
 struct item item_vcpu(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *vcpu)
 {
 	return (struct item){ vm, vcpu, &vcpu->last, vm->elapsed, elapsed_of(vm, vcpu), 1,
-			       { 0 } };
+			       { 0 }, { 0 } };
 }
 
 void judge_item(const struct kvmstats *k, struct item *item)
 {
 	item->judgement = judge_activity(item->activity, item->elapsed, item->vcpus,
 					 count_failures(k, item->vm), item->vm->ended);
+}
+
+void locate_item(const struct input *in, struct item *item)
+{
+	const int proc = input_proc(in);
+	struct vm_cgroup freezer = { 0 };
+
+	if (proc < 0 || item->vm->ended)
+		return;
+	if (item->vcpu)
+		read_place(proc, item->vcpu->tid, &item->place);
+	else if (item->judgement.problem == PROBLEM_STUCK && item->vm->vcpus)
+		item->place.state = find_freezer(proc, item->vm->vcpu[0]->tid, &freezer) ? 'F' :
+				    find_state(proc, item->vm);
 }
 
 uint64_t column_elapsed(const struct column *column, const struct item *item)

@@ -8,7 +8,9 @@
 #define COLUMNS_H
 
 #include "app.h"
+#include "input.h"
 #include "problem.h"
+#include "proc_vm.h"
 #include "thresholds.h"
 
 /* What a line is about: a host, a VM or one of its vCPUs */
@@ -20,6 +22,8 @@ struct item {
 	uint64_t vcpu_elapsed;	/* average interval of its vCPUs */
 	unsigned int vcpus;
 	struct judgement judgement;	/* filled in by judge_item() */
+	/* Filled in by locate_item(). Of a VM, only the state: that of all its vCPUs, or F if frozen. */
+	struct vcpu_place place;
 };
 
 struct item item_vm(const struct kvmstats_vm *vm);
@@ -27,6 +31,9 @@ struct item item_vcpu(const struct kvmstats_vm *vm, const struct kvmstats_vcpu *
 
 /* Judge what a VM did since the previous sample. */
 void judge_item(const struct kvmstats *k, struct item *item);
+
+/* Read where a vCPU runs; of a VM that is stuck, why, as far as /proc says so. */
+void locate_item(const struct input *in, struct item *item);
 
 /*
  * The largest part of its time, in tenths of a per cent, that a vCPU of the item spent in a mode,
@@ -49,7 +56,7 @@ struct column {
 	char letter;		/* that sorts by it */
 	unsigned char width;	/* the first column's: at least */
 	unsigned char drop;	/* a narrow terminal drops the highest first; 0 stays */
-	bool host;		/* only in the list of VMs */
+	enum { OF_ALL, OF_VMS, OF_VCPUS } of;	/* lists that have it; of vCPUs, if it has any value */
 	enum column_kind kind;
 	unsigned int index;	/* enum kvmstats_mode or enum kvmstats_event */
 	/* of COLUMN_NUMBER and COLUMN_TIME. Return false if the value is not known. */

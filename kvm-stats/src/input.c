@@ -2,6 +2,7 @@
 #include <err.h>
 #include <string.h>
 
+#include "core.h"
 #include "input.h"
 
 bool input_has_time(const struct input *in, uint64_t time)
@@ -114,6 +115,11 @@ const char *input_problem(const struct input *in)
 	const char *problem = kvmstats_problem(in->k);
 
 	return in->rec && !*problem ? recording_problem(in->rec) : problem;
+}
+
+int input_proc(const struct input *in)
+{
+	return in->rec ? -1 : in->k->proc;
 }
 
 struct host input_host(const struct input *in)

@@ -38,6 +38,8 @@ bool input_has_time(const struct input *in, uint64_t time);
 
 /* Return the problem with the sample or the recording, "" if there is none. */
 const char *input_problem(const struct input *in);
+/* A directory with the processes of this host; -1 for a recording */
+int input_proc(const struct input *in);
 struct host input_host(const struct input *in);
 uint64_t input_time(const struct input *in);	/* since 1970, nanoseconds */
 

@@ -12,7 +12,7 @@ static void print(const struct view *view)
 {
 	unsigned int i;
 
-	printf("%s\n%s\n%s\n%s\n", view->head, view->second, view->titles, view->sums);
+	printf("%s\n%s\n%s\n%s%s", view->head, view->second, view->titles, view->sums ?: "", view->sums ? "\n" : "");
 	for (i = 0; i < view->count; i++)
 		puts(view->lines[i].text);
 	putchar('\n');

@@ -137,15 +137,29 @@ static bool passes_filter(const struct view *view, const struct kvmstats_vm *vm)
 	       strstr(shown, view->filter) || !fnmatch(view->filter, label, 0);
 }
 
+/* Return true if the list has this column. */
+static bool has_column(const struct view *view, const struct column *column, const struct item *items, unsigned int n)
+{
+	char text[COLUMN_SIZE];
+
+	if (column->of != OF_VCPUS)
+		return column->of == OF_ALL || view->level == VIEW_HOST;
+	while (n--) {
+		column_cell(column, &items[n], text);
+		if (strcmp(text, "-"))
+			return true;
+	}
+	return false;
+}
+
 /* Compute the width of each column, 0 if it does not fit. */
-static void choose_columns(const struct view *view, unsigned int width,
-			   unsigned int name, unsigned int *widths)
+static void choose_columns(const struct view *view, const struct item *items, unsigned int n,
+			   unsigned int width, unsigned int name, unsigned int *widths)
 {
 	unsigned int i, total = 0, worst;
 
 	for (i = 0; i < columns_count; i++) {
-		widths[i] = view->level == VIEW_HOST || !columns[i].host ?
-			    columns[i].width : 0;
+		widths[i] = has_column(view, &columns[i], items, n) ? columns[i].width : 0;
 		total += widths[i] ? widths[i] + 1 : 0;
 	}
 	/* the last one needs no blank after it */
@@ -252,7 +266,7 @@ static void make_lines(struct view *view, const struct item *items, unsigned int
 		if (name_width(&items[i]) > name)
 			name = name_width(&items[i]);
 	}
-	choose_columns(view, width, name, widths);
+	choose_columns(view, items, n, width, name, widths);
 	view->titles = make_line(NULL, widths, NULL);
 	if (sums)
 		view->sums = make_line(sums, widths, NULL);
@@ -343,7 +357,8 @@ static void make_host(struct view *view, const struct input *f, unsigned int wid
 		if (!passes_filter(view, vm))
 			continue;
 		items[n] = item_vm(vm);
-		judge_item(f->k, &items[n++]);
+		judge_item(f->k, &items[n]);
+		locate_item(f, &items[n++]);
 		add_vm(&sums, &activity, vm);
 	}
 	if (!sums.vcpus)
@@ -367,9 +382,12 @@ static void make_vm(struct view *view, const struct input *f, unsigned int width
 
 	items[0] = item_vm(vm);
 	judge_item(f->k, &items[0]);
-	for (i = 0; i < vm->vcpus; i++)
+	for (i = 0; i < vm->vcpus; i++) {
 		items[i + 1] = item_vcpu(vm, vm->vcpu[i]);
+		locate_item(f, &items[i + 1]);
+	}
 	sort_items(view, items + 1, vm->vcpus);
+	view->vms = 1;
 	text_shown(vm->identity.vmm, vmm, sizeof(vmm));
 	text_shown(vm->identity.machine, machine, sizeof(machine));
 	view->head = format("%s: %s %d, %u vCPU%s, source %s%s%s", shown_label(vm, label),

@@ -47,7 +47,7 @@ struct view {
 	char *sums;			/* sums below the titles, NULL if there are none */
 	struct view_line *lines;
 	unsigned int count, room;
-	unsigned int vms;		/* selected, on the host */
+	unsigned int vms;		/* that are shown */
 };
 
 /* Sorted as the settings say, without filter */

@@ -89,7 +89,7 @@ static void observe_host(struct why_command *c)
 		if (c->programs.open[i])
 			clear_sums(c->programs.open[i]);
 	}
-	c->cpus = begin_examination();
+	c->cpus = begin_examination(input_proc(&c->in));
 	next = app_now();
 	do {
 		app_wait(c->in.k, &next, c->settings->interval);

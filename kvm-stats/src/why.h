@@ -6,20 +6,15 @@
 #include "blame_sum.h"
 #include "exits_sum.h"
 #include "problem.h"
+#include "proc_vm.h"
 #include "stalls_sum.h"
 #include "window.h"
 
 #define CPU_LIST_SIZE	64
 
-/* A cgroup of the VM or one above it */
-struct why_cgroup {
-	char path[512];		/* in its hierarchy, "" if unknown */
-	bool v2;
-};
-
 /* A quota for CPU time */
 struct why_quota {
-	struct why_cgroup cgroup;
+	struct vm_cgroup cgroup;
 	uint64_t quota_us, period_us;
 };
 
@@ -42,7 +37,7 @@ struct why_vm {
 	uint64_t swap;		/* bytes of the VMM that are swapped out */
 	struct why_quota quota;	/* nearest one */
 	unsigned int quotas;	/* that apply */
-	struct why_cgroup freezer;	/* that is frozen */
+	struct vm_cgroup freezer;	/* that is frozen */
 	/* What follows from all of this */
 	const struct why_rule *cause[CAUSES_MAX];
 	unsigned int causes;
@@ -89,9 +84,9 @@ const char *base_name(const char *path);
 /* Return the time in which the VM could not run, of all its vCPUs. */
 uint64_t get_lost_time(const struct why_vm *vm);
 
-/* What /proc and cgroups of this host say; begin_ is called before the time that is observed. */
+/* What /proc and cgroups of this host say; begin_ is called before the time that is observed, with input_proc(). */
 struct why_cpus;
-struct why_cpus *begin_examination(void);
+struct why_cpus *begin_examination(int proc);
 void examine_host(struct why_cpus *cpus, struct why_host *host);
 void examine_vm(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why);
 void end_examination(struct why_cpus *cpus);

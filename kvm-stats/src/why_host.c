@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "why.h"
 #include "xalloc.h"
@@ -20,6 +18,7 @@ struct cpu_times {
 };
 
 struct why_cpus {
+	int proc;
 	struct cpu_times cpu[MAX_CPUS];	/* all 0: offline */
 };
 
@@ -43,10 +42,11 @@ static void read_cpu_times(struct cpu_times *cpu)
 		fclose(f);
 }
 
-struct why_cpus *begin_examination(void)
+struct why_cpus *begin_examination(int proc)
 {
 	struct why_cpus *cpus = check_alloc(calloc(1, sizeof(*cpus)));
 
+	cpus->proc = proc;
 	read_cpu_times(cpus->cpu);
 	return cpus;
 }
@@ -142,129 +142,28 @@ static void examine_affinity(const struct why_cpus *cpus, const struct kvmstats_
 	CPU_FREE(one);
 }
 
-/* Read a file of a process that never waits for it. */
-static bool read_proc(pid_t pid, const char *name, char *text, size_t size)
-{
-	char path[64];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, size - 1);
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	return n > 0;
-}
-
-/* The state that the threads of all vCPUs have, if they sleep in a way that has a letter */
-static char examine_state(const struct kvmstats_vm *vm)
-{
-	char text[1024], state = '\0';
-	const char *end;
-	unsigned int i;
-
-	for (i = 0; i < vm->vcpus; i++) {
-		if (!read_proc(vm->vcpu[i]->tid, "stat", text, sizeof(text)))
-			return '\0';
-		/* PID (NAME) STATE: the name may have anything in it. */
-		end = strrchr(text, ')');
-		if (!end || end[1] != ' ' || (state && end[2] != state))
-			return '\0';
-		state = end[2];
-	}
-	return state && strchr("TtD", state) ? state : '\0';
-}
-
-static uint64_t examine_swap(pid_t pid)
+static uint64_t examine_swap(int proc, pid_t pid)
 {
 	unsigned long long kilobytes;
 	const char *line;
 	char text[8192];
 
-	if (!read_proc(pid, "status", text, sizeof(text)))
+	if (!read_proc(proc, pid, "status", text, sizeof(text)))
 		return 0;
 	line = strstr(text, "\nVmSwap:");
 	return line && sscanf(line, "\nVmSwap: %llu kB", &kilobytes) == 1 ? kilobytes << 10 : 0;
 }
 
-/* The cgroup of a thread that has a controller of v1, or else that of v2 */
-static bool find_cgroup(pid_t tid, const char *controller, struct why_cgroup *cgroup)
-{
-	char text[8192], *line, *end, *path, *controllers;
-	const size_t len = strlen(controller);
-
-	if (!read_proc(tid, "cgroup", text, sizeof(text)))
-		return false;
-	for (line = text; *line; line = end) {
-		end = line + strcspn(line, "\n");
-		if (*end)
-			*end++ = '\0';
-		/* NUMBER:CONTROLLERS:PATH; v2 has no controllers here. */
-		controllers = strchr(line, ':');
-		path = controllers ? strchr(++controllers, ':') : NULL;
-		if (!path)
-			continue;
-		*path++ = '\0';
-		cgroup->v2 = !*controllers;
-		if (!cgroup->v2 && (strncmp(controllers, controller, len) ||
-				    (controllers[len] && controllers[len] != ',')))
-			continue;
-		if (strlen(path) >= sizeof(cgroup->path))
-			return false;
-		strcpy(cgroup->path, path);
-		if (!cgroup->v2)
-			return true;
-	}
-	return *cgroup->path;
-}
-
-/* Go to the cgroup above. Return false at the root. */
-static bool leave_cgroup(struct why_cgroup *cgroup)
-{
-	char *slash = strrchr(cgroup->path, '/');
-
-	if (!slash || slash == cgroup->path)
-		return false;
-	*slash = '\0';
-	return true;
-}
-
-/* Read one or two numbers from a file of a cgroup; v1 has a hierarchy per controller. */
-static bool read_numbers(const struct why_cgroup *cgroup, const char *controller, const char *file,
-			 uint64_t *first, uint64_t *second)
-{
-	char path[sizeof(cgroup->path) + 64];
-	unsigned long long n[2];
-	int found = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/sys/fs/cgroup%s%s%s/%s", cgroup->v2 ? "" : "/",
-		 cgroup->v2 ? "" : controller, cgroup->path, file);
-	f = fopen(path, "re");
-	if (f) {
-		found = fscanf(f, "%llu %llu", &n[0], &n[1]);
-		fclose(f);
-	}
-	if (found < (second ? 2 : 1))
-		return false;
-	*first = n[0];
-	if (second)
-		*second = n[1];
-	return true;
-}
-
 /* Read the quota of one cgroup. Without a quota, v1 has -1 in the file, and v2 "max". */
 static bool read_quota(struct why_quota *quota)
 {
-	const struct why_cgroup *cgroup = &quota->cgroup;
+	const struct vm_cgroup *cgroup = &quota->cgroup;
 
 	if (cgroup->v2)
-		return read_numbers(cgroup, "", "cpu.max", &quota->quota_us, &quota->period_us);
-	return read_numbers(cgroup, "cpu", "cpu.cfs_quota_us", &quota->quota_us, NULL) &&
+		return read_cgroup_numbers(cgroup, "", "cpu.max", &quota->quota_us, &quota->period_us);
+	return read_cgroup_numbers(cgroup, "cpu", "cpu.cfs_quota_us", &quota->quota_us, NULL) &&
 	       quota->quota_us <= INT64_MAX &&
-	       read_numbers(cgroup, "cpu", "cpu.cfs_period_us", &quota->period_us, NULL);
+	       read_cgroup_numbers(cgroup, "cpu", "cpu.cfs_period_us", &quota->period_us, NULL);
 }
 
 const char *base_name(const char *path)
@@ -283,11 +182,11 @@ static const char *used_quota(const struct why_vm *why)
 }
 
 /* Count the quotas of the cgroup and those above. Take the one that was used up, else the nearest. */
-static void examine_quotas(pid_t tid, struct why_vm *why)
+static void examine_quotas(int proc, pid_t tid, struct why_vm *why)
 {
 	struct why_quota quota = { 0 };
 
-	if (!find_cgroup(tid, "cpu", &quota.cgroup))
+	if (!find_cgroup(proc, tid, "cpu", &quota.cgroup))
 		return;
 	do {
 		if (read_quota(&quota) &&
@@ -296,30 +195,15 @@ static void examine_quotas(pid_t tid, struct why_vm *why)
 	} while (leave_cgroup(&quota.cgroup));
 }
 
-/* Find the cgroup that a user has frozen: this one, or one above it. */
-static void examine_freezer(pid_t tid, struct why_vm *why)
-{
-	struct why_cgroup cgroup = { 0 };
-	uint64_t frozen;
-
-	if (!find_cgroup(tid, "freezer", &cgroup))
-		return;
-	do {
-		if (read_numbers(&cgroup, "freezer", cgroup.v2 ? "cgroup.freeze" : "freezer.self_freezing",
-				 &frozen, NULL) && frozen)
-			why->freezer = cgroup;
-	} while (leave_cgroup(&cgroup));
-}
-
 void examine_vm(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why)
 {
 	if (vm->ended)
 		return;
 	examine_affinity(cpus, vm, why);
-	why->state = examine_state(vm);
-	why->swap = examine_swap(vm->identity.pid);
+	why->state = find_state(cpus->proc, vm);
+	why->swap = examine_swap(cpus->proc, vm->identity.pid);
 	if (vm->vcpus) {
-		examine_quotas(vm->vcpu[0]->tid, why);
-		examine_freezer(vm->vcpu[0]->tid, why);
+		examine_quotas(cpus->proc, vm->vcpu[0]->tid, why);
+		find_freezer(cpus->proc, vm->vcpu[0]->tid, &why->freezer);
 	}
 }

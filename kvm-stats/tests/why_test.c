@@ -388,7 +388,7 @@ static void check_remedies(void)
 
 	begin_scene(&s);
 	set_frozen(&s, true);
-	s.vm.freezer = (struct why_cgroup){ "/machine.slice/m;x.scope", true };
+	s.vm.freezer = (struct vm_cgroup){ "/machine.slice/m;x.scope", true };
 	check_remedy("frozen unit", &s, "systemctl thaw 'm;x.scope'");
 	strcpy(s.vm.freezer.path, "/$x");
 	check_remedy("frozen cgroup of v2", &s, "echo 0 >/sys/fs/cgroup'/$x'/cgroup.freeze");
