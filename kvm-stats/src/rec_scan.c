@@ -9,6 +9,9 @@
 /* Limit of bytes read per byte of the file: a false head costs a read. */
 #define WORK_FACTOR	8
 
+/* The smallest blocks of disks */
+#define DISK_BLOCK	512
+
 /* Less than so many bytes only at the end of the file */
 static ssize_t read_at(int fd, uint64_t at, void *to, size_t size)
 {
@@ -52,13 +55,13 @@ static uint64_t find_head(int fd, uint64_t at, uint64_t size)
 	unsigned char block[4096], *found;
 	ssize_t n;
 
-	for (; at < size; at += n - 3) {
+	while (at < size) {
 		n = read_at(fd, at, block, sizeof(block));
 		found = n > 3 ? memmem(block, n, "KVSC", 4) : NULL;
 		if (found)
 			return at + (found - block);
-		if (n < (ssize_t)sizeof(block))
-			break;
+		/* Less is the end of the file, or a block that the disk cannot read. */
+		at = n == sizeof(block) ? at + n - 3 : (at + n) / DISK_BLOCK * DISK_BLOCK + DISK_BLOCK;
 	}
 	return size;
 }

@@ -9,11 +9,14 @@
  *   for. Before it waits for a key, it sets the title of the terminal to "keys N": it has
  *   handled N keys, and the screen is complete.
  *
+ * If KVM_STATS_REPLAY_BAD is set, the disk cannot read the block of 512 bytes at this offset.
+ *
  * The linker replaces the functions that the program calls (--wrap).
  */
 #ifdef HAVE_NCURSES
 #include <curses.h>
 #endif
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -25,6 +28,22 @@ static uint64_t stopped_clock;
 static bool is_stepped(void)
 {
 	return getenv("KVM_STATS_REPLAY_STEP");
+}
+
+ssize_t __real_pread64(int fd, void *to, size_t size, off_t at);
+ssize_t __wrap_pread64(int fd, void *to, size_t size, off_t at);
+ssize_t __wrap_pread64(int fd, void *to, size_t size, off_t at)
+{
+	const char *text = getenv("KVM_STATS_REPLAY_BAD");
+	const off_t bad = text ? atoi(text) : 0;
+
+	/* Like a disk, it reads until there. */
+	if (text && at < bad && at + (off_t)size > bad)
+		size = bad - at;
+	if (!text || at < bad || at >= bad + 512)
+		return __real_pread64(fd, to, size, at);
+	errno = EIO;
+	return -1;
 }
 
 uint64_t __real_app_now(void);
