@@ -204,6 +204,9 @@ void start_listening(struct server *s)
 	}
 	if (passed > LISTEN_MAX)
 		errx(STATUS_USAGE, "more than %d sockets from systemd", LISTEN_MAX);
+	if (passed && s->settings.nr_listen)
+		errx(STATUS_USAGE, "--%s '%s': systemd passes the sockets; set ListenStream in their unit",
+		     s->settings.listen->name, s->settings.listen->value);
 	for (i = 0; i < passed; i++)
 		check_passed(NOTIFY_FIRST_SOCKET + i);
 	for (i = 0; i < passed; i++)
