@@ -338,6 +338,7 @@ struct core_vcpu *core_vcpu(struct kvmstats *k, struct core_vm *vm, uint32_t id,
 	vcpu->pub.before = vcpu->before;
 	vcpu->seen = true;
 	vcpu->thread_given = false;
+	vcpu->thread_had_exited = vcpu->thread_exited;
 	vcpu->thread_exited = false;
 	return vcpu;
 }
@@ -414,6 +415,11 @@ void core_vcpu_thread_exited(struct core_vcpu *vcpu, uint64_t time)
 {
 	core_vcpu_idle(vcpu, time);
 	vcpu->thread_exited = true;
+}
+
+bool core_vcpu_lacks_thread(const struct core_vcpu *vcpu)
+{
+	return vcpu->thread_had_exited && !unchanged(vcpu);
 }
 
 void core_vcpu_idle(struct core_vcpu *vcpu, uint64_t time)

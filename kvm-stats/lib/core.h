@@ -57,6 +57,7 @@ struct core_vcpu {
 	uint64_t *now, *before, *other, *total;
 	struct thread_times thread;	/* of this sample */
 	bool thread_given, thread_exited;
+	bool thread_had_exited;		/* at the previous sample */
 	bool summed;			/* its values are in the sum of the VM */
 	enum thread_time thread_time;
 	pid_t thread_tid;		/* whose account.thread is */

@@ -232,6 +232,7 @@ static int find_vms(struct kvmstats *k, struct files_state *s)
 static void read_process(struct kvmstats *k, struct files_state *s, struct process *p)
 {
 	struct taken **at, *t;
+	struct core_vcpu *vcpu;
 	struct core_vm *vm;
 
 	for (t = p->taken; t; t = t->next) {
@@ -254,7 +255,11 @@ static void read_process(struct kvmstats *k, struct files_state *s, struct proce
 			continue;
 		core_vm_number(k, vm, t->number);
 		core_vm_set_ambiguous(vm, files_is_ambiguous(p, t));
-		reader_vcpu(k, &s->reader, &t->file, vm, t->from.id, t->tid);
+		vcpu = reader_vcpu(k, &s->reader, &t->file, vm, t->from.id, t->tid);
+		if (vcpu && core_vcpu_lacks_thread(vcpu)) {
+			t->tid = 0;
+			p->thread_looks = 0;
+		}
 		if (t->gone.hup || p->gone.hup)
 			core_vm_ended(vm);
 	}

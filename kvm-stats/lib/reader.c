@@ -198,15 +198,20 @@ static bool vcpu_unread(struct kvmstats *k, const struct core_vm *vm, const char
 	return !wrong;
 }
 
-bool reader_vcpu(struct kvmstats *k, struct reader *r, const struct stats_file *file,
-		 struct core_vm *vm, uint32_t id, pid_t tid)
+struct core_vcpu *reader_vcpu(struct kvmstats *k, struct reader *r, const struct stats_file *file,
+			      struct core_vm *vm, uint32_t id, pid_t tid)
 {
 	const char *wrong = file_read_values(file->fd, &file->layout, r->values,
 					     r->kind[FILE_VCPU].size);
+	struct core_vcpu *vcpu = NULL;
 
-	if (!wrong && !report_vcpu(k, vm, id, tid, r->values))
-		wrong = strerror(ENOMEM);
-	return vcpu_unread(k, vm, wrong);
+	if (!wrong) {
+		vcpu = report_vcpu(k, vm, id, tid, r->values);
+		if (!vcpu)
+			wrong = strerror(ENOMEM);
+	}
+	vcpu_unread(k, vm, wrong);
+	return vcpu;
 }
 
 /* Return true if the ids and threads of n rows have to be read, again. */

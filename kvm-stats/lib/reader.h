@@ -64,8 +64,8 @@ void reader_poll(struct reader *r);
 /* Read and report. NULL or false: not reported, and core_unread() said why. */
 struct core_vm *reader_vm(struct kvmstats *k, struct reader *r,
 			  const struct stats_file *file, uint64_t key, pid_t pid);
-bool reader_vcpu(struct kvmstats *k, struct reader *r, const struct stats_file *file,
-		 struct core_vm *vm, uint32_t id, pid_t tid);
+struct core_vcpu *reader_vcpu(struct kvmstats *k, struct reader *r, const struct stats_file *file,
+			      struct core_vm *vm, uint32_t id, pid_t tid);
 bool reader_vcpus(struct kvmstats *k, struct reader *r, struct stats_file *file,
 		  struct core_vm *vm);
 

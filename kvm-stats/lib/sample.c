@@ -199,12 +199,12 @@ static void read_threads(struct kvmstats *k, struct core_vm *vm)
 			    "process %d: /proc hides the identity of its VM" :
 			    "process %d: it blocks reads of its command line in /proc, so the name of its VM is unknown",
 			    vm->pub.identity.pid);
-	unplug_vcpus(vm);
-	drop_vcpus(k, vm);
 	for (i = 0; i < vm->pub.vcpus; i++) {
-		if (!vm->vcpu[i]->thread_given)
+		if (vm->vcpu[i]->seen && !vm->vcpu[i]->thread_given)
 			thread_read(k, vm, vm->vcpu[i]);
 	}
+	unplug_vcpus(vm);
+	drop_vcpus(k, vm);
 }
 
 static void update_vm(struct kvmstats *k, struct core_vm *vm)

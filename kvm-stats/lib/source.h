@@ -133,6 +133,12 @@ void core_vcpu_idle(struct core_vcpu *vcpu, uint64_t time);
 void core_vcpu_thread_exited(struct core_vcpu *vcpu, uint64_t time);
 
 /*
+ * Return true if the thread with the reported tid had exited at the previous sample, and another
+ * one has run the vCPU since.
+ */
+bool core_vcpu_lacks_thread(const struct core_vcpu *vcpu);
+
+/*
  * The process of the VM, if the source knows more of it than /proc shows: when it
  * began (nanoseconds of CLOCK_BOOTTIME), what it calls itself. Before the end of the
  * sample in which the VM was reported first; later it is ignored.

@@ -32,6 +32,18 @@ static bool read_file(int fd, char *text, size_t size)
 	return n > 0;
 }
 
+/* Return true if a thread has exited, and its process is visible. */
+static bool has_exited(const struct kvmstats *k, pid_t pid, pid_t tid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%d/task/%d", pid, tid);
+	if (!tid || !faccessat(k->proc, path, F_OK, 0))
+		return false;
+	snprintf(path, sizeof(path), "%d/task/%d", pid, pid);
+	return !faccessat(k->proc, path, F_OK, 0);
+}
+
 static enum thread_state read_state(int fd)
 {
 	char text[256], *end;
@@ -116,8 +128,11 @@ void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu 
 	}
 	for (i = 0; i < MAX_RETRIES; i++) {
 		t->time = core_now(k);
-		if (!read_file(vcpu->schedstat, text, sizeof(text)))
+		if (!read_file(vcpu->schedstat, text, sizeof(text))) {
+			if (has_exited(k, vm->pub.identity.pid, vcpu->pub.tid))
+				core_vcpu_thread_exited(vcpu, t->time);
 			return;
+		}
 		t->run = strtoull(text, &end, 10);
 		t->ready = strtoull(end, &end, 10);
 		t->turns = strtoull(end, NULL, 10);
