@@ -22,7 +22,7 @@ struct item {
 	uint64_t vcpu_elapsed;	/* average interval of its vCPUs */
 	unsigned int vcpus;
 	struct judgement judgement;	/* filled in by judge_item() */
-	/* Filled in by locate_item(). Of a VM, only the state: that of all its vCPUs, or F if frozen. */
+	/* Filled in by locate_item(). A VM has a state only: the one that all its vCPUs share, or F if frozen. */
 	struct vcpu_place place;
 };
 

@@ -17,7 +17,7 @@ struct vm_cgroup {
 /* Where the thread of a vCPU runs */
 #define AFFINITY_SIZE	256
 struct vcpu_place {
-	char state;		/* as in /proc/TID/stat; 0: nothing is known */
+	char state;		/* as in /proc/TID/stat; 0 if it does not exist */
 	int cpu;		/* the last one */
 	int node;		/* of it; -1 if the host has one only */
 	char affinity[AFFINITY_SIZE];	/* CPUs, as "0-3,7"; "" if it may use all */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "blame_sum.h"
+#include "column_choice.h"
 #include "columns.h"
 #include "exits_sum.h"
 #include "parse.h"
@@ -31,7 +32,8 @@ struct screen {
 	struct input *f;
 	unsigned int first;	/* line that is shown on top */
 	bool paused, typing;
-	enum { HELP_NONE, HELP_KEYS, HELP_COLUMNS, HELPS } help;
+	enum { HELP_NONE, HELP_KEYS, HELP_COLUMNS } help;
+	unsigned int column;	/* with the cursor, in HELP_COLUMNS */
 	bool typing_time;	/* not a filter */
 	char typed[sizeof(((struct view *)0)->filter)];
 	/* Owners of waits instead of the view; the BPF program is attached in this time. */
@@ -48,12 +50,13 @@ struct screen {
 };
 
 static const char * const keys[] = {
-	"Up, Down, PgDn, End... choose a VM or vCPU",
+	"Up, Down, PgDn, End... choose a VM or vCPU; also by click and wheel",
 	"Enter, Right           open it; open the statistics of a vCPU",
 	"Esc, Left              go back",
 	"x                      show its exits by reason, with their time; again: back",
 	"o                      show why its vCPUs sleep outside of halts; again: back",
 	"s, S, r                sort by the next column, the one before; reverse",
+	"c                      choose columns, which are kept",
 	"/                      show only names with this in them, or a pattern: web*",
 	"b                      show which threads ran while vCPUs waited; again: back",
 	"p, space               pause, and continue; h, ?: this; q: quit",
@@ -80,6 +83,8 @@ static bool start(void)
 	curs_set(0);
 	keypad(stdscr, TRUE);
 	set_escdelay(50);
+	mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
+	mouseinterval(0);
 	if (has_colors() && start_color() == OK && use_default_colors() == OK) {
 		init_pair(HEAT_NOTICED, COLOR_YELLOW, -1);
 		init_pair(HEAT_CRITICAL, COLOR_RED, -1);
@@ -129,16 +134,22 @@ static void keep_in_sight(struct screen *s)
 		s->first = view->count > visible(view) ? view->count - visible(view) : 0;
 }
 
-static void draw_columns(void)
+static void draw_columns(const struct screen *s)
 {
+	const unsigned int room = LINES > 2 ? LINES - 1 : 1;
+	const unsigned int first = s->column >= room ? s->column - room + 1 : 0;
 	char line[256];
 	unsigned int i;
 
-	put_screen_line(0, "kvm-stats: columns, and the letters that sort by them", true);
-	for (i = 0; i < columns_count; i++) {
-		snprintf(line, sizeof(line), "%c  %-8s %s", columns[i].letter,
-			 columns[i].title, columns[i].what);
-		put_screen_line(1 + i, line, false);
+	put_screen_line(0, "kvm-stats: columns, and the letters that sort by them; space: hide (-), show", true);
+	for (i = first; i < columns_count; i++) {
+		snprintf(line, sizeof(line), "%c%c %-8s %s", columns[i].letter,
+			 s->view->hidden >> i & 1 ? '-' : ' ', columns[i].title, columns[i].what);
+		put_screen_line(1 + i - first, line, i == s->column);
+	}
+	if (*s->why) {
+		put_screen_line(LINES - 1, s->why, false);
+		clrtoeol();
 	}
 }
 
@@ -150,7 +161,7 @@ static void draw_help(const struct screen *s)
 	unsigned int i, row = nr_keys + 2;
 
 	if (s->help == HELP_COLUMNS) {
-		draw_columns();
+		draw_columns(s);
 		return;
 	}
 	put_screen_line(0, "kvm-stats: keys; h again: the columns; another key: back", true);
@@ -160,6 +171,9 @@ static void draw_help(const struct screen *s)
 	for (i = PROBLEMS - 1; i > PROBLEM_NONE; i--) {
 		snprintf(line, sizeof(line), "%-22s %s", problem_name(i), problem_meaning(i));
 		put_screen_line(row++, line, false);
+		if (i == PROBLEM_STUCK)
+			put_screen_line(row++, "stopped frozen blocked the same, if /proc has the reason; "
+					"blocked: state D", false);
 	}
 }
 
@@ -564,8 +578,8 @@ static void draw(struct screen *s)
 			 *view->filter ? " of this name" : "");
 	else
 		snprintf(line, sizeof(line),
-			 "q quit  h help  b who ran  x exits  o stalls  s sort  / filter  p %s%s",
-			 s->paused ? "continue" : "pause", s->f->rec ? "  [ ] n g time" : "");
+			 "q quit  h help  b who ran  x exits  o stalls  %s/ filter  p %s%s",
+			 s->f->rec ? "" : "c columns  ", s->paused ? "continue" : "pause", s->f->rec ? "  [ ] n g time" : "");
 	put_screen_line(LINES - 1, line, false);
 	refresh();
 }
@@ -775,15 +789,70 @@ static bool press_blame(struct screen *s, int key)
 	return key == 'q';
 }
 
+/* Choose columns. Return true to quit. */
+static bool press_columns(struct screen *s, int key)
+{
+	switch (key) {
+	case KEY_UP:
+	case 'k':
+		s->column -= s->column > 0;
+		break;
+	case KEY_DOWN:
+	case 'j':
+		s->column += s->column + 1 < columns_count;
+		break;
+	case ' ':
+		/* The name stays. */
+		if (!s->column)
+			break;
+		s->view->hidden ^= 1U << s->column;
+		write_hidden_columns(s->view->hidden, s->why, sizeof(s->why));
+		break;
+	default:
+		s->help = HELP_NONE;
+	}
+	return key == 'q';
+}
+
+#define WHEEL_LINES	3
+
+static bool press(struct screen *s, int key);
+
+static void press_mouse(struct screen *s)
+{
+	struct view *view = s->view;
+	const unsigned int head = head_lines(view);
+	unsigned int i, line;
+	MEVENT event;
+
+	if (getmouse(&event) != OK)
+		return;
+	for (i = 0; i < WHEEL_LINES && event.bstate & (BUTTON4_PRESSED | BUTTON5_PRESSED); i++)
+		press(s, event.bstate & BUTTON4_PRESSED ? KEY_UP : KEY_DOWN);
+	if (!(event.bstate & BUTTON1_PRESSED) || s->typing || s->blaming || s->help ||
+	    view->level == VIEW_STATISTICS || event.y < (int)head || event.y - head >= visible(view))
+		return;
+	line = event.y - head + s->first;
+	/* Below the chosen line are its exits or stalls. */
+	if (line < view->count && (!s->panel || line <= view->selected))
+		view_choose(view, line);
+}
+
 static bool press(struct screen *s, int key)
 {
+	if (key == KEY_MOUSE) {
+		press_mouse(s);
+		return false;
+	}
 	*s->why = '\0';
 	if (s->typing)
 		return type_key(s, key);
 	if (s->blaming)
 		return press_blame(s, key);
+	if (s->help == HELP_COLUMNS && key != KEY_RESIZE)
+		return press_columns(s, key);
 	if (s->help && key != KEY_RESIZE) {
-		s->help = key == 'h' || key == '?' ? (s->help + 1) % HELPS : HELP_NONE;
+		s->help = key == 'h' || key == '?' || key == 'c' ? HELP_COLUMNS : HELP_NONE;
 		return key == 'q';
 	}
 	if (seek(s, key))
@@ -803,6 +872,9 @@ static bool press(struct screen *s, int key)
 		break;
 	case 'b':
 		start_blame(s);
+		break;
+	case 'c':
+		s->help = HELP_COLUMNS;
 		break;
 	case 'p':
 	case ' ':
@@ -909,6 +981,7 @@ bool screen_run(struct view *view, struct input *f)
 	if (!start())
 		return false;
 	stop_catch(STATUS_OK, restore_terminal);
+	view->hidden = read_hidden_columns(s.why, sizeof(s.why));
 	until = app_now();
 	do {
 		rebuild_view(&s);

@@ -142,6 +142,8 @@ static bool has_column(const struct view *view, const struct column *column, con
 {
 	char text[COLUMN_SIZE];
 
+	if (view->hidden >> (column - columns) & 1)
+		return false;
 	if (column->of != OF_VCPUS)
 		return column->of == OF_ALL || view->level == VIEW_HOST;
 	while (n--) {
@@ -638,6 +640,9 @@ bool view_leave(struct view *view)
 
 void view_sort(struct view *view, int step)
 {
-	view->sort = (view->sort + columns_count + step) % columns_count;
+	/* Columns of another list than this one are left out. */
+	do {
+		view->sort = (view->sort + columns_count + step) % columns_count;
+	} while (columns[view->sort].of == (view->level == VIEW_HOST ? OF_VCPUS : OF_VMS));
 	view->reverse = false;
 }

@@ -41,6 +41,7 @@ struct view {
 	unsigned int selected;		/* index of the line with the cursor, or 0 */
 	unsigned int sort;		/* column */
 	bool reverse;
+	uint32_t hidden;		/* mask of columns */
 	char filter[64];		/* part of a name, or pattern */
 	/* made by view_make() */
 	char *head, *second, *titles;
