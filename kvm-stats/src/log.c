@@ -13,6 +13,9 @@
 #include "app.h"
 #include "columns.h"
 #include "input.h"
+#include "rec_encode.h"
+#include "serve/settings.h"
+#include "stalls_sum.h"
 #include "stop.h"
 #include "text.h"
 
@@ -29,8 +32,9 @@ static void add_column(struct out_column *to, const char *key)
 	*to = (struct out_column){ NULL, key, false };
 }
 
-static void make_columns(struct out_column to[MAX_COLUMNS])
+static void make_columns(struct out_column to[MAX_COLUMNS], bool stalls)
 {
+	static char stall_keys[STALL_REASONS][32];
 	unsigned int i;
 
 	memset(to, 0, MAX_COLUMNS * sizeof(*to));
@@ -46,6 +50,75 @@ static void make_columns(struct out_column to[MAX_COLUMNS])
 	for (i = 0; i < columns_count; i++) {
 		if (columns[i].kind == COLUMN_OTHERS)
 			add_column(to, columns[i].key);
+	}
+	for (i = STALL_STOPPED; i < STALL_REASONS && stalls; i++) {
+		snprintf(stall_keys[i], sizeof(stall_keys[i]), "stall_%s_s", stall_name(i));
+		add_column(to, stall_keys[i]);
+	}
+}
+
+/* The sums of --stalls */
+struct log_stalls {
+	bool wanted, open, missing;
+	struct stalls_sum sum;
+};
+
+/* Attach the program, and begin its sums; without it, the columns have no values. */
+static void open_stalls(struct log_stalls *stalls, const struct settings *settings, const struct input *f)
+{
+	struct kvmstats_probe probe = { 0 };
+
+	stalls->wanted = settings->serve->model.stalls;
+	if (!stalls->wanted)
+		return;
+	if (f->rec)
+		stalls_sum_read(&stalls->sum, f->rec);
+	else if (stalls_sum_open(&stalls->sum, false, kvmstats_first(f->k), &probe))
+		warnx("logging without --stalls: %s%s%s", probe.why, *probe.help ? "; " : "", probe.help);
+	stalls->missing = *probe.why;
+	stalls->open = !stalls->missing;
+	/* Loading takes some time: the first sample begins with the program. */
+	if (stalls->open && !f->rec)
+		app_sample(f->k);
+}
+
+/* Take the next sample, and what stalls have lasted since the one before. Return false at the end. */
+static bool take_sample(struct log_stalls *stalls, const struct settings *settings, struct input *f, bool next)
+{
+	if (stalls->open && read_sums(&stalls->sum.sums))
+		errx(STATUS_NOTHING, "log: cannot read the sums of the BPF program");
+	if (next && !input_next(f))
+		return false;
+	if (!stalls->open)
+		return true;
+	clear_sums(&stalls->sum.sums);
+	forget_sums(&stalls->sum.sums, NULL, NULL);
+	add_sums(&stalls->sum.sums, kvmstats_first(f->k), settings->args, settings->nr_args);
+	return true;
+}
+
+/* Recordings have stalls at some samples only. */
+static void put_stalls(struct out *out, const struct log_stalls *stalls, const struct kvmstats_vm *vm)
+{
+	const struct sums *sums = &stalls->sum.sums;
+	const struct stalls_vm *found = NULL;
+	struct rec_bytes t;
+	uint64_t reason, ns;
+	size_t i;
+
+	if (stalls->open && vm->elapsed && (!sums->rec || recording_added(sums->rec, 0, RECORDED_STALLS, &t)))
+		found = find_sum(sums, vm);
+	for (reason = STALL_STOPPED; reason < STALL_REASONS && stalls->wanted; reason++) {
+		if (!found) {
+			out_none(out);
+			continue;
+		}
+		ns = 0;
+		for (i = 0; i < found->sum.count; i++) {
+			if (stall_share_at(&found->sum, i)->reason == reason)
+				ns = stall_share_at(&found->sum, i)->item.cost;
+		}
+		out_seconds(out, ns);
 	}
 }
 
@@ -70,7 +143,7 @@ static void put_column(struct out *out, const struct column *column,
 	out_number(out, text);
 }
 
-static void log_vm(struct out *out, const char *now, const struct input *f,
+static void log_vm(struct out *out, const char *now, const struct input *f, const struct log_stalls *stalls,
 		   const struct kvmstats_vm *vm)
 {
 	const struct item item = item_vm(vm);
@@ -103,6 +176,7 @@ static void log_vm(struct out *out, const char *now, const struct input *f,
 		if (columns[i].kind == COLUMN_OTHERS)
 			put_column(out, &columns[i], &item);
 	}
+	put_stalls(out, stalls, vm);
 }
 
 static volatile sig_atomic_t reopen_asked;
@@ -202,7 +276,7 @@ static void catch_hangup(void)
 }
 
 static unsigned int log_sample(const struct settings *settings, const struct input *f,
-			       struct out *out)
+			       const struct log_stalls *stalls, struct out *out)
 {
 	const struct kvmstats_vm *vm;
 	unsigned int shown = 0;
@@ -213,7 +287,7 @@ static unsigned int log_sample(const struct settings *settings, const struct inp
 		if (!app_selects(settings->args, settings->nr_args, vm))
 			continue;
 		shown++;
-		log_vm(out, now, f, vm);
+		log_vm(out, now, f, stalls, vm);
 	}
 	return shown;
 }
@@ -221,6 +295,7 @@ static unsigned int log_sample(const struct settings *settings, const struct inp
 int command_log(const struct settings *settings)
 {
 	struct log_file file = { .path = settings->file };
+	struct log_stalls stalls = { 0 };
 	enum out_format format = settings->format;
 	struct out_column keys[MAX_COLUMNS];
 	unsigned int shown = 0, unread = 0;
@@ -239,7 +314,9 @@ int command_log(const struct settings *settings)
 		stop_catch(STATUS_PARTIAL, NULL);
 	}
 	catch_hangup();
-	make_columns(keys);
+	open_stalls(&stalls, settings, &f);
+	take_sample(&stalls, settings, &f, false);
+	make_columns(keys, stalls.wanted);
 	out = out_open(format, keys);
 	if (!settings->file)
 		app_flush();
@@ -250,18 +327,25 @@ int command_log(const struct settings *settings)
 		if (stop_requested())
 			break;
 		/* The present sample of a recording is the first one. */
-		if ((!f.rec || round) && !input_next(&f))
+		if (!take_sample(&stalls, settings, &f, !f.rec || round)) {
+			if (stalls.open && !recording_has(f.rec, RECORDED_STALLS))
+				stalls.missing = true;
 			break;
+		}
 		unread |= kvmstats_failed_reads(f.k, NULL);
 		begin_log_sample(&file, settings->format == OUT_CSV ? out : NULL);
-		shown += log_sample(settings, &f, out);
+		shown += log_sample(settings, &f, &stalls, out);
 		end_log_sample(&file);
 	} while (++round != settings->count);
 	out_close(out);
 	if (!shown || unread || f.rec)
 		status = input_status(&f, shown, settings->nr_args);
-	if (shown && (unread || file.lost))
+	if (stalls.missing && f.rec)
+		warnx("%s has no stalls of this time; record --stalls writes them", settings->from);
+	if (shown && (unread || file.lost || stalls.missing))
 		status = STATUS_PARTIAL;
+	if (stalls.open)
+		close_sums(&stalls.sum.sums);
 	input_close(&f);
 	return status;
 }

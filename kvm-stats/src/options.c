@@ -242,7 +242,7 @@ const struct option_row options[] = {
 	{ 0, "exits", "NUMBER", ON(SERVE) | ON(RECORD),
 	  serve_set_exits, COMPLETE_NOTHING,
 	  "Include the NUMBER most expensive exit reasons of each VM.", NULL },
-	{ 0, "stalls", NULL, ON(SERVE) | ON(RECORD),
+	{ 0, "stalls", NULL, ON(SERVE) | ON(RECORD) | ON(LOG),
 	  serve_set_stalls, COMPLETE_NOTHING,
 	  "Include the time that vCPUs sleep outside of halts, by reason.", NULL },
 	{ 0, "list", NULL, ON(EXPORT),
