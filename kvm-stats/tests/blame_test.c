@@ -1095,7 +1095,8 @@ static void test_real_time_quota(const char *path)
 	uint64_t quota, waited;
 
 	enter_cgroup(path, list[0].pid);
-	set_real_time(list[0].vcpu, 1);
+	/* above other real-time threads of the host, for which it would also wait */
+	set_real_time(list[0].vcpu, 90);
 	tap_result(settle(&group), "a real-time vCPU with a quota, and a hog");
 	before = read_account(list[0].pid, list[0].vcpu);
 	proceed(&group);
@@ -1123,8 +1124,8 @@ static void test_real_time_hog(const char *path)
 	enter_cgroup(path, list[0].pid);
 	enter_cgroup(path, other.pid);
 	/* first, so that the vCPU does not use up a quota of real-time threads */
-	set_real_time(list[1].pid, 2);
-	set_real_time(list[0].vcpu, 1);
+	set_real_time(list[1].pid, 91);
+	set_real_time(list[0].vcpu, 90);
 	tap_result(settle(&group), "a real-time vCPU, and a hog of a higher priority");
 	cgroup_put(path, "cpu.cfs_period_us", "1000000");
 	cgroup_put(path, "cpu.cfs_quota_us", "1000");
