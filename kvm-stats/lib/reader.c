@@ -275,6 +275,8 @@ bool reader_vcpus(struct kvmstats *k, struct reader *r, struct stats_file *file,
 		pid_t tid = from ? from->tid : (pid_t)values[r->tid_word];
 		struct core_vcpu *vcpu = report_vcpu(k, vm, id, tid, values);
 
+		if (vcpu && from && core_vcpu_lacks_thread(vcpu))
+			file->row[at / row].tid = 0;
 		if (!vcpu)
 			wrong = strerror(ENOMEM);
 		/* fdinfo does not show threads that have exited or are not visible either. */
