@@ -188,15 +188,13 @@ void judge_item(const struct kvmstats *k, struct item *item)
 void locate_item(const struct input *in, struct item *item)
 {
 	const int proc = input_proc(in);
-	struct vm_cgroup freezer = { 0 };
 
 	if (proc < 0 || item->vm->ended)
 		return;
 	if (item->vcpu)
 		read_place(proc, item->vcpu->tid, &item->place);
-	else if (item->judgement.problem == PROBLEM_STUCK && item->vm->vcpus)
-		item->place.state = find_freezer(proc, item->vm->vcpu[0]->tid, &freezer) ? 'F' :
-				    find_state(proc, item->vm);
+	else if (item->judgement.problem == PROBLEM_STUCK)
+		item->place.state = find_stuck_state(proc, item->vm);
 }
 
 uint64_t column_elapsed(const struct column *column, const struct item *item)

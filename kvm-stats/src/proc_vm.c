@@ -179,3 +179,12 @@ bool find_freezer(int proc, pid_t tid, struct vm_cgroup *freezer)
 	} while (leave_cgroup(&cgroup));
 	return *freezer->path;
 }
+
+char find_stuck_state(int proc, const struct kvmstats_vm *vm)
+{
+	struct vm_cgroup freezer = { 0 };
+
+	if (!vm->vcpus)
+		return '\0';
+	return find_freezer(proc, vm->vcpu[0]->tid, &freezer) ? 'F' : find_state(proc, vm);
+}

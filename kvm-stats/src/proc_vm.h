@@ -31,6 +31,9 @@ char find_state(int proc, const struct kvmstats_vm *vm);
 /* Find the uppermost frozen cgroup of a thread. Return false if there is none. */
 bool find_freezer(int proc, pid_t tid, struct vm_cgroup *freezer);
 
+/* As find_state(), F if a cgroup of the VM is frozen. */
+char find_stuck_state(int proc, const struct kvmstats_vm *vm);
+
 /* Read a file of a process. */
 bool read_proc(int proc, pid_t pid, const char *name, char *text, size_t size);
 

@@ -8,6 +8,8 @@
 #include "clock.h"
 #include "exits_sum.h"
 #include "model.h"
+#include "problem.h"
+#include "proc_vm.h"
 #include "statistic.h"
 
 struct model *model_new(const struct serve_options *options)
@@ -18,6 +20,7 @@ struct model *model_new(const struct serve_options *options)
 		return NULL;
 	m->options = options;
 	m->source = "none";
+	m->proc = -1;
 	return m;
 }
 
@@ -766,6 +769,22 @@ static bool update_vm_series(struct model *m, struct vm_series *e, const struct 
 	return update_vcpus(m, e, vm, old);
 }
 
+/* Many VMs can be stuck for long. */
+#define STATE_INTERVAL	(10 * SECOND)
+
+static void note_state(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm, uint64_t now)
+{
+	const struct judgement judgement = judge_activity(&vm->sum, vm->elapsed, vm->vcpus, 0, false);
+
+	if (judgement.problem != PROBLEM_STUCK) {
+		e->state = '\0';
+		e->state_time = 0;
+	} else if (m->proc >= 0 && (!e->state_time || now - e->state_time >= STATE_INTERVAL)) {
+		e->state = find_stuck_state(m->proc, vm);
+		e->state_time = now;
+	}
+}
+
 static void note_history(struct model *m, struct vm_series *e, uint64_t now)
 {
 	unsigned int at = e->nr_history % HISTORY;
@@ -882,6 +901,7 @@ static bool update_all_series(struct model *m, struct kvmstats *k, uint64_t now)
 		near = e->next;
 		ok &= update_vm_series(m, e, vm, first);
 		ok &= update_waits(m, e, vm, now);
+		note_state(m, e, vm, now);
 		note_history(m, e, now);
 		if (vm->ended)
 			end_vm_series(m, e, now);

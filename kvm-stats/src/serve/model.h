@@ -104,6 +104,8 @@ struct vm_series {
 	const struct exits_vm *exits;	/* NULL if they are not measured; set by model_set_exits() */
 	uint64_t stall[STALL_REASONS];	/* by reason; set by model_add_stalls() */
 	uint64_t stall_mark[2][STALL_REASONS];	/* as the marks of vCPUs */
+	char state;			/* find_stuck_state() while it is stuck; 0 */
+	uint64_t state_time;		/* when it was found */
 	uint64_t history[HISTORY][HISTORY_WIDTH];
 	uint64_t history_time[HISTORY];
 	unsigned int nr_history;	/* steps so far; the last is (nr_history - 1) % HISTORY */
@@ -128,6 +130,7 @@ struct model {
 	bool began;			/* the first sample was taken */
 	struct blame_sum *blame;	/* as of the same sample; NULL: not measured */
 	bool stalls;			/* they are measured */
+	int proc;			/* /proc of the VMs, or -1 */
 	struct host host;		/* when the last sample was taken */
 	uint64_t mark[2];		/* when the totals of vCPUs were marked, the older first */
 	bool marks;			/* the last sample is a mark */

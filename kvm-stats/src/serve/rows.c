@@ -61,6 +61,10 @@ static void find_stall(struct row *row)
 		most = stall_permille(row->e, reason);
 		row->stall = reason;
 	}
+	if (!row->stall && row->e->state == 'F')
+		row->stall = STALL_FROZEN;
+	else if (!row->stall && (row->e->state == 'T' || row->e->state == 't'))
+		row->stall = STALL_STOPPED;
 	if (row->stall == STALL_PAUSED)
 		row->judgement.weight = 0;
 }

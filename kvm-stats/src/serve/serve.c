@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "core.h"
 #include "notify.h"
 #include "serve.h"
 #include "stop.h"
@@ -161,6 +162,7 @@ static void open_source(struct server *s, const struct settings *settings)
 			open_exits_or_exit(s);
 		if (kvmstats_open(&s->k, NULL, NULL, KVMSTATS_WAIT))
 			errx(STATUS_NOTHING, "out of memory");
+		s->model->proc = core_proc(s->k);
 		return;
 	}
 	s->rec = recording_open(settings->from, &s->k);

@@ -140,6 +140,11 @@ class Host:
         (folder / "stat").write_text(
             f"{pid} (qemu-system-x86) S 1" + " 0" * 17 + f" {start}" + " 0" * 30 + "\n")
 
+    def thread(self, tid, state):
+        """Create the thread of a vCPU in /proc, or change its state."""
+        (self.path / "proc" / str(tid)).mkdir(exist_ok=True)
+        (self.path / "proc" / str(tid) / "stat").write_text(f"{tid} (CPU 0/KVM) {state}" + " 0" * 49 + "\n")
+
     def end(self, number):
         """Destroy the VM and end its process."""
         pid = self.lines.pop(number).split()[2]

@@ -35,6 +35,20 @@ class Page(Pages):
         self.assertEqual([row[:2] for row in Table(self.page(serving, "?all=1")).rows[1:]],
                          [list(row) for row in rows.items()])
 
+    def test_stopped(self):
+        """Without --stalls, /proc says why a VM is stuck."""
+        host = self.host()
+        for number, (name, states) in enumerate({"all": "TT", "one": "TS", "traced": "tt"}.items(), 1):
+            host.vm(number, name, vcpus=2)
+            for vcpu, state in enumerate(states):
+                host.thread(100 * (1000 + number) + vcpu, state)
+        serving = self.serve(host)
+        wait_for(lambda: all(vm["problem"] == "stuck" for vm in serving.api()["vms"]), "problems")
+        rows = dict(re.findall(r'vm=(\w+)".*?<td class=problem>(.*?)</small>', self.page(serving), re.DOTALL))
+        stopped = "stuck<small>stopped: the VMM is stopped by a signal or a debugger"
+        self.assertEqual(rows, {"all": stopped, "traced": stopped,
+                                "one": "stuck<small>no vCPU is run: the VMM is paused or stopped, or waits"})
+
     def test_host_line(self):
         """The line of the host covers all VMs and has the unit of the table."""
         host = self.host()
