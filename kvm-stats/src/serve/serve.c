@@ -133,7 +133,7 @@ static void init_server(struct server *s)
 		errx(STATUS_NOTHING, "out of memory");
 }
 
-/* Take owners, exits and stalls from the recording. Of a pipe, it is not known if it has them. */
+/* Take owners, exits and stalls from the recording. A pipe shows later whether it has them. */
 static void read_recorded_sums(struct server *s, const char *path)
 {
 	const struct serve_options *wanted = &s->settings.model;
