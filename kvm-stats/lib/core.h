@@ -7,6 +7,9 @@
 #include "source.h"
 #include "stat_group.h"
 
+/* A thread that runs has its time booked at each tick of the kernel, 100 Hz at least. */
+#define TICK_MAX_NS	10000000ULL
+
 /* Times of a vCPU that were reported before the kernel booked them, and vice versa */
 struct account {
 	struct thread_times thread;	/* at the previous sample */

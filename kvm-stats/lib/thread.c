@@ -57,6 +57,28 @@ static enum thread_state read_state(int fd)
 	return end[2] == 'R' ? THREAD_RUNNABLE : THREAD_SLEEPS;
 }
 
+/* Read how often a thread has gone to sleep; false if the kernel does not report it. */
+static bool read_sleeps(const struct kvmstats *k, pid_t pid, pid_t tid, uint64_t *sleeps)
+{
+	static const char name[] = "\nvoluntary_ctxt_switches:";
+	int fd = open_proc_file(k, pid, tid, "status");
+	char text[4096], *found;
+
+	found = read_file(fd, text, sizeof(text)) ? strstr(text, name) : NULL;
+	if (fd >= 0)
+		close(fd);
+	if (found)
+		*sleeps = strtoull(found + strlen(name), NULL, 10);
+	return found;
+}
+
+/* Time since the previous sample that is not booked */
+static uint64_t unbooked(const struct account *a, const struct thread_times *t)
+{
+	return growth_of(t->time - a->thread.time,
+			 growth_of(t->run, a->run) + growth_of(t->ready, a->ready));
+}
+
 /*
  * Skip reading the state of a vCPU that halts and wakes, or that ran or waited for all of the
  * interval: its current state follows from the counters. Reading the state costs as much as all
@@ -141,6 +163,10 @@ void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu 
 			t->assumed = assume && was_away(t, before);
 			t->state = t->assumed ? THREAD_SLEEPS : read_state(vcpu->stat);
 		}
+		/* Has it waited since, or has it slept outside of halts? */
+		if (t->state == THREAD_RUNNABLE && unbooked(&vcpu->account, t) > TICK_MAX_NS)
+			t->has_sleeps = read_sleeps(k, vm->pub.identity.pid, vcpu->pub.tid,
+						    &t->sleeps);
 		done = core_now(k);
 		if (done - t->time < READ_PAIR_MAX_NS)
 			break;

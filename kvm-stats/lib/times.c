@@ -16,9 +16,6 @@
  */
 #define CLOCK_SKEW_MAX_NS	20000000ULL
 
-/* A thread that runs has its time booked at each tick of the kernel, 100 Hz at least. */
-#define TICK_MAX_NS	10000000ULL
-
 /* Quotas are for periods of 100 ms, and booked when they end. */
 #define PERIOD		100000000ULL
 
@@ -40,21 +37,34 @@ static uint64_t deduct_booked(uint64_t *left, uint64_t booked, uint64_t *told, u
 	return taken;
 }
 
+/* Return true if the thread slept in this interval, and not only in halts. */
+static bool has_slept(const struct stat_group *group, const struct core_vcpu *vcpu)
+{
+	const struct thread_times *t = &vcpu->thread, *before = &vcpu->account.thread;
+
+	if (vcpu->account.ended || stat_group_sum(&group[GROUP_BLOCKING], vcpu->now) ||
+	    stat_group_sum(&group[GROUP_BLOCKING], vcpu->before))
+		return false;
+	return before->state == THREAD_SLEEPS ||
+	       (t->has_sleeps && before->has_sleeps && t->sleeps != before->sleeps);
+}
+
 /*
- * Return for how long a wait is expected to last before it is booked: the average of the
+ * Set for how long a wait is expected to last before it is booked: the average of the
  * booked waits. A wait is also booked, and continues, if the thread moves to another CPU.
  */
-static void limit_wait(struct account *a, const struct thread_times *t, uint64_t elapsed)
+static void limit_wait(struct account *a, const struct thread_times *t, uint64_t elapsed,
+		       bool slept)
 {
 	uint64_t run = growth_of(t->run, a->thread.run);
 	uint64_t ready = growth_of(t->ready, a->thread.ready);
 	uint64_t turns = growth_of(t->turns, a->thread.turns);
 
-	if (!run && !turns && (!ready || t->turns)) {
+	if (!slept && !run && !turns && (!ready || t->turns)) {
 		a->wait_max = growth_of(a->wait_max + elapsed, ready);
 		return;
 	}
-	a->wait_max = growth_of(elapsed, run);
+	a->wait_max = slept ? ready : growth_of(elapsed, run);
 	if (ready && (turns || !t->turns))
 		a->wait_max = at_most(a->wait_max, turns ? ready / turns : ready);
 }
@@ -133,10 +143,10 @@ static void spend_halt(const struct stat_group *group, struct core_vcpu *vcpu, u
 
 /*
  * Assign the current state of a thread for which only booked times are known. The remaining
- * time of a thread that does not sleep was lost while it ran, see below, unless it is more
+ * time of a thread that has not slept was lost while it ran, see below, unless it is more
  * than it ran; otherwise the thread waits longer than others, until this is booked.
  */
-static void spend_lasting(struct core_vcpu *vcpu, uint64_t *left,
+static void spend_lasting(struct core_vcpu *vcpu, bool slept, uint64_t *left,
 			  struct kvmstats_times *spent)
 {
 	const struct thread_times *t = &vcpu->thread;
@@ -154,6 +164,11 @@ static void spend_lasting(struct core_vcpu *vcpu, uint64_t *left,
 	else
 		spent->mode[KVMSTATS_READY] +=
 			deduct_ahead(left, t->ready, &a->ready, a->wait_max);
+	if (slept) {
+		/* If it was woken early, the rest of its wait is assigned when it is booked. */
+		a->assumed += *left;
+		return;
+	}
 	lost = deduct(left, growth_of(t->run, a->thread.run));
 	a->guessed += lost;
 	spent->mode[KVMSTATS_RUN] += lost;
@@ -208,6 +223,7 @@ static void spend(const struct stat_group *group, struct core_vcpu *vcpu, bool e
 	struct account *a = &vcpu->account;
 	bool thread = t->has_run && a->thread.has_run;
 	bool ready = thread && t->has_ready && a->thread.has_ready;
+	bool slept = has_slept(group, vcpu);
 
 	spent->known = thread << KVMSTATS_RUN | ready << KVMSTATS_READY |
 		       (ready && t->has_throttled) << KVMSTATS_THROTTLED |
@@ -228,7 +244,7 @@ static void spend(const struct stat_group *group, struct core_vcpu *vcpu, bool e
 	if (ready) {
 		spent->turns = growth_of(t->turns, a->thread.turns);
 		spent->known |= t->turns || !t->run ? KVMSTATS_TURNS_KNOWN : 0;
-		limit_wait(a, t, spent->elapsed);
+		limit_wait(a, t, spent->elapsed, slept);
 		spent->mode[KVMSTATS_READY] =
 			deduct_booked(&left, t->ready, &a->ready,
 				    CLOCK_SKEW_MAX_NS + a->guessed + a->assumed);
@@ -238,7 +254,7 @@ static void spend(const struct stat_group *group, struct core_vcpu *vcpu, bool e
 	if (group[GROUP_HALT].count)
 		spend_halt(group, vcpu, &left, spent);
 	if (ready) {
-		spend_lasting(vcpu, &left, spent);
+		spend_lasting(vcpu, slept, &left, spent);
 		spend_lost(vcpu, &left, spent);
 		spend_throttled(a, t, spent);
 	}

@@ -266,6 +266,28 @@ static void test_assumed(struct kvmstats *k)
 	thread.ready += 1900 * MS;
 	tap_result(spends(k, 1000, 0, 1000, 0, 0) && spends(k, 1000, 0, 20, 0, 980),
 		   "but not what is of another time");
+	spends(k, 1000, 0, 0, 0, 1000);
+	thread.state = THREAD_RUNNABLE;
+	tap_result(spends(k, 1000, 0, 0, 0, 1000), "who slept at the previous sample has slept since");
+	tap_result(spends(k, 1000, 0, 1000, 0, 0), "unless it is still runnable at the next one");
+	thread.run += 950 * MS;
+	thread.ready += 1900 * MS;
+	thread.state = THREAD_SLEEPS;
+	tap_result(spends(k, 1000, 950, 50, 0, 0) && spends(k, 1000, 0, 850, 0, 150),
+		   "all of its wait is assigned after it is booked");
+	thread.has_sleeps = true;
+	thread.state = THREAD_RUNNABLE;
+	spends(k, 1000, 0, 0, 0, 1000);
+	thread.sleeps++;
+	thread.run += 40 * MS;
+	tap_result(spends(k, 1000, 40, 0, 0, 960),
+		   "who slept in the interval, and is runnable again, has slept for the rest");
+	thread.run += 40 * MS;
+	tap_result(spends(k, 1000, 40, 960, 0, 0), "who did not sleep has waited");
+	thread.ready += 960 * MS;
+	thread.state = THREAD_SLEEPS;
+	thread.has_sleeps = false;
+	spends(k, 1000, 0, 0, 0, 1000);
 }
 
 static void test_turns(struct kvmstats *k)
@@ -536,7 +558,7 @@ static void test_resting(struct kvmstats *k, const char *proc)
 {
 	const struct kvmstats_vm *vm = kvmstats_first(k);
 	const uint64_t *mode = vm->times.mode;
-	uint64_t run, ready = 0, other;
+	uint64_t run, ready = 0, other, before;
 	unsigned int i, missed = 0;
 	char folder[64];
 
@@ -564,16 +586,27 @@ static void test_resting(struct kvmstats *k, const char *proc)
 	exits++;
 	tap_result(spends(k, 1000, 400, 100, 0, 500), "a changed statistic causes a read at once");
 	put(folder, "stat", "1 (CPU 0/KVM) R 1\n");
-	run = 0;
-	for (i = 0; i < 4; i++) {
+	before = mode[KVMSTATS_READY];
+	for (i = 0; i < 5; i++) {
 		clock_ns += 1000 * MS;
 		kvmstats_sample(k);
 		ready += vm->sum.times.mode[KVMSTATS_READY] == 1000 * MS;
 	}
-	tap_result(ready, "a thread that was woken and waits is read within four seconds");
-	for (i = 0; i < 4; i++)
+	tap_result(ready, "a thread that was woken waits if it is runnable in two samples");
+	for (run = i = 0; i < 4; i++)
 		run += spends(k, 1000, 0, 1000, 0, 0);
-	tap_result(run == 4, "and waits");
+	tap_result(run == 4, "it waits in each of the next four samples");
+	put(folder, "schedstat", "2905000000 9101000000 6\n");
+	put(folder, "stat", "1 (CPU 0/KVM) S 1\n");
+	exits++;
+	clock_ns += 1000 * MS;
+	kvmstats_sample(k);
+	exits++;
+	clock_ns += 4000 * MS;
+	kvmstats_sample(k);
+	tap_result(mode[KVMSTATS_READY] - before == 9000 * MS,
+		   "all of its wait is assigned after it is booked: %llu of 9000 ms",
+		   (unsigned long long)((mode[KVMSTATS_READY] - before) / MS));
 	by_files = false;
 }
 

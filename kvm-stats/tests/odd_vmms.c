@@ -5,6 +5,7 @@
  * whatever happens to /dev/kvm. Needs root and /dev/kvm; prints TAP.
  */
 #include <err.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <pthread.h>
@@ -29,6 +30,7 @@
 
 #define MS		1000000ULL
 #define VMS		5
+#define INTERVAL	(50 * MS)	/* between samples of test_woken() */
 #define MODE(mode)	(1U << KVMSTATS_##mode)
 #define RUNS		(MODE(RUN) | MODE(POLL))
 #define WAITS		(MODE(READY) | MODE(THROTTLED))
@@ -177,6 +179,24 @@ static void run_vm_with_helper(void)
 		run_for(&vms[0], 2 * MS);
 }
 
+/* A VMM that sleeps outside of halts until it is woken */
+static void run_vm_when_woken(void)
+{
+	sigset_t woken;
+	int signal;
+
+	sigemptyset(&woken);
+	sigaddset(&woken, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &woken, NULL);
+	open_vm(0, 0);
+	prctl(PR_SET_NAME, "CPU 0/KVM");
+	get_ready();
+	for (;;) {
+		run_for(&vms[0], MS);
+		sigwait(&woken, &signal);
+	}
+}
+
 static void *run_second_vcpu(void *arg)
 {
 	/* The source files finds a thread that does not sleep by its name. */
@@ -321,6 +341,15 @@ static struct totals read_totals(pid_t pid)
 	return totals;
 }
 
+/* Stop a VMM and return its totals: a wait is booked when it ends. */
+static struct totals stop(pid_t pid)
+{
+	kill(pid, SIGSTOP);
+	waitpid(pid, NULL, WUNTRACED);
+	usleep(20000);
+	return read_totals(pid);
+}
+
 /*
  * Start a VMM, and return its totals of half a second. The threads' times are read before the
  * first sample and after the last one, so they are longer by at least as much as a sample takes.
@@ -333,11 +362,7 @@ static struct totals observe(void (*vmm)(void))
 	sample();
 	first = read_totals(pid);
 	sample_for(5, 100);
-	/* A wait is booked when it ends. */
-	kill(pid, SIGSTOP);
-	waitpid(pid, NULL, WUNTRACED);
-	usleep(20000);
-	after = read_totals(pid);
+	after = stop(pid);
 	end(pid);
 	sample();
 	sample();
@@ -359,6 +384,48 @@ static void test_shared(const char *what, void (*vmm)(void))
 	       "%llu ms are unknown", what, (unsigned long long)(a.run / MS),
 	       (unsigned long long)(a.wait / MS), (unsigned long long)(a.thread_run / MS),
 	       (unsigned long long)(a.thread_wait / MS), (unsigned long long)(a.unknown / MS));
+}
+
+/*
+ * On its CPU, this program runs first: in some samples, the VMM was woken and has not run yet.
+ * This last wait can have been counted in advance, for one interval at most.
+ */
+static void test_woken(unsigned int samples)
+{
+	const struct sched_param first = { .sched_priority = 1 }, normal = { 0 };
+	struct totals before, after;
+	cpu_set_t all, one;
+	unsigned int i;
+	pid_t pid;
+
+	if (sched_getaffinity(0, sizeof(all), &all))
+		err(1, "sched_getaffinity");
+	CPU_ZERO(&one);
+	for (i = 0; !CPU_ISSET(i, &all); i++)
+		;
+	CPU_SET(i, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	pid = start(run_vm_when_woken);
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		printf("# no real-time priority: %s\n", strerror(errno));
+	sample();
+	before = read_totals(pid);
+	for (i = 0; i < 12; i++) {
+		usleep(INTERVAL / 1000);
+		if (i % samples == 0)
+			kill(pid, SIGUSR1);
+		sample();
+	}
+	sched_setscheduler(0, SCHED_OTHER, &normal);
+	after = stop(pid);
+	sched_setaffinity(0, sizeof(all), &all);
+	end(pid);
+	sample_for(2, 20);
+	result(after.wait - before.wait <= after.thread_wait - before.thread_wait + INTERVAL,
+	       "a thread that sleeps in the VMM, and is woken at one of %u samples: waited for %llu ms, "
+	       "the scheduler has %llu ms", samples,
+	       (unsigned long long)((after.wait - before.wait) / MS),
+	       (unsigned long long)((after.thread_wait - before.thread_wait) / MS));
 }
 
 static void test_one_vm(void)
@@ -604,15 +671,18 @@ static void test_many_threads(void)
 }
 
 /* Sample until the VM has so many vCPUs. */
+/* Return a VM when it has this many vCPUs, and the thread of each is known. */
 static const struct kvmstats_vm *await_vcpus(pid_t pid, unsigned int vcpus)
 {
 	const struct kvmstats_vm *vm;
-	unsigned int tries;
+	unsigned int tries, known;
 
 	for (tries = 0; tries < 500; tries++) {
 		sample_for(1, 10);
 		vm = find_vm(pid);
-		if (vm && vm->vcpus == vcpus)
+		for (known = 0; vm && known < vm->vcpus && vm->vcpu[known]->tid > 0; known++)
+			;
+		if (known == vcpus && vm->vcpus == vcpus)
 			return vm;
 	}
 	return NULL;
@@ -631,7 +701,8 @@ static void test_unplugged(void)
 	sample_for(1, 10);
 	elapsed = vm ? vm->times.elapsed : 0;
 	exits = total_of(vm, "exits");
-	sample_for(10, 10);
+	for (i = 0; i < 500 && vm && total_of(vm, "exits") <= exits; i++)
+		sample_for(1, 10);
 	result(vm && vm->vcpus == 1 && vm->vcpu[0]->id == 0 && exits &&
 	       total_of(vm, "exits") > exits && vm->sum.times.elapsed &&
 	       vm->sum.times.elapsed == vm->vcpu[0]->last.times.elapsed &&
@@ -669,6 +740,8 @@ int main(int argc, char **argv)
 	test_shared("vCPUs that one thread runs in turn", run_vcpus_in_turn);
 	test_shared("VMs that two threads run", run_vms_in_two_threads);
 	test_one_vm();
+	test_woken(1);
+	test_woken(3);
 	if (!strcmp(source, "bpf")) {
 		test_outlived();
 		test_many_threads();
