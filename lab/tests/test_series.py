@@ -567,7 +567,7 @@ class Series(Repository):
     def describe_tree(self):
         """Return the description of the tree that checks print."""
         return subprocess.run(
-            ["python3", "-c", "from host import series_file; print(series_file.describe_tree())"],
+            ["/usr/bin/python3", "-c", "from host import series_file; print(series_file.describe_tree())"],
             cwd=self.repo / "scripts", check=True, text=True, stdout=subprocess.PIPE,
             env={**os.environ, "BASE": ""}).stdout.strip()
 
