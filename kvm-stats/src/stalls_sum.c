@@ -32,7 +32,7 @@ const char *stall_meaning(uint64_t reason)
 		[STALL_MEMORY] = "guest memory is not here: userfaultfd, swap, a limit of the cgroup",
 		[STALL_DISK] = "the VMM waits for a file or a block device",
 		[STALL_LOCK] = "the VMM waits for a lock or a condition",
-		[STALL_WAIT] = "the VMM polls, sleeps, or waits for a pipe or a socket",
+		[STALL_WAIT] = "the VMM polls, sleeps, or waits for a pipe, a socket or a process",
 		[STALL_KVM] = "KVM or another driver waits",
 		[STALL_PAUSED] = "the VMM does not run the vCPU",
 		[STALL_UNKNOWN] = "without a reason",

@@ -109,7 +109,9 @@ static __always_inline bool is_frozen(struct task_struct *task, __u32 state)
 	/* cgroup v1, or a suspend of the host */
 	if (state & TASK_FROZEN)
 		return true;
-	return bpf_core_field_exists(task->frozen) && BPF_CORE_READ_BITFIELD(task, frozen);
+	/* cgroup v2. A parent that sleeps in vfork() also counts as frozen, but uninterruptibly. */
+	return state & TASK_INTERRUPTIBLE && bpf_core_field_exists(task->frozen) &&
+	       BPF_CORE_READ_BITFIELD(task, frozen);
 }
 
 /* The number of the system call that the thread is in; negative in a page fault of the VMM */
@@ -152,7 +154,7 @@ static __always_inline __u32 find_vmm_reason(struct task_struct *task, __u32 sta
 		return STALL_LOCK;
 	if (class == CALL_IOCTL)
 		return STALL_KVM;
-	if (!(state & TASK_UNINTERRUPTIBLE))
+	if (class == CALL_CHILD || !(state & TASK_UNINTERRUPTIBLE))
 		return STALL_WAIT;
 	return class == CALL_MEMORY ? STALL_MEMORY : STALL_DISK;
 }

@@ -17,7 +17,7 @@ enum stall {
 	STALL_MEMORY,		/* for memory: swap, userfaultfd, a limit of its cgroup */
 	STALL_DISK,		/* in the VMM, for a file or a block device */
 	STALL_LOCK,		/* in the VMM, for a lock or a condition */
-	STALL_WAIT,		/* in the VMM: poll, sleep, pipe, socket */
+	STALL_WAIT,		/* in the VMM: poll, sleep, pipe, socket, process */
 	STALL_KVM,		/* in KVM, or in another driver that the VMM uses by ioctl */
 	STALLS,
 };
@@ -29,6 +29,7 @@ enum stall_call {
 	CALL_IOCTL,
 	CALL_MEMORY,		/* takes the lock of the address space */
 	CALL_FILE,		/* never of a pipe or a socket */
+	CALL_CHILD,		/* waits for a child */
 };
 
 #define STALLS_CALLS	512

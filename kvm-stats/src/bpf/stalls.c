@@ -69,6 +69,11 @@ static void set_calls(__u8 calls[STALLS_CALLS])
 		{ SYS_mbind, CALL_MEMORY },
 		{ SYS_move_pages, CALL_MEMORY },
 		{ SYS_migrate_pages, CALL_MEMORY },
+#ifdef SYS_vfork
+		{ SYS_vfork, CALL_CHILD },
+#endif
+		{ SYS_clone, CALL_CHILD },
+		{ SYS_clone3, CALL_CHILD },
 	};
 	size_t i;
 
