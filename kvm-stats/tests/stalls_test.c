@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/kvm.h>
+#include <linux/mempolicy.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
@@ -20,6 +21,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -320,6 +322,146 @@ static void use_memory(void)
 	munmap(memory, size);
 }
 
+/* A swap device on which each I/O takes a round: null_blk(5), if its module is loaded */
+#define SWAP_CONFIG	"/sys/kernel/config/nullb/nullb1"
+#define SWAP_DEVICE	"/dev/nullb1"
+
+static bool add_swap(void)
+{
+	struct {
+		char boot[1024];
+		uint32_t version, last_page, rest[1024 - 256 - 2];
+	} header = { .version = 1, .last_page = (1 << 20) / sizeof(header) - 1 };
+	bool done;
+	int fd;
+
+	memcpy((char *)(&header + 1) - strlen("SWAPSPACE2"), "SWAPSPACE2", strlen("SWAPSPACE2"));
+	mount("configfs", "/sys/kernel/config", "configfs", 0, NULL);
+	if (mkdir(SWAP_CONFIG, 0755))
+		return false;
+	done = cgroup_put(SWAP_CONFIG, "size", "1") && cgroup_put(SWAP_CONFIG, "memory_backed", "1") &&
+	       cgroup_put(SWAP_CONFIG, "irqmode", "2") && cgroup_put(SWAP_CONFIG, "completion_nsec", "20000000") &&
+	       cgroup_put(SWAP_CONFIG, "power", "1");
+	fd = open(SWAP_DEVICE, O_RDWR | O_SYNC | O_CLOEXEC);
+	done &= write(fd, &header, sizeof(header)) == sizeof(header);
+	close(fd);
+	return done && !swapon(SWAP_DEVICE, 0);
+}
+
+static void remove_swap(void)
+{
+	swapoff(SWAP_DEVICE);
+	cgroup_put(SWAP_CONFIG, "power", "0");
+	rmdir(SWAP_CONFIG);
+}
+
+static void *swap_out(void *arg)
+{
+	for (;; usleep(1000)) {
+		madvise(own.code, PAGE_SIZE, MADV_PAGEOUT);
+		/* After it has been written, it is in memory until it is reclaimed. */
+		cgroup_put(limited, "memory.reclaim", "1M");
+	}
+	return NULL;
+}
+
+static bool has_swap;
+
+/* A new page, in the cgroup */
+static bool start_swapping(void)
+{
+	if (!has_swap || !enter_limited() ||
+	    mmap(own.code, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+	    own.code)
+		return false;
+	memcpy(own.code, saved_page, PAGE_SIZE);
+	start_helper(swap_out, NULL);
+	return true;
+}
+
+static void wait_until_swapped(void)
+{
+	unsigned char resident;
+
+	while (mincore(own.code, PAGE_SIZE, &resident) || resident & 1)
+		;
+}
+
+static void swap_into_guest(void)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		wait_until_swapped();
+		probe_vm_step(&own);
+	}
+}
+
+static void swap_into_vmm(void)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		wait_until_swapped();
+		(void)*(volatile char *)own.code;
+	}
+}
+
+/* Memory that moves between two nodes */
+#define MOVING_SIZE	(8UL << 20)
+static char *moving;
+
+static bool move(unsigned int node)
+{
+	const unsigned long nodes = 1 << node;
+
+	return !syscall(SYS_mbind, moving, MOVING_SIZE, MPOL_BIND, &nodes, 8 * sizeof(nodes), MPOL_MF_MOVE);
+}
+
+static void *move_often(void *arg)
+{
+	unsigned int node = 0;
+
+	while (move(node ^= 1))
+		;
+	return NULL;
+}
+
+static bool start_moving(void)
+{
+	moving = mmap(NULL, MOVING_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (moving == MAP_FAILED || madvise(moving, MOVING_SIZE, MADV_NOHUGEPAGE) || !move(1))
+		return false;
+	memset(moving, 1, MOVING_SIZE);
+	start_helper(move_often, NULL);
+	return true;
+}
+
+static void use_moving(void)
+{
+	const uint64_t end = read_clock(CLOCK_MONOTONIC) + 1000 * MS;
+	size_t i;
+
+	while (read_clock(CLOCK_MONOTONIC) < end)
+		for (i = 0; i < MOVING_SIZE; i += PAGE_SIZE)
+			((volatile char *)moving)[i]++;
+}
+
+/* State D: a parent sleeps until its child ends. */
+static void wait_for_children(void)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		const pid_t child = vfork();
+
+		if (!child) {
+			usleep(ROUND_US);
+			_exit(0);
+		}
+	}
+}
+
 /* A second vCPU whose guest runs until a signal; meanwhile its other ioctls wait. */
 static struct probe_vm second;
 static volatile bool second_runs, second_ends;
@@ -540,7 +682,7 @@ static bool try(const struct behaviour *b, bool (*act)(pid_t pid), bool last)
 	if (possible)
 		done = check(b, pid, last);
 	else
-		printf("# not run, %s: impossible on this host\n", b->name);
+		tap_result(true, "%s # SKIP impossible on this host", b->name);
 	end(pid);
 	return done;
 }
@@ -653,7 +795,7 @@ static void test_asleep(const struct behaviour *b, bool announced, bool (*act)(p
 	while (!shared->runs)
 		usleep(1000);
 	if (act && !act(pid)) {
-		printf("# not run, %s: impossible on this host\n", b->name);
+		tap_result(true, "%s # SKIP impossible on this host", b->name);
 		end(pid);
 		return;
 	}
@@ -770,7 +912,7 @@ static void test_halts(char *vmm)
 #endif
 }
 
-static bool limit_memory(void)
+static void limit_memory(void)
 {
 	char cgroup[CGROUP_PATH];
 
@@ -779,7 +921,8 @@ static bool limit_memory(void)
 		cgroup_remove(cgroup);
 	cgroup_put(CGROUP_V2, "cgroup.subtree_control", "+memory");
 	snprintf(limited, sizeof(limited), CGROUP_V2 "/stalls_test-high-%d", getpid());
-	return !mkdir(limited, 0755) && cgroup_put(limited, "memory.high", "4M");
+	mkdir(limited, 0755);
+	cgroup_put(limited, "memory.high", "4M");
 }
 
 int main(int argc, char **argv)
@@ -795,6 +938,10 @@ int main(int argc, char **argv)
 		{ "late page in KVM_RUN", STALL_MEMORY, open_late_file, read_in_guest, ROUNDS_MS },
 		{ "late page in the VMM", STALL_MEMORY, open_late_file, read_in_vmm, ROUNDS_MS },
 		{ "memory.high", STALL_MEMORY, enter_limited, use_memory, 50 },
+		{ "swap in KVM_RUN", STALL_MEMORY, start_swapping, swap_into_guest, ROUNDS_MS },
+		{ "swap in the VMM", STALL_MEMORY, start_swapping, swap_into_vmm, ROUNDS_MS },
+		{ "migration between NUMA nodes", STALL_MEMORY, start_moving, use_moving, 50 },
+		{ "vfork", STALL_WAIT, NULL, wait_for_children, ROUNDS_MS },
 		{ "read of a file", STALL_DISK, open_late_file, read_late_file, ROUNDS_MS },
 		{ "pread of a file", STALL_DISK, open_late_file, pread_late_file, ROUNDS_MS },
 		{ "lock of KVM", STALL_KVM, start_second, wait_for_second, 50 },
@@ -822,8 +969,8 @@ int main(int argc, char **argv)
 	setlinebuf(stdout);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	open_stalls();
-	if (!limit_memory())
-		printf("# no memory.high\n");
+	limit_memory();
+	has_swap = add_swap();
 	for (i = 0; i < sizeof(behaviours) / sizeof(*behaviours); i++)
 		test(&behaviours[i], NULL);
 	test(&lost, lose_end);
@@ -836,10 +983,12 @@ int main(int argc, char **argv)
 		test_asleep(&frozen_asleep, true, set_frozen);
 		cgroup_remove(frozen);
 	} else {
-		printf("# not run, frozen: no freezer\n");
+		tap_result(true, "frozen # SKIP no freezer");
 	}
 	test_exit();
 	test_halts(argv[1]);
+	if (has_swap)
+		remove_swap();
 	if (*limited)
 		cgroup_remove(limited);
 	stalls_close(stalls);

@@ -4,7 +4,8 @@
 from . import records, steps
 
 # In load order. Older kernels have all of them.
-MODULES = ("rng-core.ko", "irqbypass.ko", "ccp.ko", "kvm.ko", "kvm-amd.ko", "fuse.ko")
+MODULES = ("rng-core.ko", "irqbypass.ko", "ccp.ko", "kvm.ko", "kvm-amd.ko", "fuse.ko", "configfs.ko",
+           "null_blk.ko")
 
 
 def fetch_record(release):
