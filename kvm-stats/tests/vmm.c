@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A VMM for the tests: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] [-u USEC]
- * [-w lock|poll] VMS VCPUS. On x86 each vCPU writes to a port
+ * [-w lock|poll|child] VMS VCPUS. On x86 each vCPU writes to a port
  * ten times, halts, and is woken a hundred times a second; on arm64 it writes to where no
  * memory is, all the time. With -b it is busy instead; with -p no vCPU is entered before
  * SIGUSR2. -k keeps a statistics file for each VM and vCPU open, as
  * QEMU does from 8.1 on for vCPUs. -t adds busy threads that are not vCPUs, -i such with
  * the names of I/O threads; with -u the VMM works for USEC microseconds after each exit, with -w
- * it waits for 100 ms, for a lock or in poll().
+ * it waits for 100 ms, for a lock or in poll(), or in state D for a child that does not exit.
  * Prints "ready" and ends when its standard input does;
  * each line there takes a VM away, the last one first; but the line "fail" makes the guests
  * of x86 run an instruction that KVM cannot emulate, after which their vCPUs stop.
@@ -82,7 +82,7 @@ static int vcpus, all_vcpus, run_size, work_us;
 static bool busy;
 static volatile sig_atomic_t paused;
 static sem_t resumed, never;
-static enum { WAIT_NOT, WAIT_LOCK, WAIT_POLL } wait_in;
+static enum { WAIT_NOT, WAIT_LOCK, WAIT_POLL, WAIT_CHILD } wait_in;
 
 #define WAIT_MS		100
 
@@ -121,6 +121,10 @@ static void wait_in_vmm(void)
 	if (wait_in == WAIT_POLL) {
 		poll(NULL, 0, WAIT_MS);
 		return;
+	}
+	if (wait_in == WAIT_CHILD && !vfork()) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
 	}
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_nsec += WAIT_MS * 1000000;
@@ -350,13 +354,13 @@ int main(int argc, char **argv)
 		if (c == 'u')
 			work_us = atoi(optarg);
 		if (c == 'w')
-			wait_in = *optarg == 'l' ? WAIT_LOCK : WAIT_POLL;
+			wait_in = *optarg == 'l' ? WAIT_LOCK : *optarg == 'p' ? WAIT_POLL : WAIT_CHILD;
 		if (c == '?')
 			return 2;
 	}
 	/* more may follow, as on the command line of a VMM that it stands for */
 	if (argc - optind < 2)
-		errx(2, "usage: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] [-u USEC] [-w lock|poll] VMS VCPUS");
+		errx(2, "usage: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] [-u USEC] [-w lock|poll|child] VMS VCPUS");
 	sigaction(SIGUSR2, &(struct sigaction){ .sa_handler = enter_vcpus,
 						.sa_flags = SA_RESTART }, NULL);
 	vms = atoi(argv[optind]);
