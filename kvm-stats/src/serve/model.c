@@ -769,22 +769,6 @@ static bool update_vm_series(struct model *m, struct vm_series *e, const struct 
 	return update_vcpus(m, e, vm, old);
 }
 
-/* Many VMs can be stuck for long. */
-#define STATE_INTERVAL	(10 * SECOND)
-
-static void note_state(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm, uint64_t now)
-{
-	const struct judgement judgement = judge_activity(&vm->sum, vm->elapsed, vm->vcpus, 0, false);
-
-	if (judgement.problem != PROBLEM_STUCK) {
-		e->state = '\0';
-		e->state_time = 0;
-	} else if (m->proc >= 0 && (!e->state_time || now - e->state_time >= STATE_INTERVAL)) {
-		e->state = find_stuck_state(m->proc, vm);
-		e->state_time = now;
-	}
-}
-
 static void note_history(struct model *m, struct vm_series *e, uint64_t now)
 {
 	unsigned int at = e->nr_history % HISTORY;
@@ -880,6 +864,29 @@ static struct vm_series *get_vm_series(struct model *m, struct vm_series *near,
 	return e;
 }
 
+/* Many VMs can be stuck for long. */
+#define STATE_INTERVAL	(10 * SECOND)
+
+void model_find_states(struct model *m, const struct kvmstats *k, uint64_t now)
+{
+	struct vm_series *e, *near = m->first;
+	const struct kvmstats_vm *vm;
+
+	for (vm = kvmstats_first(k); vm && m->proc >= 0; vm = vm->next) {
+		e = find_vm_series(near, vm) ?: find_vm_series(m->first, vm);
+		if (!e)
+			continue;
+		near = e->next;
+		if (judge_activity(&vm->sum, vm->elapsed, vm->vcpus, 0, false).problem != PROBLEM_STUCK) {
+			e->found_state = '\0';
+			e->state_time = 0;
+		} else if (!e->state_time || now - e->state_time >= STATE_INTERVAL) {
+			e->found_state = find_stuck_state(m->proc, vm);
+			e->state_time = now;
+		}
+	}
+}
+
 static bool update_all_series(struct model *m, struct kvmstats *k, uint64_t now)
 {
 	struct vm_series *e, *near = m->first;
@@ -901,7 +908,7 @@ static bool update_all_series(struct model *m, struct kvmstats *k, uint64_t now)
 		near = e->next;
 		ok &= update_vm_series(m, e, vm, first);
 		ok &= update_waits(m, e, vm, now);
-		note_state(m, e, vm, now);
+		e->state = e->found_state;
 		note_history(m, e, now);
 		if (vm->ended)
 			end_vm_series(m, e, now);

@@ -104,7 +104,7 @@ struct vm_series {
 	const struct exits_vm *exits;	/* NULL if they are not measured; set by model_set_exits() */
 	uint64_t stall[STALL_REASONS];	/* by reason; set by model_add_stalls() */
 	uint64_t stall_mark[2][STALL_REASONS];	/* as the marks of vCPUs */
-	char state;			/* find_stuck_state() while it is stuck; 0 */
+	char state, found_state;	/* find_stuck_state() while it is stuck; 0. The latter is not locked. */
 	uint64_t state_time;		/* when it was found */
 	uint64_t history[HISTORY][HISTORY_WIDTH];
 	uint64_t history_time[HISTORY];
@@ -168,6 +168,9 @@ void model_add_stalls(struct model *m, const struct sums *sums);
 
 struct model *model_new(const struct serve_options *options);
 void model_free(struct model *m);
+
+/* Find why VMs are stuck, for the next update. It reads /proc, which may hang: no lock may be held. */
+void model_find_states(struct model *m, const struct kvmstats *k, uint64_t now);
 
 /* Copy a successful sample. Return false if memory ran out and the copy is incomplete. */
 bool model_update(struct model *m, struct kvmstats *k, uint64_t now, uint64_t duration);

@@ -171,6 +171,8 @@ static void take_sample(struct server *s, uint64_t *next_diagnosis)
 		diagnose(s, next_diagnosis);
 	host = s->rec ? recording_host(s->rec) : host_now();
 	now = app_now();
+	if (!ret)
+		model_find_states(s->model, s->k, now);
 	pthread_mutex_lock(&s->lock);
 	if (!ret) {
 		model_update(s->model, s->k, now, now - begin);
