@@ -53,29 +53,37 @@ char find_state(int proc, const struct kvmstats_vm *vm)
 	return state && strchr("TtD", state) ? state : '\0';
 }
 
-/* The node of a CPU; -1 if the host has one only */
+/* The node of a CPU; -1 if all CPUs are in one. This does not change. */
 static int find_node(int cpu)
 {
+	static int node_of[MAX_CPUS], last = -1;
 	glob_t found = { 0 };
-	char pattern[64];
-	int node = -1;
+	size_t i;
 
-	if (!glob("/sys/devices/system/node/node[0-9]*", 0, NULL, &found) && found.gl_pathc > 1) {
+	if (last < 0) {
+		last = 0;
+		glob("/sys/devices/system/node/node[0-9]*/cpu[0-9]*", 0, NULL, &found);
+		for (i = 0; i < found.gl_pathc; i++) {
+			int node, of;
+
+			if (sscanf(found.gl_pathv[i], "/sys/devices/system/node/node%d/cpu%d", &node, &of) != 2 ||
+			    of >= MAX_CPUS)
+				continue;
+			node_of[of] = node;
+			last = node > last ? node : last;
+		}
 		globfree(&found);
-		snprintf(pattern, sizeof(pattern), "/sys/devices/system/cpu/cpu%d/node[0-9]*", cpu);
-		if (!glob(pattern, 0, NULL, &found))
-			sscanf(strrchr(found.gl_pathv[0], '/'), "/node%d", &node);
 	}
-	globfree(&found);
-	return node;
+	return last && cpu < MAX_CPUS ? node_of[cpu] : -1;
 }
 
-/* The CPUs on which a thread may run; "" if these are all that the host has, now or ever */
+/* The CPUs on which a thread may run; "" if these are all that the host had at first, or can have */
 static void read_affinity(int proc, pid_t tid, char list[AFFINITY_SIZE])
 {
-	static const char * const all[] = { "online", "possible" };
-	char text[8192], path[64], cpus[1024];
+	static const char *const files[] = { "/sys/devices/system/cpu/online", "/sys/devices/system/cpu/possible" };
+	static char all[2][AFFINITY_SIZE];
 	const char *line;
+	char text[8192];
 	unsigned int i;
 	FILE *f;
 
@@ -84,12 +92,14 @@ static void read_affinity(int proc, pid_t tid, char list[AFFINITY_SIZE])
 	if (!line || sscanf(line, "\nCpus_allowed_list: %255s", list) != 1)
 		return;
 	for (i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "/sys/devices/system/cpu/%s", all[i]);
-		f = fopen(path, "re");
-		if (f && fscanf(f, "%1023s", cpus) == 1 && !strcmp(cpus, list))
-			*list = '\0';
-		if (f)
+		f = *all[i] ? NULL : fopen(files[i], "re");
+		if (f) {
+			if (fscanf(f, "%255s", all[i]) != 1)
+				*all[i] = '\0';
 			fclose(f);
+		}
+		if (!strcmp(all[i], list))
+			*list = '\0';
 	}
 }
 

@@ -8,6 +8,9 @@
 
 #include "structures.h"
 
+/* More CPUs than Linux supports on any architecture */
+#define MAX_CPUS	8192
+
 /* A cgroup of the VM or one above it */
 struct vm_cgroup {
 	char path[512];		/* in its hierarchy, "" if unknown */
@@ -19,7 +22,7 @@ struct vm_cgroup {
 struct vcpu_place {
 	char state;		/* as in /proc/TID/stat; 0 if it does not exist */
 	int cpu;		/* the last one */
-	int node;		/* of it; -1 if the host has one only */
+	int node;		/* of it; -1 if all CPUs are in one */
 	char affinity[AFFINITY_SIZE];	/* CPUs, as "0-3,7"; "" if it may use all */
 };
 

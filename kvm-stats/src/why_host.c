@@ -7,9 +7,6 @@
 #include "why.h"
 #include "xalloc.h"
 
-/* More CPUs than Linux supports on any architecture */
-#define MAX_CPUS	8192
-
 /* Columns of a CPU's line in /proc/stat, see proc(5) */
 enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, CPU_TIMES };
 
