@@ -26,7 +26,7 @@ struct why_command {
 	struct programs programs;	/* for facts that the statistics do not have */
 	struct kvmstats_probe probe[PROGRAMS];
 	struct window window;		/* the selected VMs */
-	struct window all;		/* the VMs of the host */
+	uint64_t elapsed, ran, ready;	/* sums for all VMs of the host */
 	struct why_cpus *cpus;
 	struct why_host host;
 	struct why_vm *vm;		/* of window; those that lost the most first */
@@ -58,11 +58,17 @@ static void add_facts(struct why_command *c)
 
 static void add_sample(struct why_command *c)
 {
-	const struct settings all = { 0 };
+	const struct kvmstats_vm *vm;
+	uint64_t elapsed = 0;
 
 	add_facts(c);
 	window_add(&c->window, c->in.k, c->settings);
-	window_add(&c->all, c->in.k, &all);
+	for (vm = kvmstats_first(c->in.k); vm; vm = vm->next) {
+		c->ran += vm->sum.times.mode[KVMSTATS_RUN] + vm->sum.times.mode[KVMSTATS_POLL];
+		c->ready += vm->sum.times.mode[KVMSTATS_READY];
+		elapsed = vm->elapsed > elapsed ? vm->elapsed : elapsed;
+	}
+	c->elapsed += elapsed;
 }
 
 /* Take a sample, after the sums of the programs. */
@@ -164,13 +170,8 @@ static void collect(struct why_command *c)
 		if (w)
 			examine_vm(c->cpus, vm, &c->vm[w - c->window.vm]);
 	}
-	for (i = 0; i < c->all.vms; i++) {
-		const struct window_vm *w = &c->all.vm[i];
-		const uint64_t run = w->activity.times.mode[KVMSTATS_RUN] + w->activity.times.mode[KVMSTATS_POLL];
-
-		c->host.ran += kvmstats_permille(run, w->elapsed);
-		c->host.wanted += kvmstats_permille(run + w->activity.times.mode[KVMSTATS_READY], w->elapsed);
-	}
+	c->host.ran = kvmstats_permille(c->ran, c->elapsed);
+	c->host.wanted = kvmstats_permille(c->ran + c->ready, c->elapsed);
 	c->host.cpus = input_host(&c->in).cpus;
 	c->host.live = !c->in.rec;
 	for (i = 0; i < c->window.vms; i++)
@@ -400,7 +401,6 @@ int command_why(const struct settings *settings)
 	close_programs(&c.programs);
 	end_examination(c.cpus);
 	window_free(&c.window);
-	window_free(&c.all);
 	free(c.vm);
 close:
 	input_close(&c.in);

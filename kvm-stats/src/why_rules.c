@@ -482,7 +482,7 @@ static void put_host_idle(FILE *f, const struct why_vm *vm, const struct why_hos
 
 static void put_wanted(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
-	fprintf(f, "%u.%u", (unsigned int)(host->wanted / 1000), (unsigned int)(host->wanted / 100 % 10));
+	fprintf(f, "%.1f", host->wanted / 1e3);
 }
 
 static void put_host_cpus(FILE *f, const struct why_vm *vm, const struct why_host *host)
