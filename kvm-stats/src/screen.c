@@ -185,6 +185,14 @@ static void recorded(const struct input *f, char *buf, size_t size)
 	strftime(buf, size, "%Y-%m-%d %H:%M:%S ", localtime(&seconds));
 }
 
+/* Loading a BPF program can take seconds on a busy host. */
+static void draw_loading(void)
+{
+	put_screen_line(LINES - 1, "loading and checking the BPF program ...", false);
+	clrtoeol();
+	refresh();
+}
+
 static void start_blame(struct screen *s)
 {
 	struct kvmstats_probe probe = { 0 };
@@ -195,9 +203,7 @@ static void start_blame(struct screen *s)
 		s->first = 0;
 		return;
 	}
-	put_screen_line(LINES - 1, "loading and checking the BPF program ...", false);
-	clrtoeol();
-	refresh();
+	draw_loading();
 	if (blame_sum_open(&s->blame, false, kvmstats_first(s->f->k), &probe)) {
 		snprintf(s->why, sizeof(s->why), "blame: %s%s%s", probe.why,
 			 *probe.help ? "; " : "", probe.help);
@@ -360,9 +366,15 @@ static void draw_blame_line(const struct blame_line *blame, int row)
 	put_screen_line(row, line, false);
 }
 
+/* Owners that fit on the screen */
+static unsigned int blame_room(void)
+{
+	return LINES > 3 ? LINES - 3 : 1;
+}
+
 static void draw_blame(struct screen *s)
 {
-	const unsigned int room = LINES > 3 ? LINES - 3 : 1;
+	const unsigned int room = blame_room();
 	char line[160], last[32], time[40] = "", typed[sizeof(s->typed) + 16];
 	struct blame_line *lines;
 	size_t i, count;
@@ -462,6 +474,8 @@ static bool open_panel(struct screen *s, enum panel panel)
 	struct kvmstats_probe probe = { 0 };
 	int error = 0;
 
+	if (!s->f->rec)
+		draw_loading();
 	if (panel == PANEL_EXITS && s->f->rec)
 		exits_sum_read(exits, s->f->rec);
 	else if (panel == PANEL_EXITS)
@@ -768,10 +782,10 @@ static bool press_blame(struct screen *s, int key)
 		s->first++;
 		break;
 	case KEY_PPAGE:
-		s->first -= s->first < (unsigned int)LINES - 2 ? s->first : (unsigned int)LINES - 2;
+		s->first -= s->first < blame_room() ? s->first : blame_room();
 		break;
 	case KEY_NPAGE:
-		s->first += LINES - 2;
+		s->first += blame_room();
 		break;
 	case KEY_HOME:
 		s->first = 0;

@@ -327,15 +327,15 @@ static char *host_line(const struct input *f, const struct item *sums)
 		return check_alloc(strdup(""));
 	out = check_alloc(open_memstream(&text, &size));
 	text_permille(sums->vcpus * 10 / host.cpus, share);
-	fprintf(out, "host: %u CPU%s, %s vCPUs per CPU, ", host.cpus, host.cpus == 1 ? "" : "s",
-		share);
+	fprintf(out, "host: %u CPU%s, ", host.cpus, host.cpus == 1 ? "" : "s");
 	put_mode(out, "VMs run", sums, KVMSTATS_RUN);
 	put_mode(out, "ready", sums, KVMSTATS_READY);
 	if (sums->activity->times.mode[KVMSTATS_THROTTLED])
 		put_mode(out, "throttled", sums, KVMSTATS_THROTTLED);
 	if (host.cpu_pressure)
 		fprintf(out, "PSI %u%%, ", (host.cpu_pressure + 50) / 100);
-	fprintf(out, "load %u.%02u", load / 100, load % 100);
+	/* The last one does not fit on every screen. */
+	fprintf(out, "load %u.%02u, %s vCPUs per CPU", load / 100, load % 100, share);
 	if (fclose(out) || !text)
 		check_alloc(NULL);
 	return text;
