@@ -162,7 +162,7 @@ static bool waits_for_itself(const struct why_vm *vm, const struct why_host *hos
 
 static bool has_owners(const struct why_vm *vm, const struct why_host *host)
 {
-	return vm->waits && vm->waits->sum.count;
+	return vm->waits && vm->waits->sum.count && share_of(vm, "unknown") < MAIN_OWNER_PERMILLE;
 }
 
 static bool is_stopped(const struct why_vm *vm, const struct why_host *host)

@@ -153,6 +153,11 @@ static void set_mixed(struct scene *s, bool above)
 	s->waits.ended = (struct blame_waits){ .ns = 250 * MS, .longest = 71 * MS, .bucket[BLAME_BUCKETS - 1] = 4 };
 }
 
+static void set_unknown_owner(struct scene *s, bool above)
+{
+	set_owners(s, "unknown", "not seen yet", "idle", above);
+}
+
 static void set_throttled(struct scene *s, bool above)
 {
 	set_mode(s, KVMSTATS_THROTTLED, ELAPSED / 1000 * READY_NOTICED_PERMILLE - !above);
@@ -265,6 +270,7 @@ static const struct {
 	{ "share of the threads of this VM", "self", set_self, "own vCPUs 50.0%" },
 	{ "several owners", "mixed", set_mixed,
 	  "waited for a CPU for 62.5 ms each time, 71.0 ms at most, which the guest sees as steal time. Then ran: web-2 (vm) 40.0%, cc (PID 12) 30.0%, CPU wakeup latency (idle) 30.0%" },
+	{ "share of unknown owners", "waited", set_unknown_owner, "It is unknown who ran then" },
 	{ "quota", "throttled", set_throttled, "quota of its cgroup, which" },
 	{ "stopped", "stopped", set_stopped, "signal. kill -CONT 4711" },
 	{ "traced", "stopped", set_traced, "stopped by a debugger" },
