@@ -406,7 +406,7 @@ static void draw_exits(const struct exits_vm *vm, const char *when, unsigned int
 	char line[256], share[TEXT_SIZE], name[EXIT_NAME_SIZE];
 	size_t i;
 
-	snprintf(line, sizeof(line), "REASON, %-16s %12s %10s %10s %7s %10s %10s %10s", when, "EXITS",
+	snprintf(line, sizeof(line), "REASON, %-10s %8s %8s %8s %7s %8s %8s %8s", when, "EXITS",
 		 "KERNEL", "USER", "SHARE", "READY", "HALT", "MAX-us");
 	put_screen_line(row++, line, true);
 	for (i = 0; vm && i < vm->sum.count; i++) {
@@ -414,7 +414,7 @@ static void draw_exits(const struct exits_vm *vm, const char *when, unsigned int
 		const struct exits_cell *cell = &total->cell;
 
 		text_permille((text_share(total->item.cost, vm->elapsed) + 500) / 1000, share);
-		snprintf(line, sizeof(line), "%-24s %12llu %10.3f %10.3f %6s%% %10.3f %10.3f %10.1f",
+		snprintf(line, sizeof(line), "%-18s %8llu %8.3f %8.3f %6s%% %8.3f %8.3f %8.1f",
 			 exit_name(cell->isa, total->key.reason, name), cell->count,
 			 cell->kernel / 1e9, cell->user / 1e9, share, cell->ready / 1e9,
 			 cell->halt / 1e9, cell->max / 1e3);
@@ -427,13 +427,13 @@ static void draw_stalls(const struct stalls_vm *vm, const char *when, unsigned i
 	char line[256], share[TEXT_SIZE];
 	size_t i;
 
-	snprintf(line, sizeof(line), "REASON, %-9s %10s %7s  MEANING", when, "TIME", "SHARE");
+	snprintf(line, sizeof(line), "%-8s %9s %7s  MEANING, %s", "REASON", "TIME", "SHARE", when);
 	put_screen_line(row++, line, true);
 	for (i = 0; vm && i < vm->sum.count; i++) {
 		const struct stall_share *stall = stall_share_at(&vm->sum, i);
 
 		text_permille((text_share(stall->item.cost, vm->elapsed) + 500) / 1000, share);
-		snprintf(line, sizeof(line), "%-17s %10.3f %6s%%  %s", stall_name(stall->reason),
+		snprintf(line, sizeof(line), "%-8s %9.3f %6s%%  %s", stall_name(stall->reason),
 			 stall->item.cost / 1e9, share, stall_meaning(stall->reason));
 		put_screen_line(row++, line, false);
 	}
