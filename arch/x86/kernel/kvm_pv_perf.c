@@ -557,11 +557,10 @@ static int kvm_pv_perf_nmi(unsigned int type, struct pt_regs *regs)
 	return handled;
 }
 
-/**
- * kvm_pv_perf_guest_reset - close all events of this CPU permanently
- *
- * It writes to their slots, in memory that another kernel may have soon. Until that
- * kernel runs tasks are still switched and timers end: none may open an event again.
+/*
+ * Close all events of this CPU permanently: the host would write slots into memory that
+ * another kernel may use soon.  Tasks are still switched and timers expire until that
+ * kernel runs, so refuse to open events.
  */
 void kvm_pv_perf_guest_reset(void)
 {
@@ -575,10 +574,9 @@ void kvm_pv_perf_guest_reset(void)
 	cpu->open = 0;
 }
 
-/**
- * kvm_pv_perf_guest_online - let this CPU have events
- *
- * Called with interrupts off when a CPU comes online and when the machine resumes.
+/*
+ * Open the events on this CPU.  Called with interrupts off when the CPU comes online and
+ * when the machine resumes.
  */
 void kvm_pv_perf_guest_online(void)
 {
@@ -589,7 +587,7 @@ void kvm_pv_perf_guest_online(void)
 		return;
 	kvm_pv_perf_call(KVM_PV_PERF_RESET, 0);
 	cpu->open = 0;
-	/* The timer went to another CPU with all others. */
+	/* The timer was moved to another CPU with all others. */
 	cpu->checking = false;
 	cpu->closed = false;
 	for_each_set_bit(id, &wanted, KVM_PV_PERF_MAX_EVENTS)
@@ -753,7 +751,7 @@ static bool __init kvm_pv_perf_available(void)
 	return info.version >= KVM_PV_PERF_VERSION;
 }
 
-/* What a kernel that ran before, and was left by kexec, may have opened */
+/* Close the events of a kernel that started this one by kexec. */
 static void __init kvm_pv_perf_forget(void *unused)
 {
 	kvm_pv_perf_call(KVM_PV_PERF_RESET, 0);

@@ -28,13 +28,13 @@ MODULE_PARM_DESC(pv_perf, "Support perf events of the host in VMs created from n
 /**
  * struct kvm_pv_perf_event - an event that the guest opened
  * @vcpu: the vCPU that opened it
- * @event: counts, NULL if a statistic does
- * @stat: the counter of a statistic
- * @base: statistic: its value when it was last looked at
- * @count: statistic: what was counted until then
- * @overflows: periods that ended since it was opened
+ * @event: event of perf, NULL for a statistic
+ * @stat: counter of a statistic
+ * @base: statistic: value of the counter at the last read
+ * @count: statistic: increments until then, while the event was enabled
+ * @overflows: periods that ended since the event was opened
  * @reported: those of @overflows for which an NMI was queued
- * @slot: where the guest wants to see all this
+ * @slot: guest physical address of the slot
  * @seq: seq of the slot; continues when the id is opened again
  * @state: KVM_PV_PERF_STATE_*
  */
@@ -53,7 +53,7 @@ struct kvm_pv_perf_event {
 
 /**
  * struct kvm_guest_perf - the events of a vCPU
- * @irq_work: tells the vCPU of overflows
+ * @irq_work: kicks the vCPU after an overflow
  * @overflowed: ids whose slots are older than their last overflow
  * @open: ids that are open
  * @events: by id
@@ -182,6 +182,21 @@ static void kvm_pv_perf_release(struct kvm_guest_perf *perf, unsigned int id)
 	/* Don't let a request without an event end a halt. */
 	if (!perf->open)
 		kvm_clear_request(KVM_REQ_PV_PERF, event->vcpu);
+}
+
+/*
+ * Close all events.  Don't write slots: after a reset, their memory may have another
+ * use, after a restore it contains the saved counts.
+ */
+void kvm_pv_perf_reset(struct kvm_vcpu *vcpu)
+{
+	struct kvm_guest_perf *perf = vcpu->arch.guest_perf;
+	unsigned int id;
+
+	if (!perf)
+		return;
+	for_each_set_bit(id, &perf->open, KVM_PV_PERF_MAX_EVENTS)
+		kvm_pv_perf_release(perf, id);
 }
 
 /* Return the descriptor of the statistic with this name, or NULL. */
@@ -488,21 +503,6 @@ void kvm_pv_perf_write_slots(struct kvm_vcpu *vcpu)
 	for_each_set_bit(id, &perf->open, KVM_PV_PERF_MAX_EVENTS)
 		kvm_pv_perf_write_slot(&perf->events[id]);
 	srcu_read_unlock(&vcpu->kvm->srcu, idx);
-}
-
-/*
- * Close all events.  Don't write slots: after a reset, their memory may have another
- * use, after a restore it contains the saved counts.
- */
-void kvm_pv_perf_reset(struct kvm_vcpu *vcpu)
-{
-	struct kvm_guest_perf *perf = vcpu->arch.guest_perf;
-	unsigned int id;
-
-	if (!perf)
-		return;
-	for_each_set_bit(id, &perf->open, KVM_PV_PERF_MAX_EVENTS)
-		kvm_pv_perf_release(perf, id);
 }
 
 /* Close all events of a guest that continues to run: write the last counts. */
