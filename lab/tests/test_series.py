@@ -447,6 +447,30 @@ class Series(Repository):
         self.assertIn("introduces virt/new.c, which the base has",
                       self.run_script("series", str(out), LINUX_SRC=str(other))[1])
 
+    def test_export_names_base(self):
+        """The first mail of a series names the commit of LINUX_SRC and the patches before it."""
+        def git(*args, **options):
+            return subprocess.run(["git", "-C", other, "-c", "user.name=a", "-c", "user.email=a@b",
+                                   *args], text=True, check=True, stdout=subprocess.PIPE,
+                                  **options).stdout
+
+        other, out = self.base.with_name("other"), self.repo / "out"
+        shutil.copytree(self.base, other)
+        git("init", "-q")
+        git("add", ".")
+        git("commit", "-qm", "base")
+        status, said = self.run_script("series", str(out), LINUX_SRC=str(other))
+        self.assertEqual(status, 0, said)
+        first = (out / "first/0001-KVM-stats-Change-a-line.patch").read_text()
+        patch_id = git("patch-id", "--stable", input=first).split()[0]
+        base = f"\nbase-commit: {git('rev-parse', 'HEAD')}"
+        self.assertIn(f"{base}-- \n", first)
+        self.assertIn(f"{base}prerequisite-patch-id: {patch_id}\n-- \n",
+                      (out / "second/0000-cover-letter.patch").read_text())
+        self.assertNotIn("base-commit", (out / "second/0001-KVM-stats-Change-another-line.patch"
+                                         ).read_text())
+        git("am", "-q", *sorted(out.glob("*/000[1-9]-*.patch")))
+
     def test_bad_source(self):
         """A tree of another version, no tree, or a tree with changes is refused."""
         other = self.base.with_name("other")
