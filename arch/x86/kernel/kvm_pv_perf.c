@@ -105,7 +105,7 @@ static struct kvm_stats_desc *stats;
 
 /*
  * The events of the host, and a bit for each that CPUs open.  Nested in cpus_read_lock()
- * where ids are opened or closed; CPUs that come online also open them.
+ * where ids are opened or closed; a CPU also opens them when it is set online.
  */
 static DEFINE_MUTEX(ids_mutex);
 static struct kvm_pv_perf_id ids[KVM_PV_PERF_MAX_EVENTS];
