@@ -1053,8 +1053,12 @@ static void test_quota(const char *what, bool nested)
 	reference = cgroup_throttled(group_of, file) - reference;
 	quota = charged(&list[0], BLAME_QUOTA, NULL, 0);
 	check_sum(what, &list[0], &before);
-	tap_result(throttled >= 200 * MS && same(quota, reference),
-		   "%s: charged %.2f ms, %s %.2f ms", what, quota / 1e6, file, reference / 1e6);
+	/* The parent's cpu.stat lacks the time for which only the VM's own quota was used up. */
+	tap_result(throttled >= 200 * MS &&
+		   (same(quota, reference) || (group_of == path && quota > reference &&
+					       quota - reference <= own)),
+		   "%s: charged %.2f ms, %s %.2f ms, own quota %.2f ms", what, quota / 1e6, file,
+		   reference / 1e6, own / 1e6);
 	for (i = 0; i < blame->count; i++) {
 		const struct blame_row *row = &blame->rows[i];
 
