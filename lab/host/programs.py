@@ -67,25 +67,27 @@ def install_headers(record):
                               into=record.headers))
 
 
-def build(record):
-    """Build init and bin/ in the userland directory of the record."""
+def _compile_programs(record, programs):
+    """Return the commands that compile the lab's programs which need no library."""
     out = record.userland
-    shutil.rmtree(out, ignore_errors=True)
-    (out / "bin").mkdir(parents=True)
-    install_headers(record)
-    cc = [record.compiler, *record.cflags]
-    compiler = " ".join(cc)
-    include = f"-I{out}/usr/include"
-    ldflags = " ".join(STATIC + record.ldflags)
-    commands = []
-    everywhere, with_library = list_programs(record)
-    for program in everywhere:
-        # Link PID 1 without the record's ldflags: it does not create VMs, and a kernel that
-        # requires other page tables for VMs cannot restart its exec.
-        init = program.stem == "init"
-        commands.append([*cc, "-O2", "-Wall", include, program, *STATIC,
-                         *([] if init else record.ldflags), "-o",
-                         out / ("init" if init else f"bin/{program.stem}")])
+    # Link PID 1 without the record's ldflags: it does not create VMs, and a kernel that requires
+    # other page tables for VMs cannot restart its exec.
+    return [[record.compiler, *record.cflags, "-O2", "-Wall", f"-I{out}/usr/include", program,
+             *STATIC, *([] if program.stem == "init" else record.ldflags), "-o",
+             out / ("init" if program.stem == "init" else f"bin/{program.stem}")]
+            for program in programs]
+
+
+def _make(record, folder, *arguments):
+    """Return the command that makes targets of a Makefile for the record's test machine."""
+    return ["make", "-C", folder, f"-j{os.cpu_count()}",
+            "CC=" + " ".join([record.compiler, *record.cflags]),
+            "LDFLAGS=" + " ".join(STATIC + record.ldflags), *arguments]
+
+
+def _make_selftests(record, with_library):
+    """Return the commands that make the selftests, and the lab's programs with their library."""
+    out = record.userland
     tree = record.source / "tools/testing/selftests"
     library = out / "kselftest/libkvm.a"
     makefile = tree / "kvm/Makefile.kvm"
@@ -93,49 +95,57 @@ def build(record):
     lib = tree / "kvm/lib" / (record.srcarch if makefile.is_file() else record.kselftest)
     if not makefile.is_file():
         makefile = tree / "kvm/Makefile"
-    if record.kselftest and lib.is_dir():
-        (out / "kselftest").mkdir()
-        # In newer kernels, the library is not an archive.
-        newer = library.name not in makefile.read_text()
-        # Build all tests, to show that the base's still compile, except in newer kernels, which
-        # have many. Exclude the kernel headers of the build host, which are newer.
-        targets = ["all"]
-        if newer:
-            targets = [out / "kselftest" / path
-                       for path in (UPSTREAM_TEST, *list_selftests(record))
-                       if (tree / f"kvm/{path}.c").is_file()]
-        commands.append(
-            ["make", "-C", tree / "kvm", f"-j{os.cpu_count()}",
-             f"ARCH={record.arch}", f"CROSS_COMPILE={record.cross_compile}",
-             f"CC={compiler}", f"OUTPUT={out}/kselftest",
-             f"LINUX_HDR_PATH={out}/usr/include", "KSFT_KHDR_INSTALL=",
-             f"LDFLAGS={ldflags}", *targets])
-        if newer:
-            commands.append(["sh", "-c", f"ar rcs {library} $(find {library.parent}/lib "
-                                         "-name '*.o')"])
-        if record.tree == "linux":
-            commands += [["cp", out / "kselftest" / path, out / "bin"]
-                         for path in (*([UPSTREAM_TEST] if newer else []), *list_selftests(record))]
-            commands += [
-                [*cc, "-O2", "-Wall", *SELFTEST, f"-I{record.source}/tools/include",
-                 include,
-                 f"-I{tree}/kvm/include",
-                 f"-I{tree}/kvm/include/{record.kselftest}", f"-I{tree}",
-                 "-idirafter", f"{record.source}/tools/arch/{record.srcarch}/include",
-                 "-o", out / "bin" / program.stem, program, library, *STATIC]
-                for program in with_library if program.stem != DEMO]
+    if not record.kselftest or not lib.is_dir():
+        return []
+    library.parent.mkdir()
+    # In newer kernels, the library is not an archive.
+    newer = library.name not in makefile.read_text()
+    # Build all tests, to show that the base's still compile, except in newer kernels, which
+    # have many. Exclude the kernel headers of the build host, which are newer.
+    names = [*([UPSTREAM_TEST] if newer else []), *list_selftests(record)]
+    targets = [out / "kselftest" / path for path in names
+               if (tree / f"kvm/{path}.c").is_file()] if newer else ["all"]
+    commands = [_make(record, tree / "kvm", f"ARCH={record.arch}",
+                      f"CROSS_COMPILE={record.cross_compile}", f"OUTPUT={out}/kselftest",
+                      f"LINUX_HDR_PATH={out}/usr/include", "KSFT_KHDR_INSTALL=", *targets)]
+    if newer:
+        commands.append(["sh", "-c", f"ar rcs {library} $(find {library.parent}/lib "
+                                     "-name '*.o')"])
+    if record.tree == "linux":
+        commands += [["cp", out / "kselftest" / path, out / "bin"] for path in names]
+        commands += [
+            [record.compiler, *record.cflags, "-O2", "-Wall", *SELFTEST,
+             f"-I{record.source}/tools/include", f"-I{out}/usr/include", f"-I{tree}/kvm/include",
+             f"-I{tree}/kvm/include/{record.kselftest}", f"-I{tree}",
+             "-idirafter", f"{record.source}/tools/arch/{record.srcarch}/include",
+             "-o", out / "bin" / program.stem, program, library, *STATIC]
+            for program in with_library if program.stem != DEMO]
+    return commands
+
+
+def _make_reader(record):
+    """Return the commands that make kvm-stats."""
+    out = record.userland
+    made = [out / "kvm-stats" / name for name in ("kvm-stats", "tests/descriptors", "tests/sources")]
+    made[0].parent.mkdir()
+    # Libraries for other architectures are usually not installed.
+    return [_make(record, READER, "LIBC_ONLY=1", f"OUTPUT={out}/kvm-stats/", "program",
+                  "descriptors", made[-1]),
+            ["cp", *made, out / "bin"]]
+
+
+def build(record):
+    """Build init and bin/ in the userland directory of the record."""
+    out = record.userland
+    shutil.rmtree(out, ignore_errors=True)
+    (out / "bin").mkdir(parents=True)
+    install_headers(record)
+    everywhere, with_library = list_programs(record)
+    commands = _compile_programs(record, everywhere) + _make_selftests(record, with_library)
     if record.tree == "linux":
         if record.arch == "x86_64":
             commands.append(build_example(out))
-        (out / "kvm-stats").mkdir()
-        commands += [
-            # Libraries for other architectures are usually not installed.
-            ["make", "-C", READER, f"-j{os.cpu_count()}", f"CC={compiler}", "LIBC_ONLY=1",
-             f"OUTPUT={out}/kvm-stats/", f"LDFLAGS={ldflags}", "program",
-             "descriptors", f"{out}/kvm-stats/tests/sources"],
-            ["cp", out / "kvm-stats/kvm-stats",
-             out / "kvm-stats/tests/descriptors",
-             out / "kvm-stats/tests/sources", out / "bin"]]
+        commands += _make_reader(record)
     steps.run(f"{record.title}: build the programs",
               Path(f"{record.log}-userland.log"), *commands)
 
