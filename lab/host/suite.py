@@ -59,7 +59,7 @@ def list_tests(record):
     without_npt = any("-npt" in word for word in record.qemu)
 
     def is_run(test):
-        name = test.name.removesuffix("-alongside-vms")
+        name = test.name.removesuffix("-with-busy-vms")
         if record.tests:
             return name in record.tests or name in AT_THE_END
         return not (without_npt and name in NEED_NESTED_PAGING)
@@ -106,13 +106,13 @@ def list_all_tests(record):
     found = [Test(argv[0], argv, tap if is_whole(argv[0]) else partly)
              for argv in list_selftests(record)]
     if record.name in ALONGSIDE_VMS:
-        found += [Test(f"{name}-alongside-vms",
-                       ["alongside-vms", f"/lab/bin/{name}", *arguments], partly)
+        found += [Test(f"{name}-with-busy-vms",
+                       ["with-busy-vms", f"/lab/bin/{name}", *arguments], partly)
                   for name, *arguments in list_selftests(record)
                   if name.startswith("kvm_") and name != programs.UPSTREAM_TEST]
     if record.arch == "x86_64":
         found.append(make_example_test())
-    found += [Test("debugfs", ["with-vm", "debugfs-list"], debugfs),
+    found += [Test("debugfs", ["with-one-vm", "debugfs-list"], debugfs),
               Test("completeness", ["descriptors"], members),
               Test("kvm-stats", ["sources", "next", "files"], tap)]
     # The lab's module cannot be unloaded.

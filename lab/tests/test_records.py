@@ -163,7 +163,7 @@ class Parser(unittest.TestCase):
         for more, built_as in (("", "other"), ("cpus = 1\nqemu = q\ncmdline += a", "other"),
                                *((f"{line}\n", "x") for line in (
                                    "config = x", "config += x", "image = b",
-                                   "arch = i386", "llvm = -19", "extmod = nosie"))):
+                                   "arch = i386", "llvm = -19", "extmod = s390-without-sie"))):
             with self.subTest(more=more):
                 self.assertEqual(self.parse(f"like = other\n{more}")["built_as"], built_as)
 
@@ -411,8 +411,8 @@ class Copy(unittest.TestCase):
         self.assertIn("arm64.config", self.build("arm64"))
 
     def test_no_extmod(self):
-        shutil.rmtree(self.top / "lab/inside/nosie")
-        self.assertIn("no folder lab/inside/nosie", self.build("s390x"))
+        shutil.rmtree(self.top / "lab/inside/s390-without-sie")
+        self.assertIn("no folder lab/inside/s390-without-sie", self.build("s390x"))
 
 
 if __name__ == "__main__":

@@ -149,8 +149,8 @@ class Machines(unittest.TestCase):
     def test_nested_paging(self):
         """The machine with nested paging runs the tests that need it and those it names."""
         self.assertEqual(self.run_on("x86_64-npt")[0], [
-            "kvm_stats_lifetime", "kvm_stats_mmu", "kvm_stats_lifetime-alongside-vms",
-            "kvm_stats_mmu-alongside-vms", "unload"])
+            "kvm_stats_lifetime", "kvm_stats_mmu", "kvm_stats_lifetime-with-busy-vms",
+            "kvm_stats_mmu-with-busy-vms", "unload"])
         self.assertNotIn("kvm_stats_mmu", self.run_on("x86_64")[0])
         self.assertIn("kvm_stats_lifetime", self.run_on("x86_64")[0])
 

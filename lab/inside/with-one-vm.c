@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Create a VM with one vCPU and run a program with this process' PID as an additional last
- * argument: with-vm PROGRAM ARG...
+ * argument: with-one-vm PROGRAM ARG...
  */
 #include <fcntl.h>
 #include <linux/kvm.h>
@@ -18,7 +18,7 @@ int main(int argc, char **argv)
 	int i, kvm, vm, status;
 
 	if (argc < 2) {
-		fprintf(stderr, "usage: with-vm PROGRAM ARG...\n");
+		fprintf(stderr, "usage: with-one-vm PROGRAM ARG...\n");
 		return 2;
 	}
 	kvm = must_succeed(open("/dev/kvm", O_RDWR), "/dev/kvm");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Run a program while another process has two permanent VMs and creates and destroys a
- * third one repeatedly, as on a busy host: alongside-vms PROGRAM ARG...
+ * third one repeatedly, as on a busy host: with-busy-vms PROGRAM ARG...
  */
 #include <fcntl.h>
 #include <linux/kvm.h>
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 	int status, made;
 
 	if (argc < 2) {
-		fprintf(stderr, "usage: alongside-vms PROGRAM ARG...\n");
+		fprintf(stderr, "usage: with-busy-vms PROGRAM ARG...\n");
 		return 2;
 	}
 	maker = must_succeed(fork(), "fork");
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 	must_succeed(waitpid(program, &status, 0), "waitpid");
 	/* If the maker has exited, the program ran without other VMs: nothing was tested. */
 	if (waitpid(maker, &made, WNOHANG)) {
-		fprintf(stderr, "alongside-vms: the process with the VMs has exited\n");
+		fprintf(stderr, "with-busy-vms: the process with the VMs has exited\n");
 		return 1;
 	}
 	kill(maker, SIGKILL);

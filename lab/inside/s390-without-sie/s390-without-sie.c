@@ -41,7 +41,7 @@ static struct notifier_block plo_notifier = {
 	.notifier_call = answer_plo,
 };
 
-static int __init nosie_init(void)
+static int __init pretend_sie(void)
 {
 	sclp.has_sief2 = 1;
 	sclp.has_64bscao = 1;
@@ -51,6 +51,6 @@ static int __init nosie_init(void)
 }
 
 /* No module_exit(): KVM relies on this module. */
-module_init(nosie_init);
+module_init(pretend_sie);
 MODULE_DESCRIPTION("KVM without SIE, for tests that only create vCPUs");
 MODULE_LICENSE("GPL");
