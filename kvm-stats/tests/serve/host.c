@@ -11,7 +11,7 @@
  *						for which the VM has done so
  *	wait NUMBER PERMILLE vm NUMBER		part of the time for which the VM waits
  *	wait NUMBER PERMILLE process COMM	for a CPU, while another VM or a process
- *						runs
+ *	wait NUMBER PERMILLE steal		runs, or the hypervisor of this host
  *	ended NUMBER COUNT NANOSECONDS		so many waits of this length end at each sample
  *	exit NUMBER REASON COUNT KERNEL USER	exits of the VM per second, and permille of time
  *						that they take
@@ -375,6 +375,8 @@ static void charge(struct blame *blame, const char *line, uint64_t elapsed)
 	} else if (sscanf(line, "wait %llu %llu process %n", &waiting, &permille, &at) == 2 && at) {
 		pair.owner.kind = BLAME_PROCESS;
 		strncpy(pair.owner.comm, line + at, sizeof(pair.owner.comm) - 1);
+	} else if (sscanf(line, "wait %llu %llu stea%n", &waiting, &permille, &at) == 2 && at) {
+		pair.owner.kind = BLAME_STEAL;
 	} else {
 		return;
 	}

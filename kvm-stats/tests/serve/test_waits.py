@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Waits of "serve --blame": owners, their number, and their names; lengths of waits."""
 
-from serving import Case, one, pick, wait_for
+import json
+import os
+import subprocess
+
+from serving import HOST, Case, one, pick, wait_for
 
 WAIT = "kvm_vm_wait_seconds_total"
 LENGTH = "kvm_vm_ready_wait_seconds"
@@ -51,6 +55,33 @@ class Waits(Case):
         wait_for(lambda: serving.api()["vms"][0]["problem"] == "starved", "the problem")
         _, _, body = serving.get("", accept="text/html")
         self.assertIn(b"short of CPU: build-17 ran 62 % of the time it waited", body)
+
+    def test_why(self):
+        """The command why names the hypervisor of the host; a VM that ends counts for as long as it ran."""
+        host = self.host().vm(1, "web", run=300, ready=400, halt=300).vm(2, "short", vcpus=1, run=1000)
+        waits = ["wait 1 600 steal\n", "wait 1 200 process backup\n"]
+        held = [host.path / f"held{number}" for number in range(3)]
+        for file in held:
+            file.touch()
+        host.extra = [*waits, f"hold {held[0]}\n"]
+        host.write()
+        with subprocess.Popen([HOST, "why", "-d", "0.1", "-n", "20", "-o", "json"], text=True, stdout=subprocess.PIPE,
+                              env={**os.environ, "KVM_STATS_HOST": str(host.path)}) as why:
+            # Two samples are before the observation; the second VM is in the next one only.
+            for number, file in enumerate(held):
+                wait_for(file.with_suffix(".waiting").exists, file.name)
+                host.extra = waits + [f"hold {later}\n" for later in held[number + 1:number + 2]]
+                if file == held[-1]:
+                    host.end(2)
+                host.write()
+                file.unlink()
+            rows = [json.loads(line) for line in why.stdout]
+        cause = rows[0]["causes"][0]
+        self.assertEqual((rows[0]["vm"], cause["cause"]), ("web", "steal"))
+        self.assertIn("Then ran: hypervisor of this host (steal) 75.0%, backup 2", cause["text"])
+        self.assertIn("This host is a VM", cause["text"])
+        self.assertGreater(rows[-1]["host"]["used_cpus"], 0.55)
+        self.assertLess(rows[-1]["host"]["used_cpus"], 1.4)
 
     def test_not_without_the_option(self):
         """Without --blame, nothing is measured."""
