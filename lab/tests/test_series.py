@@ -351,9 +351,13 @@ class Series(Repository):
                           "'[RFC vN] SUBJECT'", said)
 
     def test_recipients(self):
-        """With a tree, its get_maintainer.pl is asked once for each series."""
+        """get_maintainer.pl, if a tree exists, and the cover letter name the recipients."""
+        with (self.patches / "second/cover-letter").open("a") as letter:
+            letter.write("Cc: \"C, D\" <c@x>\n")
         self.assertIn("without recipients: no tree of the base",
                       self.run_script("series", str(self.repo / "out"), LINUX_SRC="")[1])
+        self.assertIn("\nCc: \"C, D\" <c@x>\nSubject: ", (
+            self.repo / "out/second/0001-KVM-stats-Change-another-line.patch").read_text())
         self.run_script("tree")
         script = self.repo / "build/5.10/linux/scripts/get_maintainer.pl"
         script.parent.mkdir(exist_ok=True)
@@ -366,8 +370,11 @@ class Series(Repository):
         self.assertEqual(self.run_script("series", str(self.repo / "out"))[0], 0)
         to = 'To: "A (X)" <a@x>,\n b@x\n'
         for name, lines in (("first/0001-KVM-stats-Change-a-line", to),
-                            ("second/0000-cover-letter", f"{to}Cc: l@x,\n m@x\n")):
-            self.assertIn(f"\n{lines}Subject: ", (self.repo / f"out/{name}.patch").read_text())
+                            ("second/0000-cover-letter",
+                             f'{to}Cc: "C, D" <c@x>,\n l@x,\n m@x\n')):
+            mail = (self.repo / f"out/{name}.patch").read_text()
+            self.assertIn(f"\n{lines}Subject: ", mail)
+            self.assertEqual(mail.count("c@x"), lines.count("c@x"))
 
     def test_export_beside_work(self):
         """Export reports work that is not imported, and does not include it."""
