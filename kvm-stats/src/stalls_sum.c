@@ -142,7 +142,8 @@ static void take_stall(struct sums *sums, struct sum *vm, struct rec_bytes *t)
 static void clear_times(struct sum *vm)
 {
 	((struct stalls_vm *)vm)->elapsed = 0;
-	((struct stalls_vm *)vm)->other = 0;
+	/* A stall that was booked early in this sample is not unknown in the next one. */
+	((struct stalls_vm *)vm)->other -= vm->cost;
 }
 
 static void add_times(struct sums *sums, const struct kvmstats_vm *first)
@@ -189,7 +190,7 @@ static void add_stalls(struct sums *sums, const struct kvmstats_vm *first, char 
 	add_rows(sum, first);
 	for (i = 0; i < sums->count; i++) {
 		vm = sum_at(sums, i);
-		if (vm->other > vm->sum.cost)
+		if (vm->other > (int64_t)vm->sum.cost)
 			add_stall(sum, vm, STALL_UNKNOWN, vm->other - vm->sum.cost);
 	}
 	sum->begun = true;

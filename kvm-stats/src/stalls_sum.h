@@ -21,7 +21,7 @@ struct stall_share {
 struct stalls_vm {
 	struct sum sum;
 	uint64_t elapsed;	/* time of its vCPUs */
-	uint64_t other;		/* OTHER of its vCPUs */
+	int64_t other;		/* OTHER of its vCPUs, less the stalls of samples before */
 };
 
 struct stalls_sum {

@@ -474,10 +474,10 @@ void clear_sums(struct sums *sums)
 
 	for (i = 0; i < sums->count; i++) {
 		sum = sum_at(sums, i);
-		sum->count = 0;
-		sum->cost = 0;
 		if (sums->type->clear)
 			sums->type->clear(sum);
+		sum->count = 0;
+		sum->cost = 0;
 	}
 }
 
@@ -490,7 +490,7 @@ void record_sums(struct sums *sums, struct recorder *r, char kind, size_t items,
 		struct sum *sum = sum_at(sums, i);
 		const size_t count = sum->count < items ? sum->count : items;
 
-		if (count && sum->cost >= least) {
+		if (sum->cost >= least) {
 			bytes_number(&b, sum->pid);
 			bytes_number(&b, sum->nth);
 			bytes_number(&b, count);
