@@ -57,7 +57,7 @@ static enum thread_state read_state(int fd)
 	return end[2] == 'R' ? THREAD_RUNNABLE : THREAD_SLEEPS;
 }
 
-/* Read how often a thread has gone to sleep; false if the kernel does not report it. */
+/* Read the number of times that a thread went to sleep; false if the kernel does not report it. */
 static bool read_sleeps(const struct kvmstats *k, pid_t pid, pid_t tid, uint64_t *sleeps)
 {
 	static const char name[] = "\nvoluntary_ctxt_switches:";

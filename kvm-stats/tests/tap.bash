@@ -15,8 +15,8 @@ report() {
 	fi
 }
 
-# result TEXT CONDITION...: print a result. The condition is a command; if it fails, print what the
-# last say() has found, too.
+# result TEXT CONDITION...: print a result. The condition is a command; if it fails, print the status
+# and the output of the last say() as well.
 result() {
 	if "${@:2}"; then
 		report 0 "$1"
