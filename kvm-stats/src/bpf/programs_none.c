@@ -7,34 +7,53 @@
 #include "source.h"
 #include "stalls.h"
 
+#define DEFINE_NONE(name)							\
+void name##_close(struct name *none)						\
+{										\
+}										\
+										\
+int name##_sample(struct name *none)						\
+{										\
+	return -EOPNOTSUPP;							\
+}										\
+										\
+const struct name##_row *name##_rows(const struct name *none, size_t *n)	\
+{										\
+	*n = 0;									\
+	return NULL;								\
+}										\
+										\
+const struct blame_thread *name##_threads(const struct name *none, size_t *n)	\
+{										\
+	*n = 0;									\
+	return NULL;								\
+}
+
+DEFINE_NONE(blame)
+DEFINE_NONE(exits)
+DEFINE_NONE(stalls)
+
 int blame_open(struct blame **blame, const struct kvmstats_vm *first, struct kvmstats_probe *p)
 {
 	return bpf_none_explain(p);
 }
 
-void blame_close(struct blame *blame)
+int exits_open(struct exits **exits, bool addresses, struct kvmstats_probe *p)
 {
+	return bpf_none_explain(p);
+}
+
+int stalls_open(struct stalls **stalls, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+{
+	return bpf_none_explain(p);
 }
 
 void blame_enter(struct blame *blame, const struct kvmstats_vm *first)
 {
 }
 
-int blame_sample(struct blame *blame)
+void stalls_enter(struct stalls *stalls, const struct kvmstats_vm *first)
 {
-	return -EOPNOTSUPP;
-}
-
-const struct blame_row *blame_rows(const struct blame *blame, size_t *n)
-{
-	*n = 0;
-	return NULL;
-}
-
-const struct blame_thread *blame_threads(const struct blame *blame, size_t *n)
-{
-	*n = 0;
-	return NULL;
 }
 
 size_t blame_ended_waits(const struct blame *blame, const struct blame_vm **vms,
@@ -63,65 +82,9 @@ uint64_t blame_take_exited(struct blame *blame, uint32_t tgid, uint64_t most)
 	return 0;
 }
 
-int exits_open(struct exits **exits, bool addresses, struct kvmstats_probe *p)
-{
-	return bpf_none_explain(p);
-}
-
-void exits_close(struct exits *exits)
-{
-}
-
-int exits_sample(struct exits *exits)
-{
-	return -EOPNOTSUPP;
-}
-
-const struct exits_row *exits_rows(const struct exits *exits, size_t *n)
-{
-	*n = 0;
-	return NULL;
-}
-
-const struct blame_thread *exits_threads(const struct exits *exits, size_t *n)
-{
-	*n = 0;
-	return NULL;
-}
-
 struct exits_counts exits_counts(const struct exits *exits)
 {
 	return (struct exits_counts){ 0 };
-}
-
-int stalls_open(struct stalls **stalls, const struct kvmstats_vm *first, struct kvmstats_probe *p)
-{
-	return bpf_none_explain(p);
-}
-
-void stalls_close(struct stalls *stalls)
-{
-}
-
-void stalls_enter(struct stalls *stalls, const struct kvmstats_vm *first)
-{
-}
-
-int stalls_sample(struct stalls *stalls)
-{
-	return -EOPNOTSUPP;
-}
-
-const struct stalls_row *stalls_rows(const struct stalls *stalls, size_t *n)
-{
-	*n = 0;
-	return NULL;
-}
-
-const struct blame_thread *stalls_threads(const struct stalls *stalls, size_t *n)
-{
-	*n = 0;
-	return NULL;
 }
 
 uint64_t stalls_lost(const struct stalls *stalls)
