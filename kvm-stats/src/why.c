@@ -384,7 +384,8 @@ int command_why(const struct settings *settings)
 	int status;
 
 	input_open(&c.in, settings, INPUT_FIRST, false, settings->nr_args);
-	if (!c.in.rec && !app_selects_any(settings->args, settings->nr_args, kvmstats_first(c.in.k))) {
+	/* VMs may start, but not those that the user has named. */
+	if (!c.in.rec && settings->nr_args && !app_selects_any(settings->args, settings->nr_args, kvmstats_first(c.in.k))) {
 		status = input_status(&c.in, 0, settings->nr_args);
 		goto close;
 	}

@@ -57,8 +57,8 @@ class Waits(Case):
         self.assertIn(b"short of CPU: build-17 ran 62 % of the time it waited", body)
 
     def test_why(self):
-        """The command why names the hypervisor of the host; a VM that ends counts for as long as it ran."""
-        host = self.host().vm(1, "web", run=300, ready=400, halt=300).vm(2, "short", vcpus=1, run=1000)
+        """The command why waits for VMs, names the hypervisor, and counts a VM that ends for as long as it ran."""
+        host = self.host()
         waits = ["wait 1 600 steal\n", "wait 1 200 process backup\n"]
         held = [host.path / f"held{number}" for number in range(3)]
         for file in held:
@@ -67,10 +67,12 @@ class Waits(Case):
         host.write()
         with subprocess.Popen([HOST, "why", "-d", "0.1", "-n", "20", "-o", "json"], text=True, stdout=subprocess.PIPE,
                               env={**os.environ, "KVM_STATS_HOST": str(host.path)}) as why:
-            # Two samples are before the observation; the second VM is in the next one only.
+            # Two samples are before the observation. The first one has no VM, the fourth one lacks the second VM.
             for number, file in enumerate(held):
                 wait_for(file.with_suffix(".waiting").exists, file.name)
                 host.extra = waits + [f"hold {later}\n" for later in held[number + 1:number + 2]]
+                if not number:
+                    host.vm(1, "web", run=300, ready=400, halt=300).vm(2, "short", vcpus=1, run=1000)
                 if file == held[-1]:
                     host.end(2)
                 host.write()
