@@ -25,7 +25,10 @@ def parse_options(*texts):
 
 @functools.lru_cache(maxsize=None)
 def find_functions():
-    """Return the functions that the series add, in new and in edited files."""
+    """Return the functions that the series add, in new and in edited files.
+
+    A function that they move to another file counts as well.
+    """
     begin = re.compile(r"^(?:\w[\w \t*]*[ \t*])?(\w+)\(", re.M)
 
     def lines(sign, text):
@@ -36,8 +39,9 @@ def find_functions():
         if re.match(r"(arch|include|kernel|virt)/.*\.[ch]$", name):
             found.update(begin.findall((records.TOP / name).read_text()))
     for patch in patch_file.read_patches():
-        found.update(set(begin.findall(lines(r"\+", patch.diff)))
-                     - set(begin.findall(lines("-", patch.diff))))
+        for _, diff in patch.diffs():
+            found.update(set(begin.findall(lines(r"\+", diff)))
+                         - set(begin.findall(lines("-", diff))))
     return found
 
 

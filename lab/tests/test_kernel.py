@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of lab/host/kernel.py: lost options and the directories with sanitizers."""
+"""Tests of lab/host/kernel.py: lost options, added functions, directories with sanitizers."""
 
 import os
 import subprocess
@@ -8,8 +8,9 @@ import tempfile
 import types
 import unittest
 from pathlib import Path
+from unittest import mock
 
-from host import kernel
+from host import kernel, patch_file
 
 KCONFIG = "config KVM\n\ttristate\n\nmenuconfig NET\n\tbool\n"
 
@@ -66,6 +67,34 @@ class Lost(unittest.TestCase):
         for known in "KVM", "NET":
             self.assertEqual(self.find_lost("", f"CONFIG_{known}=y\n",
                                        tree="linux-base"), [f"CONFIG_{known}"])
+
+
+class Functions(unittest.TestCase):
+    """The functions in which data races count."""
+
+    DIFF = """diff --git a/old.c b/old.c
+--- a/old.c
++++ b/old.c
+@@ -1,4 +1,6 @@
+-static int moved(int number)
+-void edited(void)
++void edited(int number)
++int added(void)
+ int kept(void)
+diff --git a/other.c b/other.c
+--- a/other.c
++++ b/other.c
+@@ -1 +1,2 @@
++static long moved(long number)
+ int kept_as_well(void)
+"""
+
+    def test_added_and_moved(self):
+        """Functions count if the series add them or move them to another file."""
+        series = patch_file.Patch("0001-x.patch", "", [], self.DIFF)
+        with (mock.patch.object(patch_file, "list_new_files", return_value=[]),
+              mock.patch.object(patch_file, "read_patches", return_value=[series])):
+            self.assertEqual(kernel.find_functions(), {"added", "moved"})
 
 
 class Sanitized(unittest.TestCase):
