@@ -7,6 +7,12 @@ const char program_kinds[PROGRAMS] = {
 	[PROGRAM_STALLS] = RECORDED_STALLS,
 };
 
+const char *const program_names[PROGRAMS] = {
+	[PROGRAM_BLAME] = "blame",
+	[PROGRAM_EXITS] = "exits",
+	[PROGRAM_STALLS] = "stalls",
+};
+
 static struct sums *sums_of(struct programs *p, enum program program)
 {
 	struct sums *const sums[PROGRAMS] = {

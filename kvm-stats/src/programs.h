@@ -16,8 +16,9 @@ struct programs {
 	struct sums *open[PROGRAMS];	/* NULL: closed */
 };
 
-/* Kinds of their chunks in a recording */
+/* Kinds of their chunks in a recording, and the names of their options without "--" */
 extern const char program_kinds[PROGRAMS];
+extern const char *const program_names[PROGRAMS];
 
 /* Open one; a VM does not continue the sums of another one. As blame_open(). */
 int open_program(struct programs *p, enum program program, enum exits_by by,

@@ -82,9 +82,9 @@ bool chunk_unpack(struct chunk *chunk, unsigned char **data, size_t *room)
 }
 #endif
 
-void chunk_seal(struct bytes *b, size_t at, char kind, uint32_t key, uint64_t time)
+void chunk_seal(struct bytes *b, size_t at, char kind, uint32_t key, uint64_t time, bool wants_packed)
 {
-	const bool packed = pack(b, at + CHUNK_HEAD);
+	const bool packed = wants_packed && pack(b, at + CHUNK_HEAD);
 	const size_t size = b->size - at - CHUNK_HEAD;
 	unsigned char *head = b->data + at;
 

@@ -17,8 +17,8 @@ struct chunk {
 	bool packed;
 };
 
-/* Pack the contents, which start at offset at + CHUNK_HEAD of b, and write the head. */
-void chunk_seal(struct bytes *b, size_t at, char kind, uint32_t key, uint64_t time);
+/* Pack the contents if wanted, which start at offset at + CHUNK_HEAD of b, and write the head. */
+void chunk_seal(struct bytes *b, size_t at, char kind, uint32_t key, uint64_t time, bool wants_packed);
 
 /* Read CHUNK_HEAD bytes. Return false if this is not the head of a chunk. */
 bool chunk_read_head(const unsigned char *head, struct chunk *chunk);

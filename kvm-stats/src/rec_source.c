@@ -59,7 +59,7 @@ struct recording {
 	bool has_key;
 	struct chunk chunk;		/* that was fetched */
 	bool fetched;
-	uint32_t kinds;			/* of chunks with sums, as is_sums() */
+	uint32_t kinds;			/* of chunks with sums, as is_added() */
 	struct rec_added *added;	/* before it */
 	size_t added_count, added_size;	/* chunks, bytes */
 	uint64_t added_from;		/* offset of the first one that is not before a sample yet */
@@ -426,16 +426,16 @@ bool recording_try(const void *bytes, size_t size, char kind)
 	return take_sample(&rec, &t, kind == 'K');
 }
 
-/* Return a bit for a kind of chunks with sums, 0 for others. */
-static uint32_t is_sums(char kind)
+/* Return a bit for a kind of chunks before a sample, 0 for others. */
+static uint32_t is_added(char kind)
 {
-	return kind == RECORDED_BLAME || kind == RECORDED_EXITS || kind == RECORDED_STALLS ?
-	       1U << (kind - 'A') : 0;
+	return kind == RECORDED_BLAME || kind == RECORDED_EXITS || kind == RECORDED_STALLS ||
+	       kind == RECORDED_REPORT ? 1U << (kind - 'A') : 0;
 }
 
 bool recording_has(const struct recording *rec, char kind)
 {
-	return rec->kinds & is_sums(kind);
+	return rec->kinds & is_added(kind);
 }
 
 static void add_chunk(void *arg, const struct chunk *chunk, uint64_t at, uint64_t size)
@@ -451,8 +451,8 @@ static void add_chunk(void *arg, const struct chunk *chunk, uint64_t at, uint64_
 			    !fstat(rec->fd[part], &st) && at + size >= (uint64_t)st.st_size);
 		return;
 	}
-	if (is_sums(chunk->kind)) {
-		rec->kinds |= is_sums(chunk->kind);
+	if (is_added(chunk->kind)) {
+		rec->kinds |= is_added(chunk->kind);
 		rec->added_from = rec->added_from ? rec->added_from : at;
 		return;
 	}
@@ -606,10 +606,10 @@ static void keep_added(struct recording *rec)
 	struct rec_added *added;
 
 	/* A pipe may never have a sample. */
-	if (!is_sums(rec->chunk.kind) || rec->added_size > rec->memory ||
+	if (!is_added(rec->chunk.kind) || rec->added_size > rec->memory ||
 	    !chunk_unpack(&rec->chunk, &rec->data, &rec->data_room))
 		return;
-	rec->kinds |= is_sums(rec->chunk.kind);
+	rec->kinds |= is_added(rec->chunk.kind);
 	rec->added_size += sizeof(*added) + rec->chunk.size;
 	rec->added = check_alloc(realloc(rec->added, (rec->added_count + 1) * sizeof(*added)));
 	added = &rec->added[rec->added_count++];

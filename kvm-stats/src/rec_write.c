@@ -36,7 +36,7 @@ struct recorder {
 	size_t extra;			/* bytes since then for VMs that the key sample lacks */
 	unsigned int since_key;
 	const struct kvmstats_table *table[KVMSTATS_SCOPES];
-	char source[32];
+	unsigned int source_changes;
 	bool need_key, failing;
 	uint64_t *words;		/* those of one VM or vCPU */
 	struct recorder_totals totals;
@@ -275,9 +275,11 @@ static void begin_key(struct recorder *r, const struct kvmstats *k)
 	size_t words[KVMSTATS_SCOPES];
 
 	key_clear(&r->key);
+	/* Another source gives the same keys to other VMs. */
+	r->run += r->source_changes != kvmstats_source_changes(k);
+	r->source_changes = kvmstats_source_changes(k);
 	bytes_number(&r->out, r->run);
 	bytes_text(&r->out, kvmstats_source(k));
-	snprintf(r->source, sizeof(r->source), "%s", kvmstats_source(k));
 	for (i = 0; i < KVMSTATS_SCOPES; i++) {
 		r->table[i] = k->table[i];
 		words[i] = k->table[i] ? k->table[i]->data_size / sizeof(uint64_t) : 0;
@@ -302,7 +304,7 @@ static bool wants_key(const struct recorder *r, const struct kvmstats *k)
 			return true;
 	}
 	return r->need_key || !r->key_size || r->since_key >= KEY_EVERY || r->extra > r->key_size ||
-	       strcmp(r->source, kvmstats_source(k));
+	       r->source_changes != kvmstats_source_changes(k);
 }
 
 /* Return the number of VMs in it. */
@@ -340,7 +342,7 @@ static unsigned int encode_sample(struct recorder *r, const struct kvmstats *k, 
 		if (is_recorded(k->vm[i]))
 			put_vm(r, k, k->vm[i], is_key, &index);
 	}
-	chunk_seal(b, at, is_key ? 'K' : 'S', r->key_number, time);
+	chunk_seal(b, at, is_key ? 'K' : 'S', r->key_number, time, r->is_file);
 	if (is_key)
 		r->key_size = b->size - at;
 	r->since_key++;
@@ -354,7 +356,7 @@ void recorder_add(struct recorder *r, char kind, const struct bytes *contents)
 
 	bytes_put(&r->added, empty, sizeof(empty));
 	bytes_put(&r->added, contents->data, contents->size);
-	chunk_seal(&r->added, at, kind, r->key_number, app_wall(app_now()));
+	chunk_seal(&r->added, at, kind, r->key_number, app_wall(app_now()), r->is_file);
 }
 
 /* FILE becomes FILE.1 */

@@ -31,7 +31,6 @@ static void print_totals(const struct recorder_totals *t, const struct settings 
 
 /* How the sums of a BPF program are recorded */
 struct recorded {
-	const char *option;
 	bool wanted;
 	size_t items;		/* the largest ones per VM */
 	unsigned int divisor;	/* leaves out a VM with a smaller part of the time; 0: leaves out none */
@@ -59,7 +58,7 @@ static bool open_wanted(struct record *r)
 		if (!open_program(&r->programs, i, EXITS_BY_REASON, kvmstats_first(r->k), &probe))
 			any = true;
 		else
-			warnx("recording without %s: %s%s%s", r->recorded[i].option, probe.why,
+			warnx("recording without --%s: %s%s%s", program_names[i], probe.why,
 			      *probe.help ? "; " : "", probe.help);
 	}
 	return any;
@@ -110,9 +109,9 @@ int command_record(const struct settings *settings)
 {
 	const struct serve_options *wanted = &settings->serve->model;
 	struct record r = { .recorded = {
-		[PROGRAM_BLAME] = { "--blame", wanted->owners, wanted->owners, WAITS_DIVISOR },
-		[PROGRAM_EXITS] = { "--exits", wanted->exits, wanted->exits, 0 },
-		[PROGRAM_STALLS] = { "--stalls", wanted->stalls, STALL_REASONS, WAITS_DIVISOR },
+		[PROGRAM_BLAME] = { wanted->owners, wanted->owners, WAITS_DIVISOR },
+		[PROGRAM_EXITS] = { wanted->exits, wanted->exits, 0 },
+		[PROGRAM_STALLS] = { wanted->stalls, STALL_REASONS, WAITS_DIVISOR },
 	} };
 	struct recorder_totals totals;
 	bool complete;

@@ -15,7 +15,8 @@
  *		owners of these waits, and how long the waits were
  *	'X'	with "record --exits": the most expensive exits since the last 'X'
  *	'Z'	with "record --stalls": why vCPUs slept outside of halts since the last 'Z'
- * 'B', 'X' and 'Z' come before the sample that ends their time. Readers skip other kinds. A
+ *	'R'	only from the process of "serve" that samples: see serve/sampler.h
+ * 'B', 'X', 'Z' and 'R' come before the sample that ends their time. Readers skip other kinds. A
  * lower-case letter stands for the same kind with packed contents: see rec_chunk.c. Numbers in
  * heads are little-endian. Numbers in contents have 7 bits per byte, the lowest first, and bit 7
  * if more follow, so that recordings are portable.
@@ -33,9 +34,10 @@
 #define RECORDING_MAGIC		"KVMSTATSREC\n"	/* 12 bytes, no 0 at the end */
 #define RECORDING_FORMAT	2
 
-/* Kinds of chunks with sums */
+/* Kinds of chunks before a sample */
 #define RECORDED_BLAME	'B'
 #define RECORDED_EXITS	'X'
+#define RECORDED_REPORT	'R'
 #define RECORDED_STALLS	'Z'
 
 /*

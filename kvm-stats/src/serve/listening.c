@@ -189,12 +189,32 @@ static void check_passed(int fd)
 		     fd);
 }
 
+void open_sockets(struct server *s)
+{
+	const unsigned int passed = notify_sockets();
+	unsigned int i;
+
+	if (passed > LISTEN_MAX)
+		errx(STATUS_USAGE, "more than %d sockets from systemd", LISTEN_MAX);
+	if (passed && s->settings.nr_listen)
+		errx(STATUS_USAGE, "--%s '%s': systemd passes the sockets; set ListenStream in their unit",
+		     s->settings.listen->name, s->settings.listen->value);
+	if (!passed && !s->settings.nr_listen)
+		s->settings.listen[s->settings.nr_listen++].value = DEFAULT_LISTEN;
+	s->nr_listening = passed ? passed : s->settings.nr_listen;
+	for (i = 0; i < s->nr_listening; i++) {
+		s->listening[i] = passed ? NOTIFY_FIRST_SOCKET + (int)i :
+				  listen_on(&s->settings.listen[i]);
+		if (passed)
+			check_passed(s->listening[i]);
+	}
+}
+
 void start_listening(struct server *s)
 {
 	const char *path = s->settings.config;
 	char error[WEB_ERROR_SIZE];
-	unsigned int i, passed = notify_sockets();
-	int fds[LISTEN_MAX];
+	unsigned int i;
 
 	if (path) {
 		s->config = web_config_read(path, &s->files, error);
@@ -202,24 +222,8 @@ void start_listening(struct server *s)
 			errx(STATUS_USAGE, "%s", error);
 		s->rate_tokens = UINT64_MAX / 2;	/* a full bucket */
 	}
-	if (passed > LISTEN_MAX)
-		errx(STATUS_USAGE, "more than %d sockets from systemd", LISTEN_MAX);
-	if (passed && s->settings.nr_listen)
-		errx(STATUS_USAGE, "--%s '%s': systemd passes the sockets; set ListenStream in their unit",
-		     s->settings.listen->name, s->settings.listen->value);
-	for (i = 0; i < passed; i++)
-		check_passed(NOTIFY_FIRST_SOCKET + i);
-	for (i = 0; i < passed; i++)
-		start_daemon(s, NOTIFY_FIRST_SOCKET + i);
-	if (passed)
-		return;
-	if (!s->settings.nr_listen)
-		s->settings.listen[s->settings.nr_listen++].value = DEFAULT_LISTEN;
-	/* Report addresses only after all of them are known to be usable. */
-	for (i = 0; i < s->settings.nr_listen; i++)
-		fds[i] = listen_on(&s->settings.listen[i]);
-	for (i = 0; i < s->settings.nr_listen; i++)
-		start_daemon(s, fds[i]);
+	for (i = 0; i < s->nr_listening; i++)
+		start_daemon(s, s->listening[i]);
 }
 
 void stop_listening(struct server *s)

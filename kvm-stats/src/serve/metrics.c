@@ -152,16 +152,21 @@ static bool get_exits(const struct model *m, const struct codes *codes, unsigned
 
 /* Metrics of the process; the textfile collector has its own. */
 
-static bool get_cpu(const struct model *m, const struct codes *codes, unsigned int index,
-		    struct program_value *value)
+uint64_t read_cpu_time(int who)
 {
 	struct rusage usage;
 
-	if (index || !codes || getrusage(RUSAGE_SELF, &usage))
-		return false;
-	value->n = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000ULL +
-		   usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
-	return true;
+	if (getrusage(who, &usage))
+		return 0;
+	return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000ULL +
+	       usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+}
+
+static bool get_cpu(const struct model *m, const struct codes *codes, unsigned int index,
+		    struct program_value *value)
+{
+	value->n = m->cpu + read_cpu_time(RUSAGE_SELF);
+	return !index && codes;
 }
 
 static bool get_memory(const struct model *m, const struct codes *codes, unsigned int index,
@@ -335,9 +340,9 @@ const struct metric metrics[] = {
 	PROGRAM("process_cpu_seconds", METRIC_COUNTER, "seconds", 6, "", get_cpu,
 		"User and system CPU time of kvm-stats"),
 	PROGRAM("process_resident_memory_bytes", METRIC_GAUGE, "bytes", 0, "", get_memory,
-		"Resident memory of kvm-stats"),
+		"Resident memory of the process that serves"),
 	PROGRAM("process_open_fds", METRIC_GAUGE, "", 0, "", get_fds,
-		"Number of open file descriptors of kvm-stats"),
+		"Number of open file descriptors of the process that serves"),
 };
 
 const unsigned int nr_metrics = sizeof(metrics) / sizeof(metrics[0]);

@@ -108,4 +108,7 @@ extern const struct page_size {
 /* Label "le", in seconds, in the canonical form of both formats */
 extern const char *const bound_names[BOUNDS];
 
+/* Return the CPU time of this process or its children, as getrusage(), in microseconds. */
+uint64_t read_cpu_time(int who);
+
 #endif /* SERVE_METRICS_H */

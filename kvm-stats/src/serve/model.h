@@ -138,6 +138,7 @@ struct model {
 	/* from the last successful sample */
 	uint64_t samples, time, duration;	/* CLOCK_MONOTONIC, nanoseconds */
 	uint64_t timestamp;		/* nanoseconds since 1970 */
+	uint64_t cpu;			/* microseconds that other processes of serve have used */
 	const char *source;		/* "none" */
 	unsigned int vms, vcpus, changes;
 	unsigned int unread[KVMSTATS_REASONS];

@@ -16,4 +16,12 @@ uint64_t notify_interval(void);
 /* Return the number of sockets passed by systemd. */
 unsigned int notify_sockets(void);
 
+/* To the process that samples, on standard output */
+enum sampler_message {
+	SERVER_READY = 'R',
+	SERVER_WORKS = 'W',	/* for systemd's watchdog */
+	SAMPLE_WANTED = 'S',
+};
+void notify_sampler(enum sampler_message message);
+
 #endif /* SERVE_NOTIFY_H */

@@ -8,12 +8,13 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "app.h"
-#include "core.h"
 #include "notify.h"
+#include "sampler.h"
 #include "serve.h"
 #include "stop.h"
 
@@ -38,7 +39,10 @@ static void notify_watchdog(struct server *s, uint64_t interval, uint64_t *last,
 	if (age > 2 * s->settings.max_age)
 		return;
 	*last = now;
-	notify("WATCHDOG=1");
+	if (s->live)
+		notify_sampler(SERVER_WORKS);
+	else
+		notify("WATCHDOG=1");
 }
 
 static bool drain(int eventfd)
@@ -64,14 +68,18 @@ static int make_epoll(struct server *s)
 
 static void serve_until_signal(struct server *s)
 {
-	uint64_t watchdog = notify_interval(), last = app_now(), now;
+	const uint64_t watchdog = s->watchdog;
+	uint64_t last = app_now(), now;
 	struct epoll_event events[LISTEN_MAX + 3];
 	int epoll = make_epoll(s), n, i;
 	bool stop = false, sampled;
 	unsigned int d;
 
 	/* systemd's watchdog starts with this notification, so after last. */
-	notify("READY=1");
+	if (s->live)
+		notify_sampler(SERVER_READY);
+	else
+		notify("READY=1");
 	while (!stop) {
 		n = epoll_wait(epoll, events, LISTEN_MAX + 3, connection_timeout(s,
 			       watchdog && watchdog < SECOND ? watchdog : SECOND));
@@ -107,15 +115,6 @@ static void free_pages(struct server *s)
 	}
 }
 
-static void open_exits_or_exit(struct server *s)
-{
-	struct kvmstats_probe probe = { 0 };
-
-	if (exits_sum_open(&s->exits, EXITS_BY_REASON, false, &probe))
-		errx(STATUS_NOTHING, "--exits: %s%s%s", probe.why, *probe.help ? "; " : "",
-		     probe.help);
-}
-
 static void init_server(struct server *s)
 {
 	pthread_condattr_t attr;
@@ -127,59 +126,18 @@ static void init_server(struct server *s)
 	s->end = &s->first;
 	s->sample_done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->login_done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	s->model = model_new(&s->settings.model);
-	if (s->sample_done < 0 || s->login_done < 0 || !s->model ||
+	if (s->sample_done < 0 || s->login_done < 0 ||
 	    deflateInit2(&s->z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		errx(STATUS_NOTHING, "out of memory");
 }
 
-/* Take owners, exits and stalls from the recording. A pipe shows later whether it has them. */
-static void read_recorded_sums(struct server *s, const char *path)
-{
-	const struct serve_options *wanted = &s->settings.model;
-	const struct { bool wanted; char kind; const char *option; } sums[] = {
-		{ wanted->owners, RECORDED_BLAME, "--blame" },
-		{ wanted->exits, RECORDED_EXITS, "--exits" },
-		{ wanted->stalls, RECORDED_STALLS, "--stalls" },
-	};
-	unsigned int i;
-
-	for (i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
-		if (s->paced && sums[i].wanted && !recording_has(s->rec, sums[i].kind))
-			errx(STATUS_NOTHING, "%s: recorded without %s", path, sums[i].option);
-	}
-	blame_sum_read(&s->blame, s->rec);
-	exits_sum_read(&s->exits, s->rec);
-	stalls_sum_read(&s->stalls, s->rec);
-	/* As when a host is sampled: each VM has its own series. */
-	s->blame.sums.continues = s->exits.sums.continues = s->stalls.sums.continues = false;
-}
-
-static void open_source(struct server *s, const struct settings *settings)
-{
-	if (!settings->from) {
-		if (s->settings.model.exits)
-			open_exits_or_exit(s);
-		if (kvmstats_open(&s->k, NULL, NULL, KVMSTATS_WAIT))
-			errx(STATUS_NOTHING, "out of memory");
-		s->model->proc = core_proc(s->k);
-		return;
-	}
-	s->rec = recording_open(settings->from, &s->k);
-	s->paced = recording_count(s->rec);
-	read_recorded_sums(s, settings->from);
-}
-
-/*
- * Keep the capabilities to read the kernel's memory from the threads that read what clients send:
- * only the thread that samples needs them, and a thread has its own.
- */
+/* Only the process that samples needs them. */
 static void drop_capabilities(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
-	if (syscall(SYS_capset, &header, none))
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capset, &header, none))
 		err(STATUS_NOTHING, "cannot give up capabilities");
 }
 
@@ -197,27 +155,36 @@ int command_serve(const struct settings *settings)
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	stop_catch(STATUS_OK, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	s.watchdog = notify_interval();
+	s.model = model_new(&s.settings.model);
+	if (!s.model)
+		errx(STATUS_NOTHING, "out of memory");
+	if (settings->from) {
+		open_recording(&s, settings->from);
+		open_sockets(&s);
+	} else {
+		fork_server(&s);
+	}
 	init_server(&s);
-	open_source(&s, settings);
+	s.sampled = s.began;
 	start_listening(&s);
-	if (pthread_create(&thread, NULL, sample_until_stopped, &s))
-		errx(STATUS_NOTHING, "cannot start a thread");
 	drop_capabilities();
 	s.logins = logins_start(s.login_done);
-	if (!s.logins)
+	if (!s.logins || pthread_create(&thread, NULL, sample_until_stopped, &s))
 		errx(STATUS_NOTHING, "cannot start a thread");
 
 	serve_until_signal(&s);
 
-	notify("STOPPING=1");
+	if (!s.live)
+		notify("STOPPING=1");
+	shutdown(STDIN_FILENO, SHUT_RD);
 	pthread_mutex_lock(&s.lock);
 	s.stop = true;
 	pthread_cond_signal(&s.wake);
 	pthread_mutex_unlock(&s.lock);
 	pthread_join(thread, NULL);
+	close_programs(&s.programs);
 	kvmstats_close(s.k);
-	if (s.exits.sums.type)
-		close_sums(&s.exits.sums);
 	stop_listening(&s);
 	logins_stop(s.logins);
 	free_pages(&s);

@@ -2,8 +2,8 @@
 /*
  * State of "kvm-stats serve".
  *
- * One thread samples (sampling.c), one verifies passwords (login.c), and the main thread
- * serves (serve.c). Responses are built from the model, which holds the last sample, so
+ * A process samples the host (sampler.c), and its child serves. One thread of the child reads the
+ * samples (sampling.c), one verifies passwords (login.c), and the main thread serves (serve.c). Responses are built from the model, which holds the last sample, so
  * a slow sample delays no response. A text is built for the first request after a sample
  * and shared by all later ones (responses.c).
  *
@@ -17,12 +17,10 @@
 #include <pthread.h>
 #include <zlib.h>
 
-#include "blame_sum.h"
-#include "exits_sum.h"
 #include "login.h"
 #include "networks.h"
+#include "programs.h"
 #include "settings.h"
-#include "stalls_sum.h"
 #include "web_config.h"
 #include "write.h"
 
@@ -88,13 +86,6 @@ struct connection {
 	uint64_t scraped;	/* when it had received one */
 };
 
-/* A BPF program that is loaded again after it failed, or KVM changed */
-struct retry {
-	uint64_t next;		/* when */
-	unsigned int source_changes;	/* when it was loaded */
-	char why[256];		/* why it does not work, as printed; "" if it works */
-};
-
 struct server {
 	struct serve_settings settings;
 	uint64_t interval;	/* nanoseconds between samples */
@@ -103,8 +94,9 @@ struct server {
 	struct web_files files;
 	uint64_t config_checked;
 	uint64_t rate_tokens, rate_time;
+	int listening[LISTEN_MAX];	/* sockets */
 	struct MHD_Daemon *daemon[LISTEN_MAX];
-	unsigned int nr_daemons;
+	unsigned int nr_listening, nr_daemons;
 	struct logins *logins;
 	int login_done;		/* eventfd: a login was verified */
 	struct cached_text text[TEXTS];
@@ -117,13 +109,13 @@ struct server {
 	struct codes codes[MAX_CODES + 1];
 	struct connection *scrapers[OTHER_SCRAPERS];
 	uint64_t other_scrape;	/* when a connection that scraped was closed */
-	struct recording *rec;	/* instead of this host, or NULL */
+	struct recording *rec;
 	bool paced;		/* it is a file: a sample each interval */
-	struct kvmstats *k;	/* only for the sampling thread */
-	struct blame_sum blame;	/* same, like the next three */
-	struct stalls_sum stalls;
-	struct retry blame_retry, stalls_retry;
-	struct exits_sum exits;	/* with --exits; the sampling thread reads into it */
+	bool live;		/* it is what the sampler writes of this host */
+	uint64_t watchdog;	/* nanoseconds between notifications, 0 without a watchdog */
+	struct kvmstats *k;	/* only for the sampling thread, like the next three */
+	struct programs programs;	/* those that are exported are open */
+	bool began;		/* the first sample was taken */
 	uint64_t exits_time;	/* when model_set_exits() was called */
 	bool sampled;		/* at least once */
 	int sample_done;	/* eventfd: a sample was taken */
@@ -131,13 +123,19 @@ struct server {
 	pthread_mutex_t lock;	/* protects the members below */
 	pthread_cond_t wake;
 	struct model *model;
-	char health[2048];	/* report of doctor while no source works */
-	bool sample_wanted;	/* before the interval has passed */
+	char health[2048];	/* the problem, or the report of doctor while no source works */
 	bool stop;
 };
 
 /* sampling.c */
+bool exports_program(const struct server *s, enum program program);
+/* Exit if it does not have the sums of a program that is exported; a pipe has them later. */
+void open_recording(struct server *s, const char *path);
 void *sample_until_stopped(void *server);
+/* Replace the sample in the model by the one that was fetched. */
+void take_sample(struct server *s);
+/* Return true if a sample of this time is almost an interval old. */
+bool sample_is_due(const struct server *s, uint64_t last);
 /*
  * Return true if a sample is due or nearly due, and take it now. So a scraper with
  * regular intervals gets samples at regular intervals. Samples never become more
@@ -183,6 +181,7 @@ void end_scrape(struct server *s, struct connection *c);
 void forget_scraper(struct server *s, struct connection *c);
 
 /* listening.c */
+void open_sockets(struct server *s);
 void start_listening(struct server *s);
 void stop_listening(struct server *s);
 /* Read web.yml again if it was changed. */

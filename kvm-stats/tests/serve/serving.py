@@ -176,6 +176,13 @@ class Serve:
         self.port = int(self.url.rsplit(":", 1)[1].strip("/"))
         self.scrape = self.connect()
 
+    def server(self):
+        """Return the PID of the process that serves: the child with several threads, or itself."""
+        done = subprocess.run(["ps", "-o", "pid=,nlwp=", "--ppid", str(self.process.pid)],
+                              check=False, capture_output=True, text=True)
+        return next((int(line.split()[0]) for line in done.stdout.splitlines()
+                     if int(line.split()[1]) > 1), self.process.pid)
+
     def said(self):
         """Return its standard error."""
         self.errors.seek(0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The HTML pages in a browser."""
 
+import os
 import signal
 import unittest
 
@@ -114,11 +115,12 @@ class InBrowser(Pages):
         """A page whose refresh gets no answer says that its data are old, until there is one."""
         serving = self.start()
         self.open_frames(serving, "", "vm?vm=starved")
-        serving.process.send_signal(signal.SIGSTOP)
+        server = serving.server()
+        os.kill(server, signal.SIGSTOP)
         try:
             self.wait_for_state(["visible", "0.4"], "the mark")
         finally:
-            serving.process.send_signal(signal.SIGCONT)
+            os.kill(server, signal.SIGCONT)
         self.wait_for_state(["hidden", "1"], "new data")
 
     def test_no_network(self):

@@ -111,12 +111,12 @@ class Hostile(Case):
 
     def memory(self):
         """Return the resident memory in kB."""
-        with open(f"/proc/{self.serving.process.pid}/status", encoding="ascii") as f:
+        with open(f"/proc/{self.serving.server()}/status", encoding="ascii") as f:
             return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
 
     def files(self):
         """Return the number of open files."""
-        return len(list(Path(f"/proc/{self.serving.process.pid}/fd").iterdir()))
+        return len(list(Path(f"/proc/{self.serving.server()}/fd").iterdir()))
 
     def others_are_served(self, attack=None):
         """Fetch whole responses while the attack continues."""
@@ -379,9 +379,10 @@ class Limits(Case):
 
 
 def cpu_of(serving):
-    """Return the CPU time of all threads in seconds."""
-    return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in
-               Path(f"/proc/{serving.process.pid}/task").glob("*/schedstat")) / 1e9
+    """Return the CPU time of all threads of both processes in seconds."""
+    return sum(int(thread.read_text(encoding="ascii").split()[0])
+               for pid in (serving.process.pid, serving.server())
+               for thread in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
 
 
 class Cost(Case):

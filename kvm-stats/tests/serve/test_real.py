@@ -375,6 +375,17 @@ class Real(Case):
         wait_for(lambda: reasons() == [(WEB, "stopped"), (PAUSED, "paused")], "the reasons")
         os.kill(self.pids[WEB], signal.SIGCONT)
 
+    def test_files_of_the_server(self):
+        """The process that serves has neither files nor memory of the sampler's BPF programs."""
+        def mentions(pid):
+            return [sum("bpf" in os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()
+                        if path.is_symlink()), Path(f"/proc/{pid}/maps").read_text().count("bpf-map")]
+
+        if not pick(self.serving.series(), "kvm_stats_source_info", source="bpf"):
+            self.skipTest("the source is not bpf")
+        self.assertEqual(mentions(self.serving.server()), [0, 0])
+        self.assertTrue(all(mentions(self.serving.process.pid)))
+
     def test_other_threads(self):
         """The thread that wakes the vCPUs of a VM is accounted as emulator, and nothing else."""
         def times():

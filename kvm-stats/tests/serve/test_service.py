@@ -6,12 +6,13 @@ import http.client
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import unittest
 from pathlib import Path
 
-from serving import HERE, HOST, Case, one, series, vms
+from serving import HERE, HOST, Case, one, pick, series, vms, wait_for
 
 UNITS = HERE.parent.parent / "systemd"
 
@@ -157,7 +158,7 @@ class Service(Case):
 
 
     def test_capabilities(self):
-        """The threads that serve and verify passwords have no capabilities; none are ambient."""
+        """The process that serves has no capabilities and cannot gain any; none are ambient."""
         host = self.host()
         host.write()
         done = subprocess.run(["setpriv", "--inh-caps=+net_raw", "--ambient-caps=+net_raw", "true"],
@@ -167,15 +168,63 @@ class Service(Case):
         serving = self.serve(host, program=self.program(
             f'exec setpriv --inh-caps=+net_raw --ambient-caps=+net_raw {HOST} "$@"'))
         serving.series()
-        found = []
-        for path in Path(f"/proc/{serving.process.pid}/task").iterdir():
-            status = (path / "status").read_text()
-            found.append(int(re.search(r"CapEff:\s*(\w+)", status).group(1), 16))
-            self.assertRegex(status, r"CapAmb:\s*0+\n")
-            self.assertEqual(found[-1], int(re.search(r"CapPrm:\s*(\w+)", status).group(1), 16))
-        self.assertEqual(found[0], 0, "the thread that serves")
-        self.assertGreaterEqual(found.count(0), 2)
-        self.assertTrue(any(found))
+        tasks = list(Path(f"/proc/{serving.server()}/task").iterdir())
+        self.assertGreaterEqual(len(tasks), 3)
+        for path in tasks:
+            self.assertRegex((path / "status").read_text(), r"(?s)CapPrm:\s*0+\nCapEff:\s*0+\n"
+                             r".*CapAmb:\s*0+\nNoNewPrivs:\s*1\n")
+        self.assertRegex(Path(f"/proc/{serving.process.pid}/status").read_text(),
+                         r"(?s)CapPrm:\s*0*[1-9a-f]\w*\n.*CapAmb:\s*0+\n")
+
+    def test_restart(self):
+        """A server that is killed has a successor, whose counters continue without a gap."""
+        host = self.host()
+        host.vm(1, "web", run=500, halt=300, ready=200, exits=1000).vm(2, "short", run=900, exits=1000)
+        host.extra = ["wait 1 200 process backup\n", "ended 1 3 200000\n", "exit 1 12 100 50 20\n"]
+        serving = self.serve(host, "--blame", "5", "--exits", "3", "--detail", "vcpu")
+
+        def counters(found):
+            return {key: value for key, value in found.items() if key[0].startswith("kvm_vm_") and
+                    key[0].endswith(("_total", "_sum", "_count", "_bucket"))}
+
+        def sampled(found):
+            return one(found, "kvm_stats_last_sample_timestamp_seconds")
+
+        wait_for(lambda: pick(serving.series(), "kvm_vm_wait_seconds_total", owner="backup"), "owners")
+        ended = one(serving.next_sample(), "kvm_vm_exits_total", vm="short")
+        host.end(2).write()
+        before = wait_for(lambda: (lambda s: s if one(s, "kvm_stats_vms") == 1 else None)(
+            serving.series()), "the end")
+        server = serving.server()
+        os.kill(server, signal.SIGKILL)
+        after = wait_for(lambda: (lambda s: s if sampled(s) > sampled(before) + 1 else None)(
+            serving.series()), "samples of the successor")
+        self.assertNotEqual(serving.server(), server)
+        self.assertRegex(serving.said(), r"kvm-stats: the process that serves has ended \(signal 9\);"
+                         r" starting another one\n")
+        self.assertEqual(one(after, "kvm_vms_ended_total"), 1)
+        self.assertGreater(one(after, "process_cpu_seconds_total"),
+                           one(before, "process_cpu_seconds_total"))
+        for key, value in counters(before).items():
+            if dict(key[1])["vm"] == "web":
+                self.assertGreaterEqual(counters(after)[key], value, key)
+        elapsed = sampled(after) - sampled(before)
+
+        def growth(name, **labels):
+            return (sum(pick(after, name, vm="web", **labels).values()) -
+                    sum(pick(before, name, vm="web", **labels).values()))
+
+        self.assertAlmostEqual(growth("kvm_vm_vcpu_seconds_total"), 2 * elapsed, delta=0.02)
+        self.assertAlmostEqual(growth("kvm_vm_exits_total"), 2000 * elapsed, delta=20)
+        # The charges are read shortly before the VMs.
+        for name, labels, share in (("kvm_vm_wait_seconds_total", {"owner": "backup"}, .2),
+                                    ("kvm_vm_exits_by_reason_total", {}, 100)):
+            self.assertAlmostEqual(growth(name, **labels) / share, elapsed, delta=0.1, msg=name)
+        self.assertEqual(growth("kvm_vm_ready_wait_seconds_count"), 3 * (
+            one(after, "kvm_stats_samples_total") - one(before, "kvm_stats_samples_total")))
+        # Its successor does not know that the scraper has had the last values.
+        self.assertGreaterEqual(one(after, "kvm_vm_exits_total", vm="short"), ended)
+        self.assertGreater(ended, 0)
 
     def program(self, script):
         """Return a program that runs the shell script."""

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <dirent.h>
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "app.h"
+#include "clock.h"
+#include "core.h"
+#include "notify.h"
+#include "rec_encode.h"
+#include "sampler.h"
+#include "stop.h"
+
+#define RETRY_INTERVAL	(10 * SECOND)
+
+/* A BPF program is loaded again after it failed, or KVM changed. */
+struct retry {
+	uint64_t next;			/* when */
+	unsigned int source_changes;	/* when it was loaded */
+	char why[256];			/* why it does not work, as printed; "" if it works */
+};
+
+static struct sampler {
+	struct server *s;
+	struct kvmstats *k;
+	struct programs programs;
+	struct retry retry[PROGRAMS];
+	struct recorder *recorder;
+	uint64_t sampled;		/* when the last sample ended, by app_now() */
+	char doctor[2048];
+	uint64_t next_diagnosis;
+	pid_t server;			/* 0 if none runs */
+	int socket;
+	bool ready;			/* a server has started to serve */
+	uint64_t restart;		/* when the next server may start */
+} sampler;
+
+/*
+ * Store the report of doctor, which explains why no source works. Some of its probes
+ * create a VM, so they run at intervals only.
+ */
+static void diagnose(struct sampler *m)
+{
+	struct kvmstats_probe probe;
+	size_t n = 0;
+	unsigned int i;
+
+	if (app_now() < m->next_diagnosis)
+		return;
+	m->next_diagnosis = app_now() + RETRY_INTERVAL;
+	*m->doctor = '\0';
+	for (i = 0; !probe_source(i, NULL, &probe); i++) {
+		if (n < sizeof(m->doctor))
+			n += snprintf(m->doctor + n, sizeof(m->doctor) - n, "%s: %s%s%s\n", probe.name,
+				      probe.why, *probe.help ? ": " : "", probe.help);
+	}
+}
+
+static int load_program(struct sampler *m, enum program program, struct kvmstats_probe *probe)
+{
+	const int error = open_program(&m->programs, program, EXITS_BY_REASON,
+				       kvmstats_first(m->k), probe);
+
+	m->retry[program].source_changes = kvmstats_source_changes(m->k);
+	m->retry[program].next = app_now() + RETRY_INTERVAL;
+	m->programs.blame.clean = true;
+	return error;
+}
+
+/* Load the programs that do not work, for the samples after this one; report why they do not. */
+static void retry_programs(struct sampler *m)
+{
+	unsigned int i;
+
+	for (i = 0; i < PROGRAMS; i++) {
+		struct kvmstats_probe probe = { 0 };
+		struct retry *retry = &m->retry[i];
+
+		if (!exports_program(m->s, i) || m->programs.open[i] || app_now() < retry->next)
+			continue;
+		if (load_program(m, i, &probe) && strcmp(probe.why, retry->why))
+			warnx("%s: %s%s%s; will retry", program_names[i], probe.why,
+			      *probe.help ? "; " : "", probe.help);
+		snprintf(retry->why, sizeof(retry->why), "%s", m->programs.open[i] ? "" : probe.why);
+	}
+}
+
+static void load_exits_or_exit(struct sampler *m)
+{
+	struct kvmstats_probe probe = { 0 };
+
+	if (load_program(m, PROGRAM_EXITS, &probe))
+		errx(STATUS_NOTHING, "--exits: %s%s%s", probe.why, *probe.help ? "; " : "",
+		     probe.help);
+}
+
+/* Read the charges before a sample of the VMs, which may be newer. */
+static void read_charges(struct sampler *m)
+{
+	unsigned int i;
+
+	for (i = 0; i < PROGRAMS; i++) {
+		/* The program may have the offsets of another module. */
+		if (!m->programs.open[i] ||
+		    (kvmstats_source_changes(m->k) == m->retry[i].source_changes &&
+		     !read_sums(m->programs.open[i])))
+			continue;
+		close_sums(m->programs.open[i]);
+		m->programs.open[i] = NULL;
+		m->retry[i].next = app_now() + RETRY_INTERVAL;
+	}
+}
+
+/* Write the recording of a sample to standard output, which is a file in memory. */
+static void write_sample(struct sampler *m, bool failed, uint64_t begin, bool no_source)
+{
+	const struct host host = host_now();
+	struct bytes report = { 0 };
+	unsigned int i;
+
+	m->sampled = app_now();
+	if (lseek(STDOUT_FILENO, 0, SEEK_SET) || ftruncate(STDOUT_FILENO, 0))
+		err(STATUS_NOTHING, "cannot write a sample");
+	for (i = 0; i < PROGRAMS; i++) {
+		if (!m->programs.open[i])
+			continue;
+		record_sums(m->programs.open[i], m->recorder, program_kinds[i], MAX_ITEMS, 0);
+		forget_sums(m->programs.open[i], NULL, NULL);
+	}
+	bytes_number(&report, m->sampled - begin);
+	bytes_number(&report, read_cpu_time(RUSAGE_SELF) + read_cpu_time(RUSAGE_CHILDREN));
+	bytes_number(&report, failed);
+	bytes_number(&report, host.cpu_pressure);
+	bytes_text(&report, no_source ? m->doctor : kvmstats_problem(m->k));
+	recorder_add(m->recorder, RECORDED_REPORT, &report);
+	free(report.data);
+	recorder_sample(m->recorder, m->k, host, app_wall(m->sampled));
+}
+
+static void sample_host(struct sampler *m)
+{
+	const uint64_t begin = app_now();
+	bool failed, no_source;
+
+	read_charges(m);
+	failed = kvmstats_sample(m->k);
+	add_programs(&m->programs, kvmstats_first(m->k), NULL, 0);
+	no_source = !strcmp(kvmstats_source(m->k), "none");
+	if (no_source)
+		diagnose(m);
+	write_sample(m, failed, begin, no_source);
+	if (!no_source)
+		retry_programs(m);
+}
+
+/* Send the sample to the server, and wait for it if it is slow; then read it here. */
+static void send_sample(struct sampler *m)
+{
+	struct pollfd poll_fds[] = {
+		{ .fd = m->socket, .events = POLLOUT }, { .fd = stop_fd(), .events = POLLIN },
+	};
+	const off_t size = lseek(STDOUT_FILENO, 0, SEEK_CUR);
+	off_t at = 0;
+
+	while (m->server && at < size && !poll_fds[1].revents) {
+		if (sendfile(m->socket, STDOUT_FILENO, &at, size - at) < 0 &&
+		    (errno != EAGAIN || poll(poll_fds, 2, -1) < 0))
+			break;
+	}
+	lseek(STDIN_FILENO, 0, SEEK_SET);
+	if (!recording_fetch(m->s->rec))
+		errx(STATUS_NOTHING, "cannot read a sample");
+	take_sample(m->s);
+}
+
+static bool is_kept(const struct server *s, int fd)
+{
+	unsigned int i;
+
+	for (i = 0; i < s->nr_listening; i++) {
+		if (fd == s->listening[i])
+			return true;
+	}
+	return fd <= STDERR_FILENO || fd == stop_fd() || fd == s->model->proc;
+}
+
+/* Close the files of the sampler, and unmap the maps of its BPF programs. */
+static void close_inherited(const struct server *s)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	FILE *maps = fopen("/proc/self/maps", "re");
+	const struct dirent *entry;
+	unsigned long begin, end;
+	char line[4400];
+
+	if (!dir || !maps)
+		err(STATUS_NOTHING, "cannot read /proc/self");
+	while (fgets(line, sizeof(line), maps)) {
+		if (strstr(line, "bpf-map") && sscanf(line, "%lx-%lx", &begin, &end) == 2)
+			munmap((void *)begin, end - begin);
+	}
+	fclose(maps);
+	while ((entry = readdir(dir))) {
+		if (atoi(entry->d_name) != dirfd(dir) && !is_kept(s, atoi(entry->d_name)))
+			close(atoi(entry->d_name));
+	}
+	closedir(dir);
+}
+
+/* Return true in the child. */
+static bool start_server(struct sampler *m)
+{
+	const pid_t parent = getpid();
+	int pair[2];
+
+	m->restart = read_clock(CLOCK_MONOTONIC) + SECOND;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+		err(STATUS_NOTHING, "cannot start to serve");
+	m->server = fork();
+	if (m->server < 0)
+		err(STATUS_NOTHING, "cannot start to serve");
+	if (m->server) {
+		close(pair[1]);
+		m->socket = pair[0];
+		fcntl(m->socket, F_SETFL, O_NONBLOCK);
+		return false;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(STATUS_NOTHING);
+	m->s->model->proc = core_proc(m->k);
+	dup2(pair[1], STDIN_FILENO);
+	dup2(pair[1], STDOUT_FILENO);
+	close_inherited(m->s);
+	return true;
+}
+
+/* The first server reports why it cannot start. Later ones may be able to. */
+static void end_server(struct sampler *m)
+{
+	int status;
+
+	close(m->socket);
+	waitpid(m->server, &status, 0);
+	if (!m->ready)
+		exit(WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_NOTHING);
+	warnx("the process that serves has ended (%s %d); starting another one",
+	      WIFSIGNALED(status) ? "signal" : "status",
+	      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	m->server = 0;
+}
+
+/* Return true if a sample is wanted now. */
+static bool handle_messages(struct sampler *m)
+{
+	char messages[64];
+	const ssize_t n = read(m->socket, messages, sizeof(messages));
+	ssize_t i;
+
+	if (n <= 0)
+		end_server(m);
+	for (i = 0; i < n; i++) {
+		if (messages[i] == SERVER_READY)
+			m->ready = true;
+		if (messages[i] != SAMPLE_WANTED)
+			notify(messages[i] == SERVER_READY ? "READY=1" : "WATCHDOG=1");
+	}
+	/* Wanted while the last one was taken: it may have been taken long ago. */
+	return n > 0 && memchr(messages, SAMPLE_WANTED, n) && sample_is_due(m->s, m->sampled);
+}
+
+/*
+ * Wait for the time of the next sample, a request for it, or a signal. Return true in a new
+ * child.
+ */
+static bool wait_for_next(struct sampler *m, uint64_t next)
+{
+	struct pollfd poll_fds[] = { { .fd = stop_fd(), .events = POLLIN }, { .events = POLLIN } };
+	uint64_t now, until;
+	int n;
+
+	while (!stop_requested()) {
+		now = read_clock(CLOCK_MONOTONIC);
+		if (!m->server && now >= m->restart && start_server(m))
+			return true;
+		if (now >= next)
+			break;
+		until = !m->server && m->restart < next ? m->restart : next;
+		poll_fds[1].fd = m->server ? m->socket : -1;
+		n = ppoll(poll_fds, 2, &(struct timespec){ (until - now) / SECOND,
+							   (until - now) % SECOND }, NULL);
+		if (n > 0 && !poll_fds[0].revents && handle_messages(m))
+			break;
+	}
+	return false;
+}
+
+static void stop_sampler(struct sampler *m)
+{
+	notify("STOPPING=1");
+	/* stop_fd() is also readable in the child. */
+	if (m->server)
+		waitpid(m->server, NULL, 0);
+	close_programs(&m->programs);
+	kvmstats_close(m->k);
+	exit(STATUS_OK);
+}
+
+/* Open a file in memory as the output of "record -" and the input of "serve --from -". */
+static void open_streams(void)
+{
+	const int fd = memfd_create("sample", MFD_CLOEXEC);
+
+	if (fd < 0 || dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
+		err(STATUS_NOTHING, "cannot create a file in memory");
+}
+
+void fork_server(struct server *s)
+{
+	struct sampler *m = &sampler;
+	uint64_t next = app_now();
+
+	m->s = s;
+	s->live = true;
+	open_streams();
+	open_sockets(s);
+	if (kvmstats_open(&m->k, NULL, NULL, KVMSTATS_WAIT))
+		errx(STATUS_NOTHING, "out of memory");
+	if (exports_program(s, PROGRAM_EXITS))
+		load_exits_or_exit(m);
+	m->recorder = recorder_open("-", 0);
+	sample_host(m);
+	lseek(STDIN_FILENO, 0, SEEK_SET);
+	open_recording(s, "-");
+	take_sample(s);
+	for (;;) {
+		/* If samples take longer than the interval, don't catch up. */
+		next += s->interval;
+		if (next < app_now())
+			next = app_now() + s->interval;
+		if (wait_for_next(m, next))
+			return;
+		if (stop_requested())
+			stop_sampler(m);
+		if (app_now() < next)
+			next = app_now();	/* it was wanted */
+		sample_host(m);
+		send_sample(m);
+	}
+}

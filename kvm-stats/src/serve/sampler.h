@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The process that samples this host for "serve", and the process that serves.
+ *
+ * The sampler writes a recording, sample by sample, and sends it to its child, which serves and has
+ * no privilege. The sampler also reads the recording and keeps the same model: if the child ends, its
+ * successor is forked with the model of the last sample, and no counter has a gap.
+ */
+#ifndef SERVE_SAMPLER_H
+#define SERVE_SAMPLER_H
+
+#include "serve.h"
+
+/* The sampler writes it as RECORDED_REPORT before each sample. */
+struct sampler_report {
+	uint64_t duration;	/* nanoseconds that it took */
+	uint64_t cpu;		/* microseconds that the sampler and earlier servers have used */
+	bool failed;
+	char health[2048];	/* the problem with the source, or the report of doctor */
+};
+
+/*
+ * Sample this host until a signal ends the program. Return in the child, which reads the next
+ * samples from standard input.
+ */
+void fork_server(struct server *s);
+
+#endif /* SERVE_SAMPLER_H */
