@@ -101,13 +101,15 @@ uint64_t scan_chunks(int fd, uint64_t at, uint64_t size, scan_found *found, void
 	return end;
 }
 
-static bool read_exactly(int fd, void *to, size_t size)
+/* *lost: grows by the bytes that were read if there are fewer */
+static bool read_exactly(int fd, void *to, size_t size, uint64_t *lost)
 {
 	size_t done = 0;
 	ssize_t n;
 
 	while (done < size && (n = read(fd, (char *)to + done, size - done)) > 0)
 		done += n;
+	*lost += done < size ? done : 0;
 	return done == size;
 }
 
@@ -117,20 +119,22 @@ bool scan_read_next(int fd, struct chunk *chunk, unsigned char **data, size_t *r
 	unsigned char head[CHUNK_HEAD];
 
 	*skipped = 0;
-	if (!read_exactly(fd, head, sizeof(head)))
+	if (!read_exactly(fd, head, sizeof(head), skipped))
 		return false;
 	for (;;) {
 		if (chunk_read_head(head, chunk)) {
 			make_room(data, room, chunk->size);
-			if (!read_exactly(fd, *data, chunk->size))
+			if (!read_exactly(fd, *data, chunk->size, skipped)) {
+				*skipped += sizeof(head);
 				return false;
+			}
 			if (chunk_is_whole(head, *data, chunk->size))
 				return true;
 			*skipped += chunk->size + sizeof(head) - 1;
 			memset(head, 0, sizeof(head));
 		}
 		memmove(head, head + 1, sizeof(head) - 1);
-		if (!read_exactly(fd, head + sizeof(head) - 1, 1))
+		if (!read_exactly(fd, head + sizeof(head) - 1, 1, skipped))
 			return false;
 		++*skipped;
 	}

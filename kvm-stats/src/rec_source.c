@@ -73,14 +73,18 @@ struct recording {
 	int problem_of_sample;
 };
 
+/* at: 0 in a pipe */
 static void set_problem(struct recording *rec, const char *path, uint64_t at, uint64_t size,
 			bool cut)
 {
-	if (!*rec->problem)
-		snprintf(rec->problem, sizeof(rec->problem),
-			 "%.150s: %llu invalid bytes at offset %llu: %s", path,
-			 (unsigned long long)size, (unsigned long long)at,
-			 cut ? "it is cut" : "left out");
+	char where[40] = "";
+
+	if (*rec->problem)
+		return;
+	if (at)
+		snprintf(where, sizeof(where), " at offset %llu", (unsigned long long)at);
+	snprintf(rec->problem, sizeof(rec->problem), "%.150s: %llu invalid bytes%s: %s", path,
+		 (unsigned long long)size, where, cut ? "it is cut" : "left out");
 }
 
 /* Tables are the same if their values are in the same places. */
@@ -673,6 +677,8 @@ static bool fetch_from_pipe(struct recording *rec)
 		    chunk_unpack(&rec->chunk, &rec->data, &rec->data_room))
 			return true;
 	}
+	if (skipped)
+		set_problem(rec, "standard input", 0, skipped, true);
 	return false;
 }
 
@@ -738,7 +744,8 @@ struct recording *recording_open(const char *path, struct kvmstats **k)
 		err(STATUS_NOTHING, NULL);
 	rec->k = *k;
 	if (!recording_fetch(rec))
-		errx(STATUS_USAGE, "%s: it is cut: there is no sample in it", path);
+		errx(STATUS_USAGE, "%s: it is cut: there is no sample in it",
+		     is_file(rec) ? path : "standard input");
 	kvmstats_sample(*k);
 	return rec;
 }
