@@ -231,7 +231,7 @@ bool readers_start(struct identity_readers *r, const pid_t *pids, unsigned int c
 }
 
 /* Return true if the child is in an uninterruptible sleep, as in a wait for a lock. */
-static bool is_blocked(const struct identity_reader *reader)
+static bool reader_is_blocked(const struct identity_reader *reader)
 {
 	char path[32], text[128], *end = NULL;
 	ssize_t n = -1;
@@ -278,7 +278,8 @@ static void take(struct identity_reader *reader, const struct reader_results *re
 	}
 	if (!reader->killed && reader->next < reader->count &&
 	    (read_clock(CLOCK_MONOTONIC) - reader->progress >= READER_DEADLINE_NS ||
-	     (read_clock(CLOCK_MONOTONIC) - reader->progress >= READER_BLOCKED_NS && is_blocked(reader)))) {
+	     (read_clock(CLOCK_MONOTONIC) - reader->progress >= READER_BLOCKED_NS &&
+	      reader_is_blocked(reader)))) {
 		kill_reader(reader);
 		give_up(reader, results);
 	}
@@ -322,7 +323,7 @@ bool readers_wait(struct identity_readers *r)
 		return true;
 	for (i = 0; i < READERS_MAX; i++)
 		blocked |= r->reader[i].process && !r->reader[i].killed &&
-			   is_blocked(&r->reader[i]);
+			   reader_is_blocked(&r->reader[i]);
 	if (blocked)
 		r->patience -= read_clock(CLOCK_MONOTONIC) - begin;
 	return true;

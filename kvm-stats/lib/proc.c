@@ -289,7 +289,7 @@ uint64_t proc_started(int proc, pid_t pid)
 	       strtoull(text, NULL, 10) * (1000000000ULL / sysconf(_SC_CLK_TCK)) : 0;
 }
 
-struct threads {
+struct thread_list {
 	int proc;
 	pid_t pid;
 	const struct kvm_fd *list;
@@ -332,7 +332,7 @@ static int id_of_name(const char *comm)
 
 static int look_at_thread(void *arg, int dirfd, int tid)
 {
-	struct threads *t = arg;
+	struct thread_list *t = arg;
 	int i, fd, num = -1, id = -1;
 	char path[32], text[256];
 
@@ -363,7 +363,7 @@ static int look_at_thread(void *arg, int dirfd, int tid)
 int proc_vcpu_threads(int proc, pid_t pid, const struct kvm_fd *list, int n,
 		      bool names, pid_t *tid)
 {
-	struct threads t = { proc, pid, list, n, names, tid, 0, 0 };
+	struct thread_list t = { proc, pid, list, n, names, tid, 0, 0 };
 	int dirfd = open_of(proc, pid, "task", O_RDONLY | O_DIRECTORY);
 	int ret;
 

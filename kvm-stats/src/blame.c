@@ -20,7 +20,7 @@ struct blame_command {
 #define WAIT_COLUMNS	3	/* after WAITED */
 #define OWNER_COLUMNS	5	/* the last ones */
 
-static const struct out_column columns[] = {
+static const struct out_column blame_columns[] = {
 	{ NULL, "time", false },
 	{ "VM", "vm", false },
 	{ "WAITED", "wait_s", true },
@@ -65,7 +65,7 @@ static void put_victim(struct out *out, enum out_format format, const char *now,
 	put_lengths(out, &waits);
 }
 
-static void put_owner(struct out *out, const struct blame_victim *victim, const char *kind,
+static void put_owner_cells(struct out *out, const struct blame_victim *victim, const char *kind,
 		      const char *name, uint32_t pid, uint64_t ns)
 {
 	out_text(out, kind);
@@ -97,7 +97,7 @@ static void write_blame_rows(void *arg, struct out *out, const char *now, struct
 		const struct blame_share *share = blame_share_at(victim, i);
 
 		put_victim(out, format, now, victim);
-		put_owner(out, victim, share->key.kind, share->key.name, share->pid,
+		put_owner_cells(out, victim, share->key.kind, share->key.name, share->pid,
 			  share->item.cost);
 		rest -= share->item.cost;
 	}
@@ -105,7 +105,7 @@ static void write_blame_rows(void *arg, struct out *out, const char *now, struct
 		return;
 	snprintf(text, sizeof(text), "%zu others", sum->count - shown);
 	put_victim(out, format, now, victim);
-	put_owner(out, victim, "-", text, 0, rest);
+	put_owner_cells(out, victim, "-", text, 0, rest);
 }
 
 static void write_blame_json(void *arg, struct json *j, struct sum *sum)
@@ -202,7 +202,7 @@ int command_blame(const struct settings *settings)
 	const struct sampled blame = {
 		.sums = &command.sum.sums,
 		.arg = &command,
-		.columns = columns,
+		.columns = blame_columns,
 		.kind = RECORDED_BLAME,
 		.open = open_blame,
 		.read = read_blame,

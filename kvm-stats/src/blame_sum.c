@@ -316,7 +316,7 @@ static void take_share(struct sums *sums, struct sum *victim, struct rec_bytes *
 		share->pid = pid;
 }
 
-static void put_waits(const struct sum *sum, struct bytes *b)
+static void put_ended_waits(const struct sum *sum, struct bytes *b)
 {
 	const struct blame_waits *waits = &((const struct blame_victim *)sum)->ended;
 	unsigned int i;
@@ -327,7 +327,7 @@ static void put_waits(const struct sum *sum, struct bytes *b)
 		bytes_number(b, waits->bucket[i]);
 }
 
-static void take_waits(struct sum *sum, struct rec_bytes *t)
+static void take_ended_waits(struct sum *sum, struct rec_bytes *t)
 {
 	struct blame_waits waits;
 	unsigned int i;
@@ -385,7 +385,7 @@ static void init_blame_sum(struct blame_sum *sum, bool continues)
 		.key_size = sizeof(struct blame_key), .other = &other,
 		.read = read_blame_program, .add = add_charges, .close = close_blame_program,
 		.put = put_share, .take = take_share,
-		.put_sum = put_waits, .take_sum = take_waits, .clear = clear_waits,
+		.put_sum = put_ended_waits, .take_sum = take_ended_waits, .clear = clear_waits,
 	};
 
 	memset(sum, 0, sizeof(*sum));

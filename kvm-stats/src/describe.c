@@ -7,7 +7,7 @@
 #include "app.h"
 #include "text.h"
 
-static const struct out_column columns[] = {
+static const struct out_column describe_columns[] = {
 	{ "SCOPE", "scope", false },
 	{ "NAME", "name", false },
 	{ "TYPE", "type", false },
@@ -32,7 +32,7 @@ static bool is_described(const struct settings *settings, const char *name)
 	return !settings->nr_args;
 }
 
-static unsigned int put_table(const struct settings *settings, struct out *out,
+static unsigned int put_descriptors(const struct settings *settings, struct out *out,
 			      enum kvmstats_scope scope,
 			      const struct kvmstats_table *table)
 {
@@ -84,9 +84,9 @@ int command_describe(const struct settings *settings)
 	}
 	if (kvmstats_describe(&vm, &vcpu, why, sizeof(why)))
 		errx(STATUS_NOTHING, "%s", why);
-	out = out_open(settings->format, columns);
-	rows = put_table(settings, out, KVMSTATS_VM, vm);
-	rows += put_table(settings, out, KVMSTATS_VCPU, vcpu);
+	out = out_open(settings->format, describe_columns);
+	rows = put_descriptors(settings, out, KVMSTATS_VM, vm);
+	rows += put_descriptors(settings, out, KVMSTATS_VCPU, vcpu);
 	if (rows || settings->format != OUT_TABLE)
 		out_close(out);
 	app_flush();

@@ -14,7 +14,7 @@
 #define CHANGE_MIN	1000
 #define EXITS_DIVISOR	10
 
-static const struct out_column columns[] = {
+static const struct out_column diff_columns[] = {
 	{ "VM", "vm", false },
 	{ "WHAT", "what", false },
 	{ "BEFORE", "before", true },
@@ -38,7 +38,7 @@ struct side {
 };
 
 /* A row of the output */
-struct change {
+struct difference {
 	const struct window_vm *vm;
 	char what[OWNER_NAME_SIZE + 16];
 	bool has[2];
@@ -47,8 +47,8 @@ struct change {
 	uint64_t largest;	/* size of the largest change of the VM */
 };
 
-struct changes {
-	struct change *change;
+struct differences {
+	struct difference *change;
 	size_t count;
 };
 
@@ -99,9 +99,9 @@ static bool get_quantity(const struct window_vm *vm, enum quantity quantity, uin
 	}
 }
 
-static struct change *add_change(struct changes *changes, const struct window_vm *vm)
+static struct difference *add_change(struct differences *changes, const struct window_vm *vm)
 {
-	struct change *change;
+	struct difference *change;
 
 	changes->change = check_alloc(realloc(changes->change,
 					      (changes->count + 1) * sizeof(*change)));
@@ -111,12 +111,12 @@ static struct change *add_change(struct changes *changes, const struct window_vm
 	return change;
 }
 
-static void compare_quantities(struct changes *changes, const struct window_vm *vm[2])
+static void compare_quantities(struct differences *changes, const struct window_vm *vm[2])
 {
 	unsigned int i, side;
 
 	for (i = 0; i < QUANTITIES; i++) {
-		struct change *change = add_change(changes, vm[1] ? vm[1] : vm[0]);
+		struct difference *change = add_change(changes, vm[1] ? vm[1] : vm[0]);
 
 		strcpy(change->what, names[i]);
 		for (side = 0; side < 2; side++)
@@ -126,7 +126,7 @@ static void compare_quantities(struct changes *changes, const struct window_vm *
 }
 
 /* A VM that waited for less than is recorded has no owners: their times are 0. */
-static void compare_owners(struct changes *changes, const struct side sides[2],
+static void compare_owners(struct differences *changes, const struct side sides[2],
 			   const struct window_vm *vm[2])
 {
 	const size_t begin = changes->count;
@@ -139,7 +139,7 @@ static void compare_owners(struct changes *changes, const struct side sides[2],
 
 		for (i = 0; victim && i < victim->sum.count; i++) {
 			const struct blame_share *share = blame_share_at(victim, i);
-			char what[sizeof(((struct change *)0)->what)];
+			char what[sizeof(((struct difference *)0)->what)];
 
 			snprintf(what, sizeof(what), "%s %s", share->key.kind, share->key.name);
 			for (j = begin; j < changes->count && strcmp(changes->change[j].what, what); j++)
@@ -155,13 +155,13 @@ static void compare_owners(struct changes *changes, const struct side sides[2],
 }
 
 /* A VM is as important as its largest change of CPU time. */
-static void weigh_changes(struct changes *changes, size_t begin)
+static void weigh_changes(struct differences *changes, size_t begin)
 {
 	uint64_t largest = 0;
 	size_t i;
 
 	for (i = begin; i < changes->count; i++) {
-		struct change *c = &changes->change[i];
+		struct difference *c = &changes->change[i];
 
 		c->size = c->value[0] > c->value[1] ? c->value[0] - c->value[1] : c->value[1] - c->value[0];
 		if (!strcmp(c->what, names[EXITS]))
@@ -173,7 +173,7 @@ static void weigh_changes(struct changes *changes, size_t begin)
 		changes->change[i].largest = largest;
 }
 
-static void compare_vm(struct changes *changes, const struct side sides[2], const char *label)
+static void compare_vm(struct differences *changes, const struct side sides[2], const char *label)
 {
 	const struct window_vm *vm[2] = {
 		window_find(&sides[0].window, label), window_find(&sides[1].window, label)
@@ -187,7 +187,7 @@ static void compare_vm(struct changes *changes, const struct side sides[2], cons
 
 static int compare_changes(const void *x, const void *y)
 {
-	const struct change *a = x, *b = y;
+	const struct difference *a = x, *b = y;
 
 	if (a->largest != b->largest)
 		return a->largest < b->largest ? 1 : -1;
@@ -211,14 +211,14 @@ static void put_value(struct out *out, bool known, uint64_t value, const char *s
 	out_number(out, text);
 }
 
-static void write_changes(const struct changes *changes, enum out_format format)
+static void write_changes(const struct differences *changes, enum out_format format)
 {
-	struct out *out = out_open(format, columns);
+	struct out *out = out_open(format, diff_columns);
 	bool any = false;
 	size_t i;
 
 	for (i = 0; i < changes->count; i++) {
-		const struct change *c = &changes->change[i];
+		const struct difference *c = &changes->change[i];
 		const uint64_t least = strcmp(c->what, names[EXITS]) ? CHANGE_MIN : 1;
 
 		if (c->size < least || !(c->has[0] || c->has[1]))
@@ -241,7 +241,7 @@ static void write_changes(const struct changes *changes, enum out_format format)
 int command_diff(const struct settings *settings)
 {
 	struct settings whole = *settings;
-	struct changes changes = { 0 };
+	struct differences changes = { 0 };
 	struct side sides[2];
 	struct input in;
 	size_t i;

@@ -6,7 +6,7 @@
 #include "app.h"
 #include "host.h"
 
-static const struct out_column columns[] = {
+static const struct out_column doctor_columns[] = {
 	{ NULL, "source", false },
 	{ NULL, "what", false },
 	{ NULL, "works", false },
@@ -61,7 +61,7 @@ int command_doctor(const struct settings *settings)
 	unsigned int i;
 
 	if (settings->format != OUT_TABLE) {
-		out = out_open(settings->format, columns);
+		out = out_open(settings->format, doctor_columns);
 	} else if (!uname(&name)) {
 		/* for bug reports */
 		printf("kvm-stats " KVMSTATS_VERSION ", %s %s %s\n", name.sysname,

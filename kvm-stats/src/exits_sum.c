@@ -36,7 +36,7 @@ static int read_exits_program(struct sums *sums)
 	return exits_sample(((struct exits_sum *)sums)->exits);
 }
 
-static void put_total(const void *item, struct bytes *b)
+static void put_exit_total(const void *item, struct bytes *b)
 {
 	const struct exits_total *total = item;
 	size_t i;
@@ -48,7 +48,7 @@ static void put_total(const void *item, struct bytes *b)
 	bytes_number(b, total->cell.max);
 }
 
-static void take_total(struct sums *sums, struct sum *vm, struct rec_bytes *t)
+static void take_exit_total(struct sums *sums, struct sum *vm, struct rec_bytes *t)
 {
 	struct exits_key key = { .reason = take_most(t, UINT32_MAX) };
 	struct exits_cell cell = { .isa = take_most(t, UINT32_MAX) };
@@ -133,7 +133,7 @@ static void init_exits_sum(struct exits_sum *sum, enum exits_by by, bool continu
 		.size = sizeof(struct exits_vm), .item_size = sizeof(struct exits_total),
 		.key_size = sizeof(struct exits_key), .release = release_vm,
 		.read = read_exits_program, .add = add_exits, .close = close_exits_program,
-		.clear = clear_elapsed, .put = put_total, .take = take_total,
+		.clear = clear_elapsed, .put = put_exit_total, .take = take_exit_total,
 	};
 
 	memset(sum, 0, sizeof(*sum));

@@ -3,7 +3,7 @@
 
 #include "input.h"
 
-static const struct out_column columns[] = {
+static const struct out_column list_columns[] = {
 	{ "NAME", "name", false },
 	{ "PID", "pid", true },
 	{ NULL, "vm_id", true },
@@ -58,7 +58,7 @@ int command_list(const struct settings *settings)
 	input_open(&f, settings, INPUT_LAST, false, settings->nr_args);
 	if (settings->format == OUT_SELECTORS)
 		return list_selectors(settings, &f);
-	out = out_open(settings->format, columns);
+	out = out_open(settings->format, list_columns);
 	for (vm = kvmstats_first(f.k); vm; vm = vm->next) {
 		if (!app_selects(settings->args, settings->nr_args, vm))
 			continue;

@@ -64,7 +64,7 @@ struct log_stalls {
 };
 
 /* Attach the program, and begin its sums; without it, the columns have no values. */
-static void open_stalls(struct log_stalls *stalls, const struct settings *settings, const struct input *f)
+static void open_log_stalls(struct log_stalls *stalls, const struct settings *settings, const struct input *f)
 {
 	struct kvmstats_probe probe = { 0 };
 
@@ -83,7 +83,7 @@ static void open_stalls(struct log_stalls *stalls, const struct settings *settin
 }
 
 /* Take the next sample, and what stalls have lasted since the one before. Return false at the end. */
-static bool take_sample(struct log_stalls *stalls, const struct settings *settings, struct input *f, bool next)
+static bool take_log_sample(struct log_stalls *stalls, const struct settings *settings, struct input *f, bool next)
 {
 	if (stalls->open && read_sums(&stalls->sum.sums))
 		errx(STATUS_NOTHING, "log: cannot read the sums of the BPF program");
@@ -98,7 +98,7 @@ static bool take_sample(struct log_stalls *stalls, const struct settings *settin
 }
 
 /* Recordings have stalls at some samples only. */
-static void put_stalls(struct out *out, const struct log_stalls *stalls, const struct kvmstats_vm *vm)
+static void put_log_stalls(struct out *out, const struct log_stalls *stalls, const struct kvmstats_vm *vm)
 {
 	const struct sums *sums = &stalls->sum.sums;
 	const struct stalls_vm *found = NULL;
@@ -176,7 +176,7 @@ static void log_vm(struct out *out, const char *now, const struct input *f, cons
 		if (columns[i].kind == COLUMN_OTHERS)
 			put_column(out, &columns[i], &item);
 	}
-	put_stalls(out, stalls, vm);
+	put_log_stalls(out, stalls, vm);
 }
 
 static volatile sig_atomic_t reopen_asked;
@@ -314,8 +314,8 @@ int command_log(const struct settings *settings)
 		stop_catch(STATUS_PARTIAL, NULL);
 	}
 	catch_hangup();
-	open_stalls(&stalls, settings, &f);
-	take_sample(&stalls, settings, &f, false);
+	open_log_stalls(&stalls, settings, &f);
+	take_log_sample(&stalls, settings, &f, false);
 	make_columns(keys, stalls.wanted);
 	out = out_open(format, keys);
 	if (!settings->file)
@@ -327,7 +327,7 @@ int command_log(const struct settings *settings)
 		if (stop_requested())
 			break;
 		/* The present sample of a recording is the first one. */
-		if (!take_sample(&stalls, settings, &f, !f.rec || round)) {
+		if (!take_log_sample(&stalls, settings, &f, !f.rec || round)) {
 			if (stalls.open && !recording_has(f.rec, RECORDED_STALLS))
 				stalls.missing = true;
 			break;

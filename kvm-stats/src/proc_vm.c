@@ -23,7 +23,7 @@ bool read_proc(int proc, pid_t pid, const char *name, char *text, size_t size)
 }
 
 /* The state and the last CPU of a thread. Return '\0' if it does not exist. */
-static char read_state(int proc, pid_t tid, int *cpu)
+static char read_thread_state(int proc, pid_t tid, int *cpu)
 {
 	char text[1024], state;
 	const char *end;
@@ -45,7 +45,7 @@ char find_state(int proc, const struct kvmstats_vm *vm)
 	int cpu;
 
 	for (i = 0; i < vm->vcpus; i++) {
-		one = read_state(proc, vm->vcpu[i]->tid, &cpu);
+		one = read_thread_state(proc, vm->vcpu[i]->tid, &cpu);
 		if (!one || (state && one != state))
 			return '\0';
 		state = one;
@@ -105,7 +105,7 @@ static void read_affinity(int proc, pid_t tid, char list[AFFINITY_SIZE])
 
 void read_place(int proc, pid_t tid, struct vcpu_place *place)
 {
-	place->state = read_state(proc, tid, &place->cpu);
+	place->state = read_thread_state(proc, tid, &place->cpu);
 	if (!place->state)
 		return;
 	place->node = find_node(place->cpu);

@@ -395,7 +395,7 @@ static void prepare_core(struct recording *rec)
 }
 
 /* Report a sample to the core. Return false if it has impossible numbers. */
-static bool take_sample(struct recording *rec, struct rec_bytes *t, bool is_key)
+static bool take_sample_chunk(struct recording *rec, struct rec_bytes *t, bool is_key)
 {
 	uint64_t memory = rec->memory, count, i;
 	long index = -1;
@@ -427,7 +427,7 @@ bool recording_try(const void *bytes, size_t size, char kind)
 	static struct recording rec = { .memory = MEMORY_MIN };
 	struct rec_bytes t = { bytes, (const unsigned char *)bytes + size, false };
 
-	return take_sample(&rec, &t, kind == 'K');
+	return take_sample_chunk(&rec, &t, kind == 'K');
 }
 
 /* Return a bit for a kind of chunks before a sample, 0 for others. */
@@ -570,7 +570,7 @@ static bool take_chunk(struct recording *rec)
 	rec->wall = rec->chunk.time;
 	if (is_key)
 		rec->key_number = rec->chunk.key;
-	return take_sample(rec, &t, is_key);
+	return take_sample_chunk(rec, &t, is_key);
 }
 
 static bool read_chunk(struct recording *rec, unsigned long i)

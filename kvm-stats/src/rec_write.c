@@ -196,7 +196,7 @@ static void gather_vcpu(const struct kvmstats *k, const struct core_vm *vm,
 	memcpy(words + VCPU_WORDS, vcpu->pub.values, k->table[KVMSTATS_VCPU]->data_size);
 }
 
-static void put_vcpu(struct recorder *r, const struct kvmstats *k, const struct core_vm *vm,
+static void record_vcpu(struct recorder *r, const struct kvmstats *k, const struct core_vm *vm,
 		     const struct core_vcpu *vcpu, struct key_vm *key, bool is_key, uint32_t *last)
 {
 	struct key_vcpu *same = key && !is_key ? key_find_vcpu(key, vcpu->pub.id) : NULL;
@@ -214,7 +214,7 @@ static void put_vcpu(struct recorder *r, const struct kvmstats *k, const struct 
 }
 
 /* index: of the VM before, in the key sample */
-static void put_vm(struct recorder *r, const struct kvmstats *k, const struct core_vm *vm,
+static void record_vm(struct recorder *r, const struct kvmstats *k, const struct core_vm *vm,
 		   bool is_key, long *index)
 {
 	struct key_vm *key = is_key ? NULL : key_find_vm(&r->key, vm->pub.key);
@@ -242,7 +242,7 @@ static void put_vm(struct recorder *r, const struct kvmstats *k, const struct co
 	}
 	bytes_number(&r->out, vm->pub.vcpus);
 	for (i = 0; i < vm->pub.vcpus; i++)
-		put_vcpu(r, k, vm, vm->vcpu[i], key, is_key, &last);
+		record_vcpu(r, k, vm, vm->vcpu[i], key, is_key, &last);
 	if (!key)
 		r->extra += r->out.size - at;
 }
@@ -340,7 +340,7 @@ static unsigned int encode_sample(struct recorder *r, const struct kvmstats *k, 
 	bytes_number(b, n);
 	for (i = 0; i < k->vms; i++) {
 		if (is_recorded(k->vm[i]))
-			put_vm(r, k, k->vm[i], is_key, &index);
+			record_vm(r, k, k->vm[i], is_key, &index);
 	}
 	chunk_seal(b, at, is_key ? 'K' : 'S', r->key_number, time, r->is_file);
 	if (is_key)

@@ -7,7 +7,7 @@
 #include "input.h"
 #include "text.h"
 
-static const struct out_column columns[] = {
+static const struct out_column show_columns[] = {
 	{ "VM", "vm", false },
 	{ "SCOPE", "scope", false },
 	{ "NAME", "name", false },
@@ -130,7 +130,7 @@ int command_show(const struct settings *settings)
 			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->args[i], wrong);
 	}
 	input_open(&f, settings, INPUT_LAST, false, 1);
-	view.out = out_open(settings->format, columns);
+	view.out = out_open(settings->format, show_columns);
 	for (vm = kvmstats_first(f.k); vm; vm = vm->next) {
 		if (!app_selects(settings->args, 1, vm))
 			continue;

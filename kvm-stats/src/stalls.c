@@ -7,7 +7,7 @@
 
 #define REASON_COLUMNS	4	/* the last ones */
 
-static const struct out_column columns[] = {
+static const struct out_column stalls_columns[] = {
 	{ NULL, "time", false },
 	{ "VM", "vm", false },
 	{ "STALLED", "stall_s", true },
@@ -67,7 +67,7 @@ static int open_stalls(void *arg, const struct kvmstats_vm *first, struct kvmsta
 	return stalls_sum_open(arg, true, first, p);
 }
 
-static void read_stalls(void *arg, struct recording *rec)
+static void read_recorded_stalls(void *arg, struct recording *rec)
 {
 	stalls_sum_read(arg, rec);
 }
@@ -88,10 +88,10 @@ int command_stalls(const struct settings *settings)
 	const struct sampled stalls = {
 		.sums = &sum.sums,
 		.arg = &sum,
-		.columns = columns,
+		.columns = stalls_columns,
 		.kind = RECORDED_STALLS,
 		.open = open_stalls,
-		.read = read_stalls,
+		.read = read_recorded_stalls,
 		.write_rows = write_stalls_rows,
 		.write_json = write_stalls_json,
 		.report_lost = report_lost_stalls,

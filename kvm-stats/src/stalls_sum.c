@@ -41,7 +41,7 @@ const char *stall_meaning(uint64_t reason)
 	return meanings[reason];
 }
 
-static int compare_tids(const void *x, const void *y)
+static int compare_thread_tids(const void *x, const void *y)
 {
 	const uint32_t *a = x, *b = y;
 
@@ -73,7 +73,7 @@ static uint32_t *find_idle_threads(const struct kvmstats_vm *first, size_t *coun
 				tids[(*count)++] = vm->vcpu[i]->tid;
 		}
 	}
-	qsort(tids, *count, sizeof(*tids), compare_tids);
+	qsort(tids, *count, sizeof(*tids), compare_thread_tids);
 	return tids;
 }
 
@@ -97,7 +97,7 @@ static void add_rows(const struct stalls_sum *sum, const struct kvmstats_vm *fir
 		vm = find_kernel_sum(&sum->sums, &rows[i].vm);
 		if (!vm)
 			continue;
-		paused = bsearch(&rows[i].tid, idle, idle_count, sizeof(*idle), compare_tids);
+		paused = bsearch(&rows[i].tid, idle, idle_count, sizeof(*idle), compare_thread_tids);
 		for (reason = STALL_STOPPED; reason < STALLS; reason++)
 			add_stall(sum, vm, paused && (reason == STALL_LOCK || reason == STALL_WAIT) ?
 				  STALL_PAUSED : reason, rows[i].growth[reason]);

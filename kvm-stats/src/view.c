@@ -138,7 +138,7 @@ static bool passes_filter(const struct view *view, const struct kvmstats_vm *vm)
 }
 
 /* Return true if the list has this column. */
-static bool has_column(const struct view *view, const struct column *column, const struct item *items, unsigned int n)
+static bool view_has_column(const struct view *view, const struct column *column, const struct item *items, unsigned int n)
 {
 	char text[COLUMN_SIZE];
 
@@ -161,7 +161,7 @@ static void choose_columns(const struct view *view, const struct item *items, un
 	unsigned int i, total = 0, worst;
 
 	for (i = 0; i < columns_count; i++) {
-		widths[i] = has_column(view, &columns[i], items, n) ? columns[i].width : 0;
+		widths[i] = view_has_column(view, &columns[i], items, n) ? columns[i].width : 0;
 		total += widths[i] ? widths[i] + 1 : 0;
 	}
 	/* the last one needs no blank after it */
@@ -283,7 +283,7 @@ static void make_lines(struct view *view, const struct item *items, unsigned int
 	}
 }
 
-static void add_vm(struct item *sums, struct kvmstats_activity *activity, const struct kvmstats_vm *vm)
+static void add_vm_line(struct item *sums, struct kvmstats_activity *activity, const struct kvmstats_vm *vm)
 {
 	const struct item item = item_vm(vm);
 
@@ -355,13 +355,13 @@ static void make_host(struct view *view, const struct input *f, unsigned int wid
 	items = check_alloc(calloc(n + 1, sizeof(*items)));
 	n = 0;
 	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
-		add_vm(&host, &all, vm);
+		add_vm_line(&host, &all, vm);
 		if (!passes_filter(view, vm))
 			continue;
 		items[n] = item_vm(vm);
 		judge_item(f->k, &items[n]);
 		locate_item(f, &items[n++]);
-		add_vm(&sums, &activity, vm);
+		add_vm_line(&sums, &activity, vm);
 	}
 	if (!sums.vcpus)
 		sums.vcpu_elapsed = sums.elapsed;

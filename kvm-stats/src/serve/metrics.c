@@ -143,7 +143,7 @@ static bool get_usage(const struct model *m, const struct codes *codes, unsigned
 	return false;
 }
 
-static bool get_exits(const struct model *m, const struct codes *codes, unsigned int index,
+static bool get_host_exits(const struct model *m, const struct codes *codes, unsigned int index,
 		      struct program_value *value)
 {
 	value->n = m->usage.exits;
@@ -162,7 +162,7 @@ uint64_t read_cpu_time(int who)
 	       usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
 }
 
-static bool get_cpu(const struct model *m, const struct codes *codes, unsigned int index,
+static bool get_process_cpu(const struct model *m, const struct codes *codes, unsigned int index,
 		    struct program_value *value)
 {
 	value->n = m->cpu + read_cpu_time(RUSAGE_SELF);
@@ -311,7 +311,7 @@ const struct metric metrics[] = {
 		"VMs that were destroyed before a sample had their values, including temporary VMs"),
 	PROGRAM("kvm_vms_vcpu_seconds", METRIC_COUNTER, "seconds", 9, "mode", get_usage,
 		"vCPU time of all VMs by mode since kvm-stats started, including destroyed VMs"),
-	PROGRAM("kvm_vms_exits", METRIC_COUNTER, "", 0, "", get_exits,
+	PROGRAM("kvm_vms_exits", METRIC_COUNTER, "", 0, "", get_host_exits,
 		"VM exits of all VMs since kvm-stats started, including destroyed VMs"),
 	PROGRAM("kvm_stats_build", METRIC_INFO, "", 0, "version", get_version,
 		"Version of kvm-stats"),
@@ -337,7 +337,7 @@ const struct metric metrics[] = {
 		"Series excluded by --max-series, added up over all scrapes"),
 	PROGRAM("kvm_stats_scrapes", METRIC_COUNTER, "", 0, "code", get_code,
 		"HTTP responses by status"),
-	PROGRAM("process_cpu_seconds", METRIC_COUNTER, "seconds", 6, "", get_cpu,
+	PROGRAM("process_cpu_seconds", METRIC_COUNTER, "seconds", 6, "", get_process_cpu,
 		"User and system CPU time of kvm-stats"),
 	PROGRAM("process_resident_memory_bytes", METRIC_GAUGE, "bytes", 0, "", get_memory,
 		"Resident memory of the process that serves"),

@@ -32,7 +32,7 @@ static void put_busy(struct buf *b, const struct vm_series *e)
 	buf_str(b, "V100z\"/></svg>");
 }
 
-static void put_row(struct buf *b, const struct row *row, unsigned int modes)
+static void put_row_html(struct buf *b, const struct row *row, unsigned int modes)
 {
 	const struct vm_series *e = row->e;
 	unsigned int i;
@@ -136,7 +136,7 @@ static unsigned int put_rows(struct buf *b, const struct rows *rows,
 		if (bounded && b->len > PAGE_ROOM)
 			left++;
 		else
-			put_row(b, row, rows->unknown ? MODES : KVMSTATS_UNKNOWN);
+			put_row_html(b, row, rows->unknown ? MODES : KVMSTATS_UNKNOWN);
 	}
 	return left;
 }

@@ -29,7 +29,7 @@ void put_time(struct buf *b, uint64_t time, const char *format)
 		buf_html(b, text);
 }
 
-static void put_host(struct buf *b, const struct model *m, const struct rows *rows)
+static void put_host_html(struct buf *b, const struct model *m, const struct rows *rows)
 {
 	if (!m->host.cpus)
 		return;
@@ -122,7 +122,7 @@ void put_head(struct buf *b, const struct model *m, const struct page_request *r
 		buf_html(b, vm);
 		buf_str(b, "</h1>\n");
 	}
-	put_host(b, m, rows);
+	put_host_html(b, m, rows);
 	put_state(b, m, request, rows);
 }
 

@@ -18,7 +18,7 @@ static void put_fact(struct buf *b, const char *name, const char *value)
 	buf_char(b, '\n');
 }
 
-static void put_identity(struct buf *b, const struct vm_series *e)
+static void put_identity_html(struct buf *b, const struct vm_series *e)
 {
 	const struct kvmstats_identity *identity = &e->identity;
 	char pid[24];
@@ -41,7 +41,7 @@ static void put_identity(struct buf *b, const struct vm_series *e)
 }
 
 /* The modes with their meanings */
-static void put_modes(struct buf *b, const struct row *row)
+static void put_modes_html(struct buf *b, const struct row *row)
 {
 	unsigned int i;
 
@@ -137,7 +137,7 @@ static void put_hour(struct buf *b, const struct model *m, const struct vm_serie
 	buf_str(b, "</p>\n");
 }
 
-static void put_vcpu(struct buf *b, const struct vcpu_series *v, bool unknown)
+static void put_vcpu_html(struct buf *b, const struct vcpu_series *v, bool unknown)
 {
 	uint16_t share[MODES];
 	const uint64_t all = get_shares(v->mark[0].mode, v->now.mode, share);
@@ -157,7 +157,7 @@ static void put_vcpu(struct buf *b, const struct vcpu_series *v, bool unknown)
 	buf_char(b, '\n');
 }
 
-static void put_vcpus(struct buf *b, const struct model *m, const struct vm_series *e, bool unknown)
+static void put_vcpus_html(struct buf *b, const struct model *m, const struct vm_series *e, bool unknown)
 {
 	unsigned int i;
 
@@ -173,7 +173,7 @@ static void put_vcpus(struct buf *b, const struct model *m, const struct vm_seri
 	buf_str(b, unknown ? "<th scope=col>unknown %" : "");
 	buf_str(b, "<th scope=col>exits/s</thead>\n<tbody>\n");
 	for (i = 0; i < e->nr_vcpu && b->len < PAGE_ROOM; i++)
-		put_vcpu(b, &e->vcpu[i], unknown);
+		put_vcpu_html(b, &e->vcpu[i], unknown);
 	buf_str(b, "</tbody></table>\n");
 	if (i < e->nr_vcpu) {
 		buf_str(b, "<p><b>");
@@ -194,7 +194,7 @@ static void put_missing(struct buf *b, bool on, const char *option)
 	buf_str(b, "</code>.</p>\n");
 }
 
-static void put_owners(struct buf *b, const struct model *m, const struct vm_series *e)
+static void put_owners_html(struct buf *b, const struct model *m, const struct vm_series *e)
 {
 	unsigned int i;
 
@@ -219,7 +219,7 @@ static void put_owners(struct buf *b, const struct model *m, const struct vm_ser
 	buf_str(b, "</tbody></table>\n");
 }
 
-static void put_exits(struct buf *b, const struct model *m, const struct vm_series *e)
+static void put_exits_html(struct buf *b, const struct model *m, const struct vm_series *e)
 {
 	char name[EXIT_NAME_SIZE];
 	uint64_t recent = 0;
@@ -252,7 +252,7 @@ static void put_exits(struct buf *b, const struct model *m, const struct vm_seri
 	buf_str(b, "</tbody></table>\n");
 }
 
-static void put_stalls(struct buf *b, const struct model *m, const struct vm_series *e)
+static void put_stalls_html(struct buf *b, const struct model *m, const struct vm_series *e)
 {
 	unsigned int reason, permille, n = 0;
 
@@ -298,12 +298,12 @@ bool page_vm(struct buf *b, const struct model *m, const struct page_request *re
 		buf_str(b, "<span class=fine>No problem</span>");
 	buf_str(b, "</p>\n");
 	put_hour(b, m, row->e);
-	put_modes(b, row);
-	put_owners(b, m, row->e);
-	put_exits(b, m, row->e);
-	put_stalls(b, m, row->e);
-	put_identity(b, row->e);
-	put_vcpus(b, m, row->e, rows.unknown);
+	put_modes_html(b, row);
+	put_owners_html(b, m, row->e);
+	put_exits_html(b, m, row->e);
+	put_stalls_html(b, m, row->e);
+	put_identity_html(b, row->e);
+	put_vcpus_html(b, m, row->e, rows.unknown);
 	buf_str(b, "</body></html>\n");
 	free(rows.row);
 	return true;

@@ -69,7 +69,7 @@ static void diagnose(struct sampler *m)
 	}
 }
 
-static int load_program(struct sampler *m, enum program program, struct kvmstats_probe *probe)
+static int load_sums(struct sampler *m, enum program program, struct kvmstats_probe *probe)
 {
 	const int error = open_program(&m->programs, program, EXITS_BY_REASON,
 				       kvmstats_first(m->k), probe);
@@ -91,7 +91,7 @@ static void retry_programs(struct sampler *m)
 
 		if (!exports_program(m->s, i) || m->programs.open[i] || app_now() < retry->next)
 			continue;
-		if (load_program(m, i, &probe) && strcmp(probe.why, retry->why))
+		if (load_sums(m, i, &probe) && strcmp(probe.why, retry->why))
 			warnx("%s: %s%s%s; will retry", program_names[i], probe.why,
 			      *probe.help ? "; " : "", probe.help);
 		snprintf(retry->why, sizeof(retry->why), "%s", m->programs.open[i] ? "" : probe.why);
@@ -102,13 +102,13 @@ static void load_exits_or_exit(struct sampler *m)
 {
 	struct kvmstats_probe probe = { 0 };
 
-	if (load_program(m, PROGRAM_EXITS, &probe))
+	if (load_sums(m, PROGRAM_EXITS, &probe))
 		errx(STATUS_NOTHING, "--exits: %s%s%s", probe.why, *probe.help ? "; " : "",
 		     probe.help);
 }
 
 /* Read the charges before a sample of the VMs, which may be newer. */
-static void read_charges(struct sampler *m)
+static void read_loaded_sums(struct sampler *m)
 {
 	unsigned int i;
 
@@ -125,7 +125,7 @@ static void read_charges(struct sampler *m)
 }
 
 /* Write the recording of a sample to standard output, which is a file in memory. */
-static void write_sample(struct sampler *m, bool failed, uint64_t begin, bool no_source)
+static void write_stream(struct sampler *m, bool failed, uint64_t begin, bool no_source)
 {
 	const struct host host = host_now();
 	struct bytes report = { 0 };
@@ -155,19 +155,19 @@ static void sample_host(struct sampler *m)
 	const uint64_t begin = app_now();
 	bool failed, no_source;
 
-	read_charges(m);
+	read_loaded_sums(m);
 	failed = kvmstats_sample(m->k);
 	add_programs(&m->programs, kvmstats_first(m->k), NULL, 0);
 	no_source = !strcmp(kvmstats_source(m->k), "none");
 	if (no_source)
 		diagnose(m);
-	write_sample(m, failed, begin, no_source);
+	write_stream(m, failed, begin, no_source);
 	if (!no_source)
 		retry_programs(m);
 }
 
 /* Send the sample to the server, and wait for it if it is slow; then read it here. */
-static void send_sample(struct sampler *m)
+static void send_stream(struct sampler *m)
 {
 	struct pollfd poll_fds[] = {
 		{ .fd = m->socket, .events = POLLOUT }, { .fd = stop_fd(), .events = POLLIN },
@@ -183,7 +183,7 @@ static void send_sample(struct sampler *m)
 	lseek(STDIN_FILENO, 0, SEEK_SET);
 	if (!recording_fetch(m->s->rec))
 		errx(STATUS_NOTHING, "cannot read a sample");
-	take_sample(m->s);
+	update_model(m->s);
 }
 
 static bool is_kept(const struct server *s, int fd)
@@ -286,7 +286,7 @@ static bool handle_messages(struct sampler *m)
  * Wait for the time of the next sample, a request for it, or a signal. Return true in a new
  * child.
  */
-static bool wait_for_next(struct sampler *m, uint64_t next)
+static bool wait_or_fork(struct sampler *m, uint64_t next)
 {
 	struct pollfd poll_fds[] = { { .fd = stop_fd(), .events = POLLIN }, { .events = POLLIN } };
 	uint64_t now, until;
@@ -345,19 +345,19 @@ void fork_server(struct server *s)
 	sample_host(m);
 	lseek(STDIN_FILENO, 0, SEEK_SET);
 	open_recording(s, "-");
-	take_sample(s);
+	update_model(s);
 	for (;;) {
 		/* If samples take longer than the interval, don't catch up. */
 		next += s->interval;
 		if (next < app_now())
 			next = app_now() + s->interval;
-		if (wait_for_next(m, next))
+		if (wait_or_fork(m, next))
 			return;
 		if (stop_requested())
 			stop_sampler(m);
 		if (app_now() < next)
 			next = app_now();	/* it was wanted */
 		sample_host(m);
-		send_sample(m);
+		send_stream(m);
 	}
 }

@@ -78,7 +78,7 @@ static void take_report(const struct recording *rec, struct sampler_report *repo
 		strcat(report->health, "\n");
 }
 
-void take_sample(struct server *s)
+void update_model(struct server *s)
 {
 	const bool blame = has_sums(s, PROGRAM_BLAME), stalls = has_sums(s, PROGRAM_STALLS);
 	const uint64_t begin = app_now();
@@ -125,7 +125,7 @@ bool sample_is_due(const struct server *s, uint64_t last)
 }
 
 /* Wait until the next sample of a file is due. Return false to stop. */
-static bool wait_for_next(struct server *s, uint64_t next)
+static bool wait_for_interval(struct server *s, uint64_t next)
 {
 	struct timespec until = { .tv_sec = next / SECOND, .tv_nsec = next % SECOND };
 	bool stop;
@@ -148,12 +148,12 @@ void *sample_until_stopped(void *server)
 		/* The last sample of a recording becomes too old, as if the host did not answer. */
 		if (s->began && !recording_fetch(s->rec))
 			break;
-		take_sample(s);
+		update_model(s);
 		if (write(s->sample_done, &one, sizeof(one)) < 0)
 			break;
 		next += s->interval;
 		/* Samples of a pipe come when they are taken. */
-	} while (!s->paced || wait_for_next(s, next));
+	} while (!s->paced || wait_for_interval(s, next));
 	return NULL;
 }
 

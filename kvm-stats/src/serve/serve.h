@@ -133,7 +133,7 @@ bool exports_program(const struct server *s, enum program program);
 void open_recording(struct server *s, const char *path);
 void *sample_until_stopped(void *server);
 /* Replace the sample in the model by the one that was fetched. */
-void take_sample(struct server *s);
+void update_model(struct server *s);
 /* Return true if a sample of this time is almost an interval old. */
 bool sample_is_due(const struct server *s, uint64_t last);
 /*

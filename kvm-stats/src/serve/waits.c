@@ -6,7 +6,7 @@
 #include "blame_sum.h"
 #include "waits.h"
 
-static int compare_owners(const void *x, const void *y)
+static int compare_listed(const void *x, const void *y)
 {
 	const struct wait_owner *a = x, *b = y;
 
@@ -30,7 +30,7 @@ void waits_update(struct waits *waits, const struct sums *sums, struct blame_vic
 			waits->owner[waits->count++] = (struct wait_owner){
 				share->key, share->item.cost, share->item.recent };
 	}
-	qsort(waits->owner, waits->count, sizeof(*waits->owner), compare_owners);
+	qsort(waits->owner, waits->count, sizeof(*waits->owner), compare_listed);
 }
 
 void waits_summary(struct buf *b, const struct waits *waits)

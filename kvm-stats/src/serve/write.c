@@ -146,7 +146,7 @@ static uint64_t since(const struct family *c, const uint64_t *value, const uint6
 	return (c->grows ? value[i] - base[i] : value[i]) * c->factor;
 }
 
-static void put_modes(struct metrics_writer *w, const struct family *c, const char *name,
+static void put_modes_series(struct metrics_writer *w, const struct family *c, const char *name,
 		      const struct vm_series *e, const struct vcpu_series *v)
 {
 	const uint64_t *value = v ? v->value : e->value, *base = v ? v->base : e->base;
@@ -244,7 +244,7 @@ static void put_values(struct metrics_writer *w, const struct family *c, const c
 		       const struct vm_series *e, const struct vcpu_series *v)
 {
 	if (c->metric->from == FROM_MODES) {
-		put_modes(w, c, name, e, v);
+		put_modes_series(w, c, name, e, v);
 	} else if (c->metric->from == FROM_ROLES) {
 		put_roles(w, c, name, e);
 	} else if (c->metric->from == FROM_PAGES) {
@@ -291,7 +291,7 @@ static void put_wait(struct metrics_writer *w, const struct metric *metric, cons
 	put_number(w, ns, metric->digits);
 }
 
-static void put_waits(struct metrics_writer *w, const struct metric *metric)
+static void put_waits_series(struct metrics_writer *w, const struct metric *metric)
 {
 	const struct vm_series *e;
 	bool head = false;
@@ -310,7 +310,7 @@ static void put_waits(struct metrics_writer *w, const struct metric *metric)
 	}
 }
 
-static void put_lengths(struct metrics_writer *w, const struct metric *metric)
+static void put_lengths_series(struct metrics_writer *w, const struct metric *metric)
 {
 	const struct vm_series *e;
 	bool head = false;
@@ -334,7 +334,7 @@ static void put_lengths(struct metrics_writer *w, const struct metric *metric)
 	}
 }
 
-static void put_exit(struct metrics_writer *w, const struct metric *metric, const struct vm_series *e,
+static void put_exit_series(struct metrics_writer *w, const struct metric *metric, const struct vm_series *e,
 		     const struct exits_total *total, const char *phase, uint64_t n)
 {
 	char name[EXIT_NAME_SIZE];
@@ -349,7 +349,7 @@ static void put_exit(struct metrics_writer *w, const struct metric *metric, cons
 	put_number(w, n, metric->digits);
 }
 
-static void put_exits(struct metrics_writer *w, const struct metric *metric)
+static void put_exits_series(struct metrics_writer *w, const struct metric *metric)
 {
 	const struct vm_series *e;
 	bool head = false;
@@ -367,16 +367,16 @@ static void put_exits(struct metrics_writer *w, const struct metric *metric)
 			if (!total->item.listed)
 				continue;
 			if (!metric->digits) {
-				put_exit(w, metric, e, total, NULL, total->cell.count);
+				put_exit_series(w, metric, e, total, NULL, total->cell.count);
 				continue;
 			}
-			put_exit(w, metric, e, total, "kernel", total->cell.kernel);
-			put_exit(w, metric, e, total, "user", total->cell.user);
+			put_exit_series(w, metric, e, total, "kernel", total->cell.kernel);
+			put_exit_series(w, metric, e, total, "user", total->cell.user);
 		}
 	}
 }
 
-static void put_stalls(struct metrics_writer *w, const struct metric *metric)
+static void put_stalls_series(struct metrics_writer *w, const struct metric *metric)
 {
 	const struct vm_series *e;
 	unsigned int reason;
@@ -474,17 +474,17 @@ void write_metrics(struct buf *b, struct model *m, enum format format,
 		else if (metrics[i].from == FROM_VCPUS)
 			put_gauge(&w, &metrics[i], get_series_vcpus, 0);
 		else if (metrics[i].from == FROM_WAITS)
-			put_waits(&w, &metrics[i]);
+			put_waits_series(&w, &metrics[i]);
 		else if (metrics[i].from == FROM_LENGTHS)
-			put_lengths(&w, &metrics[i]);
+			put_lengths_series(&w, &metrics[i]);
 	}
 	for (i = 0; i < m->nr_families; i++)
 		put_family(&w, &m->family[i]);
 	for (i = 0; i < nr_metrics; i++) {
 		if (metrics[i].from == FROM_EXITS)
-			put_exits(&w, &metrics[i]);
+			put_exits_series(&w, &metrics[i]);
 		if (metrics[i].from == FROM_STALLS)
-			put_stalls(&w, &metrics[i]);
+			put_stalls_series(&w, &metrics[i]);
 		if (metrics[i].from == FROM_PROGRAM)
 			put_program(&w, &metrics[i], codes);
 	}
