@@ -92,11 +92,15 @@ bool input_seek_time(struct input *in, uint64_t time)
 	return input_seek_samples(in, (long)found - (long)recording_position(in->rec));
 }
 
+bool input_fetch(struct input *in)
+{
+	return !in->rec || (recording_fetch(in->rec) &&
+			    (!in->until || recording_fetched(in->rec) < in->until));
+}
+
 bool input_next_nofail(struct input *in)
 {
-	if (in->rec && !recording_fetch(in->rec))
-		return false;
-	if (in->until && recording_fetched(in->rec) >= in->until)
+	if (!input_fetch(in))
 		return false;
 	kvmstats_sample(in->k);
 	return true;

@@ -24,6 +24,8 @@ void input_open(struct input *in, const struct settings *settings, enum input_st
 		bool wait, int selectors);
 void input_close(struct input *in);
 
+/* Get the next sample of a recording for kvmstats_sample(); false: it has no more. */
+bool input_fetch(struct input *in);
 /* The next sample; false: the recording has no more. Ends the program on errors of a source. */
 bool input_next(struct input *in);
 /* Like input_next(), but errors are left for kvmstats_problem(). */

@@ -203,9 +203,9 @@ const struct option_row options[] = {
 	  ON(DIFF) | ON(EXPORT) | ON(SERVE),
 	  set_from, COMPLETE_FILE, "Read the recording FILE instead of this host.", NULL },
 	{ 0, "at", "TIME", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
-	  ON(DIFF) | ON(EXPORT),
+	  ON(DIFF) | ON(EXPORT) | ON(SERVE),
 	  set_at, COMPLETE_NOTHING, "Start at the first sample from TIME on.", NULL },
-	{ 0, "until", "TIME", ON(LOG) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) | ON(DIFF),
+	{ 0, "until", "TIME", ON(LOG) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) | ON(DIFF) | ON(SERVE),
 	  set_until, COMPLETE_NOTHING, "Stop after the last sample before TIME.", NULL },
 	{ 0, "against", "TIME,TIME", ON(DIFF),
 	  set_against, COMPLETE_NOTHING, "Compare with the time from TIME until TIME.", NULL },

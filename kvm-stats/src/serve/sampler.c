@@ -181,7 +181,7 @@ static void send_stream(struct sampler *m)
 			break;
 	}
 	lseek(STDIN_FILENO, 0, SEEK_SET);
-	if (!recording_fetch(m->s->rec))
+	if (!input_fetch(&m->s->in))
 		errx(STATUS_NOTHING, "cannot read a sample");
 	update_model(m->s);
 }
@@ -344,7 +344,8 @@ void fork_server(struct server *s)
 	m->recorder = recorder_open("-", 0);
 	sample_host(m);
 	lseek(STDIN_FILENO, 0, SEEK_SET);
-	open_recording(s, "-");
+	s->in.rec = recording_open("-", &s->in.k);
+	open_recorded_sums(s, "-");
 	update_model(s);
 	for (;;) {
 		/* If samples take longer than the interval, don't catch up. */

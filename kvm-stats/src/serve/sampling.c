@@ -19,19 +19,18 @@ bool exports_program(const struct server *s, enum program program)
 	       program == PROGRAM_EXITS ? options->exits : options->stalls;
 }
 
-void open_recording(struct server *s, const char *path)
+void open_recorded_sums(struct server *s, const char *path)
 {
 	unsigned int i;
 
-	s->rec = recording_open(path, &s->k);
-	s->paced = recording_count(s->rec);
-	open_recorded_programs(&s->programs, s->rec);
+	s->paced = recording_count(s->in.rec);
+	open_recorded_programs(&s->programs, s->in.rec);
 	for (i = 0; i < PROGRAMS; i++) {
 		/* As when a host is sampled: each VM has its own series. */
 		s->programs.open[i]->continues = false;
 		if (!exports_program(s, i))
 			s->programs.open[i] = NULL;
-		else if (s->paced && !recording_has(s->rec, program_kinds[i]))
+		else if (s->paced && !recording_has(s->in.rec, program_kinds[i]))
 			errx(STATUS_NOTHING, "%s: recorded without --%s", path, program_names[i]);
 	}
 }
@@ -45,8 +44,8 @@ static bool has_sums(const struct server *s, enum program program)
 		return false;
 	/* The sampler writes them with each sample while the program works. */
 	if (s->live)
-		return recording_added(s->rec, 0, program_kinds[program], &contents);
-	return recording_has(s->rec, program_kinds[program]);
+		return recording_added(s->in.rec, 0, program_kinds[program], &contents);
+	return recording_has(s->in.rec, program_kinds[program]);
 }
 
 static bool keeps_series(void *model, const struct sum *vm)
@@ -87,23 +86,23 @@ void update_model(struct server *s)
 	uint64_t now;
 
 	/* recording_open() has taken the first sample. */
-	report.failed = s->began && kvmstats_sample(s->k);
+	report.failed = s->began && kvmstats_sample(s->in.k);
 	s->began = true;
-	add_programs(&s->programs, kvmstats_first(s->k), NULL, 0);
-	host = recording_host(s->rec);
+	add_programs(&s->programs, kvmstats_first(s->in.k), NULL, 0);
+	host = recording_host(s->in.rec);
 	now = app_now();
 	report.duration = now - begin;
-	snprintf(report.health, sizeof(report.health), "%s%s", kvmstats_problem(s->k),
+	snprintf(report.health, sizeof(report.health), "%s%s", kvmstats_problem(s->in.k),
 		 report.failed ? "\n" : "");
 	if (s->live)
-		take_report(s->rec, &report, &host);
+		take_report(s->in.rec, &report, &host);
 	if (!report.failed)
-		model_find_states(s->model, s->k, now);
+		model_find_states(s->model, s->in.k, now);
 	pthread_mutex_lock(&s->lock);
 	s->model->blame = blame ? &s->programs.blame : NULL;
 	s->model->stalls = stalls;
 	if (!report.failed) {
-		model_update(s->model, s->k, now, report.duration);
+		model_update(s->model, s->in.k, now, report.duration);
 		s->model->host = host;
 		s->model->cpu = report.cpu;
 		if (has_sums(s, PROGRAM_EXITS))
@@ -146,7 +145,7 @@ void *sample_until_stopped(void *server)
 
 	do {
 		/* The last sample of a recording becomes too old, as if the host did not answer. */
-		if (s->began && !recording_fetch(s->rec))
+		if (s->began && !input_fetch(&s->in))
 			break;
 		update_model(s);
 		if (write(s->sample_done, &one, sizeof(one)) < 0)

@@ -160,7 +160,8 @@ int command_serve(const struct settings *settings)
 	if (!s.model)
 		errx(STATUS_NOTHING, "out of memory");
 	if (settings->from) {
-		open_recording(&s, settings->from);
+		input_open(&s.in, settings, INPUT_FIRST, false, 0);
+		open_recorded_sums(&s, settings->from);
 		open_sockets(&s);
 	} else {
 		fork_server(&s);
@@ -184,7 +185,7 @@ int command_serve(const struct settings *settings)
 	pthread_mutex_unlock(&s.lock);
 	pthread_join(thread, NULL);
 	close_programs(&s.programs);
-	kvmstats_close(s.k);
+	input_close(&s.in);
 	stop_listening(&s);
 	logins_stop(s.logins);
 	free_pages(&s);

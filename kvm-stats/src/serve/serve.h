@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <zlib.h>
 
+#include "input.h"
 #include "login.h"
 #include "networks.h"
 #include "programs.h"
@@ -109,11 +110,10 @@ struct server {
 	struct codes codes[MAX_CODES + 1];
 	struct connection *scrapers[OTHER_SCRAPERS];
 	uint64_t other_scrape;	/* when a connection that scraped was closed */
-	struct recording *rec;
+	struct input in;	/* its samples are only for the sampling thread, like the next four */
 	bool paced;		/* it is a file: a sample each interval */
 	bool live;		/* it is what the sampler writes of this host */
 	uint64_t watchdog;	/* nanoseconds between notifications, 0 without a watchdog */
-	struct kvmstats *k;	/* only for the sampling thread, like the next three */
 	struct programs programs;	/* those that are exported are open */
 	bool began;		/* the first sample was taken */
 	uint64_t exits_time;	/* when model_set_exits() was called */
@@ -129,8 +129,11 @@ struct server {
 
 /* sampling.c */
 bool exports_program(const struct server *s, enum program program);
-/* Exit if it does not have the sums of a program that is exported; a pipe has them later. */
-void open_recording(struct server *s, const char *path);
+/*
+ * Take the sums of the programs that are exported from the recording. Exit if it does not have them;
+ * a pipe has them later.
+ */
+void open_recorded_sums(struct server *s, const char *path);
 void *sample_until_stopped(void *server);
 /* Replace the sample in the model by the one that was fetched. */
 void update_model(struct server *s);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """serve --from: a recording instead of this host, from a file and from a pipe."""
 
+import re
 import subprocess
 import time
 import unittest
@@ -38,6 +39,17 @@ class Recording(unittest.TestCase):
         self.assertLess(before, 20)
         self.assertAlmostEqual(self.ready(found), 15, places=6)
         wait_for(lambda: serving.get("healthz", accept=None)[0] == 503, "a sample that is too old")
+
+    def test_times(self):
+        """--at and --until choose the first and the last sample."""
+        serving = self.serve("--from", str(RECORDING), "--at", "2026-11-22T03:01:00Z",
+                             "--until", "2026-11-22T03:01:30Z")
+        wait_for(lambda: re.search(rb", sampled [1-9]", serving.get("healthz", accept=None)[2]),
+                 "a second without a sample")
+        found = serving.series()
+        self.assertEqual(one(found, "kvm_stats_samples_total"), 3)
+        times = pick(found, "kvm_vm_vcpu_seconds_total", vm="calm")
+        self.assertAlmostEqual(sum(times.values()), 20, places=6)
 
     def test_sums(self):
         """Owners, exits and stalls are exported as the recording has them."""
