@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* kvm-stats: the statistics of all VMs of a host. */
 #include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "options.h"
 #include "serve/settings.h"
+
+/* Otherwise the next file that is opened would be standard input, output or error. */
+static void open_standard_files(void)
+{
+	int fd;
+
+	while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
+		;
+	if (fd >= 0)
+		close(fd);
+}
 
 int main(int argc, char **argv)
 {
@@ -16,6 +29,7 @@ int main(int argc, char **argv)
 
 	/* Messages have one prefix, however the program was started. */
 	program_invocation_short_name = name;
+	open_standard_files();
 	setlocale(LC_CTYPE, "");
 	if (argc > 1 && !strcmp(argv[1], "complete"))
 		return complete(argc - 2, argv + 2);

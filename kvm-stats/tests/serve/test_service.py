@@ -65,6 +65,13 @@ class Service(Case):
         self.assertEqual(self.notices.recv(100), b"STOPPING=1")
         self.assertEqual(process.wait(60), 0)
 
+    def test_closed_standard_files(self):
+        """serve works if it is started without standard input and output."""
+        host = self.host()
+        host.vm(1, "web", run=500)
+        serving = self.serve(host, program=self.program(f'exec {HOST} "$@" <&- >&-'))
+        self.assertEqual(vms(serving.next_sample()), ["web"])
+
     def test_several_sockets(self):
         """serve uses all passed sockets, of TCP and UNIX."""
         host = self.host()
