@@ -286,7 +286,7 @@ static bool handle_messages(struct sampler *m)
  * Wait for the time of the next sample, a request for it, or a signal. Return true in a new
  * child.
  */
-static bool wait_or_fork(struct sampler *m, uint64_t next)
+static bool wait_or_fork(struct sampler *m, uint64_t *next)
 {
 	struct pollfd poll_fds[] = { { .fd = stop_fd(), .events = POLLIN }, { .events = POLLIN } };
 	uint64_t now, until;
@@ -296,14 +296,16 @@ static bool wait_or_fork(struct sampler *m, uint64_t next)
 		now = read_clock(CLOCK_MONOTONIC);
 		if (!m->server && now >= m->restart && start_server(m))
 			return true;
-		if (now >= next)
+		if (now >= *next)
 			break;
-		until = !m->server && m->restart < next ? m->restart : next;
+		until = !m->server && m->restart < *next ? m->restart : *next;
 		poll_fds[1].fd = m->server ? m->socket : -1;
 		n = ppoll(poll_fds, 2, &(struct timespec){ (until - now) / SECOND,
 							   (until - now) % SECOND }, NULL);
-		if (n > 0 && !poll_fds[0].revents && handle_messages(m))
+		if (n > 0 && !poll_fds[0].revents && handle_messages(m)) {
+			*next = app_now();
 			break;
+		}
 	}
 	return false;
 }
@@ -352,12 +354,10 @@ void fork_server(struct server *s)
 		next += s->interval;
 		if (next < app_now())
 			next = app_now() + s->interval;
-		if (wait_or_fork(m, next))
+		if (wait_or_fork(m, &next))
 			return;
 		if (stop_requested())
 			stop_sampler(m);
-		if (app_now() < next)
-			next = app_now();	/* it was wanted */
 		sample_host(m);
 		send_stream(m);
 	}
