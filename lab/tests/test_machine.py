@@ -203,8 +203,8 @@ class Boot(unittest.TestCase):
 
     def test_endless_output(self):
         """A test that prints indefinitely hangs."""
-        boot = self.boot(r"printf 'begin a\n' >&3; "
-                         "while :; do echo '| x' >&3; done", limit=0.2)
+        boot = self.boot(r"exec 9<> <(:); printf 'begin a\n' >&3; "
+                         "while :; do echo '| x' >&3; read -rt 0.01 -u 9; done", limit=0.2)
         self.assertEqual(boot.problem, "hangs in a")
 
     def test_slow(self):
