@@ -3,9 +3,10 @@
  * State of "kvm-stats serve".
  *
  * A process samples the host (sampler.c), and its child serves. One thread of the child reads the
- * samples (sampling.c), one verifies passwords (login.c), and the main thread serves (serve.c). Responses are built from the model, which holds the last sample, so
- * a slow sample delays no response. A text is built for the first request after a sample
- * and shared by all later ones (responses.c).
+ * samples (sampling.c), one verifies passwords (login.c), and the main thread serves (serve.c).
+ * Responses are built from the model, which holds the last sample, so a slow sample delays no
+ * response. A text is built for the first request after a sample and shared by all later ones
+ * (responses.c).
  *
  * libmicrohttpd bounds the memory of a connection. connections.c bounds its time, and
  * eviction.c chooses connections to close when there are too many.
