@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Replaces blame.c, exits.c and stalls.c if the source "bpf" was not built. */
+/*
+ * Replaces blame.c, exits.c and stalls.c if the source "bpf" was not built. The functions are weak,
+ * because a test has its own ones of two programs.
+ */
 #include <errno.h>
 
 #include "blame.h"
@@ -7,23 +10,25 @@
 #include "source.h"
 #include "stalls.h"
 
+#define WEAK	__attribute__((weak))
+
 #define DEFINE_NONE(name)							\
-void name##_close(struct name *none)						\
+WEAK void name##_close(struct name *none)						\
 {										\
 }										\
 										\
-int name##_sample(struct name *none)						\
+WEAK int name##_sample(struct name *none)						\
 {										\
 	return -EOPNOTSUPP;							\
 }										\
 										\
-const struct name##_row *name##_rows(const struct name *none, size_t *n)	\
+WEAK const struct name##_row *name##_rows(const struct name *none, size_t *n)	\
 {										\
 	*n = 0;									\
 	return NULL;								\
 }										\
 										\
-const struct blame_thread *name##_threads(const struct name *none, size_t *n)	\
+WEAK const struct blame_thread *name##_threads(const struct name *none, size_t *n)	\
 {										\
 	*n = 0;									\
 	return NULL;								\
@@ -33,61 +38,61 @@ DEFINE_NONE(blame)
 DEFINE_NONE(exits)
 DEFINE_NONE(stalls)
 
-int blame_open(struct blame **blame, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+WEAK int blame_open(struct blame **blame, const struct kvmstats_vm *first, struct kvmstats_probe *p)
 {
 	return bpf_none_explain(p);
 }
 
-int exits_open(struct exits **exits, bool addresses, struct kvmstats_probe *p)
+WEAK int exits_open(struct exits **exits, bool addresses, struct kvmstats_probe *p)
 {
 	return bpf_none_explain(p);
 }
 
-int stalls_open(struct stalls **stalls, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+WEAK int stalls_open(struct stalls **stalls, const struct kvmstats_vm *first, struct kvmstats_probe *p)
 {
 	return bpf_none_explain(p);
 }
 
-void blame_enter(struct blame *blame, const struct kvmstats_vm *first)
+WEAK void blame_enter(struct blame *blame, const struct kvmstats_vm *first)
 {
 }
 
-void stalls_enter(struct stalls *stalls, const struct kvmstats_vm *first)
+WEAK void stalls_enter(struct stalls *stalls, const struct kvmstats_vm *first)
 {
 }
 
-size_t blame_ended_waits(const struct blame *blame, const struct blame_vm **vms,
+WEAK size_t blame_ended_waits(const struct blame *blame, const struct blame_vm **vms,
 			 const struct blame_waits **waits)
 {
 	return 0;
 }
 
-bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *cgroup)
+WEAK bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *cgroup)
 {
 	return false;
 }
 
-struct blame_counts blame_counts(const struct blame *blame)
+WEAK struct blame_counts blame_counts(const struct blame *blame)
 {
 	return (struct blame_counts){ 0 };
 }
 
-bool blame_lists(const struct blame *blame, uint32_t tid)
+WEAK bool blame_lists(const struct blame *blame, uint32_t tid)
 {
 	return false;
 }
 
-uint64_t blame_take_exited(struct blame *blame, uint32_t tgid, uint64_t most)
+WEAK uint64_t blame_take_exited(struct blame *blame, uint32_t tgid, uint64_t most)
 {
 	return 0;
 }
 
-struct exits_counts exits_counts(const struct exits *exits)
+WEAK struct exits_counts exits_counts(const struct exits *exits)
 {
 	return (struct exits_counts){ 0 };
 }
 
-uint64_t stalls_lost(const struct stalls *stalls)
+WEAK uint64_t stalls_lost(const struct stalls *stalls)
 {
 	return 0;
 }
