@@ -184,9 +184,10 @@ int command_serve(const struct settings *settings)
 	pthread_cond_signal(&s.wake);
 	pthread_mutex_unlock(&s.lock);
 	pthread_join(thread, NULL);
+	/* Ends responses, which read the sample. */
+	stop_listening(&s);
 	close_programs(&s.programs);
 	input_close(&s.in);
-	stop_listening(&s);
 	logins_stop(s.logins);
 	free_pages(&s);
 	deflateEnd(&s.z);
