@@ -254,7 +254,10 @@ static const struct kvmstats_vm *stop(pid_t pid)
 	return find_vm(pid);
 }
 
-/* Wait until each vCPU has run: idle vCPUs are not read at each sample. */
+/*
+ * Wait until each vCPU has run: idle vCPUs are not read at each sample. Then take a sample: a wait
+ * in the interval in which the VMM was stopped is assigned later, when it is booked.
+ */
 static void go_on(const struct kvmstats_vm *vm)
 {
 	uint64_t turns[vm->vcpus];
@@ -270,6 +273,7 @@ static void go_on(const struct kvmstats_vm *vm)
 			wait_ms(10);
 		}
 	}
+	kvmstats_sample(k);
 }
 
 static void test_busy(void)
