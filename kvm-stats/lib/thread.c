@@ -88,14 +88,13 @@ static bool wants_state(const struct kvmstats *k, const struct core_vcpu *vcpu,
 			const struct thread_times *t)
 {
 	const struct account *a = &vcpu->account;
-	uint64_t elapsed = t->time - a->thread.time;
-	uint64_t busy = growth_of(t->run, a->run) + growth_of(t->ready, a->ready);
+	uint64_t elapsed = t->time - a->thread.time, rest = unbooked(a, t);
 
 	if (vcpu->pub.first_sample || !a->thread.has_run)
 		return true;
-	if (busy && stat_group_sum(&k->group[KVMSTATS_VCPU][GROUP_BLOCKING], vcpu->now))
+	if (rest < elapsed && stat_group_sum(&k->group[KVMSTATS_VCPU][GROUP_BLOCKING], vcpu->now))
 		return false;
-	return busy < elapsed - elapsed / 1024;
+	return rest > elapsed / 1024;
 }
 
 /*
@@ -163,14 +162,13 @@ void thread_read(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu 
 			t->assumed = assume && was_away(t, before);
 			t->state = t->assumed ? THREAD_SLEEPS : read_state(vcpu->stat);
 		}
-		/* Has it waited since, or has it slept outside of halts? */
-		if (t->state == THREAD_RUNNABLE && unbooked(&vcpu->account, t) > TICK_MAX_NS)
-			t->has_sleeps = read_sleeps(k, vm->pub.identity.pid, vcpu->pub.tid,
-						    &t->sleeps);
 		done = core_now(k);
 		if (done - t->time < READ_PAIR_MAX_NS)
 			break;
 	}
+	/* Has it waited since, or has it slept outside of halts? */
+	if (t->state == THREAD_RUNNABLE && unbooked(&vcpu->account, t) > TICK_MAX_NS)
+		t->has_sleeps = read_sleeps(k, vm->pub.identity.pid, vcpu->pub.tid, &t->sleeps);
 	/* all 0: a kernel without CONFIG_SCHED_INFO */
 	t->has_run = t->has_ready = t->run + t->ready;
 }
