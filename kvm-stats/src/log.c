@@ -83,7 +83,8 @@ static void open_log_stalls(struct log_stalls *stalls, const struct settings *se
 }
 
 /* Take the next sample, and what stalls have lasted since the one before. Return false at the end. */
-static bool take_log_sample(struct log_stalls *stalls, const struct settings *settings, struct input *f, bool next)
+static bool take_log_sample(struct log_stalls *stalls, const struct settings *settings,
+			    struct input *f, bool next)
 {
 	if (stalls->open && read_sums(&stalls->sum.sums))
 		errx(STATUS_NOTHING, "log: cannot read the sums of the BPF program");

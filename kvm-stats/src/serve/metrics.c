@@ -144,7 +144,7 @@ static bool get_usage(const struct model *m, const struct codes *codes, unsigned
 }
 
 static bool get_host_exits(const struct model *m, const struct codes *codes, unsigned int index,
-		      struct program_value *value)
+			   struct program_value *value)
 {
 	value->n = m->usage.exits;
 	return !index && codes && m->exits;
@@ -163,7 +163,7 @@ uint64_t read_cpu_time(int who)
 }
 
 static bool get_process_cpu(const struct model *m, const struct codes *codes, unsigned int index,
-		    struct program_value *value)
+			    struct program_value *value)
 {
 	value->n = m->cpu + read_cpu_time(RUSAGE_SELF);
 	return !index && codes;

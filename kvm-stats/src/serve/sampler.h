@@ -20,8 +20,8 @@ struct sampler_report {
 };
 
 /*
- * Sample this host until a signal ends the program. Return in the child, which reads the next
- * samples from standard input.
+ * Sample this host until a signal arrives, then exit. Returns in the child: the sampler writes the
+ * later samples to the child's standard input.
  */
 void fork_server(struct server *s);
 
