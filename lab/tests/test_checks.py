@@ -389,10 +389,12 @@ class All(Repository):
         self.assertIn("1.0 tree", [" ".join(line.split()[4:]) for line in lines])
 
     def prepare_records(self, *checks):
-        """Turn the repository into one of git whose checks declare inputs, with a tree."""
-        cache = mock.patch.dict(os.environ, XDG_CACHE_HOME=str(self.top / "cache"))
-        cache.start()
-        self.addCleanup(cache.stop)
+        """Turn the repository into one of git whose checks declare inputs, with a tree.
+
+        The packages are invented: other checks install real ones while this test runs.
+        """
+        os.environ["XDG_CACHE_HOME"] = str(self.top / "cache")
+        self.add_dpkg("Status: no package")
         tree = self.top / "build/1.0/linux"
         self.write_tree_script(f"mkdir -p {tree}; cd {tree}; [ -d .git ] || git init -q; "
                                f"cp {self.top}/patches/1.0/series .; git add .; git "
@@ -444,7 +446,7 @@ class All(Repository):
     def add_dpkg(self, text):
         """Replace dpkg-query by a program that prints this text."""
         path = self.top / "cache/bin/dpkg-query"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"#!/bin/sh\necho '{text}'\n")
         path.chmod(0o755)
         os.environ["PATH"] = f"{path.parent}:{os.environ['PATH']}"
@@ -488,7 +490,6 @@ class All(Repository):
         """A failure that did not repeat is not a passed run; other ones in the repetition fail."""
         self.prepare_records("one", "two")
         runs = self.top / "cache/runs"
-        runs.parent.mkdir()
         self.add("one", f"# Inputs: data\necho run >>{runs}; n=$(wc -l <{runs}); "
                         "[ $n = 2 ] && echo PASS one && echo 1 passed, 0 failed && exit; "
                         "echo FAIL $n; echo '    rerun: x'; echo 0 passed, 1 failed; exit 1")
