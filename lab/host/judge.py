@@ -4,6 +4,8 @@
 import itertools
 import re
 
+from .tap import parse_plan, parse_result
+
 # A boot with any of these kernel messages fails.
 SPLAT = re.compile("|".join((
     r"WARNING: ", r"\bBUG:", r"kernel BUG at", r"cut here \]",
@@ -107,15 +109,15 @@ def tap(output, status, level):
     """Judge the output of a TAP program; return (passed, text)."""
     plan, numbers, bad, skipped = None, [], [], []
     for line in output.splitlines():
-        if match := re.match(r"1\.\.(\d+)", line):
+        if (planned := parse_plan(line)) is not None:
             if plan is not None:
                 return False, "two plans"
-            plan = int(match[1])
-        elif match := re.match(r"(not )?ok\b ?(\d*)(.*)", line):
-            numbers.append(int(match[2]) if match[2] else len(numbers) + 1)
-            if match[1]:
+            plan = planned
+        elif result := parse_result(line):
+            numbers.append(result.number or len(numbers) + 1)
+            if result.failed:
                 bad.append(line)
-            elif re.search(r"# *SKIP", match[3], re.I):
+            elif result.skipped:
                 skipped.append(line)
     count = f"{len(numbers) - len(skipped)} ok"
     if skipped:

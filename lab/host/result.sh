@@ -29,12 +29,12 @@ keep_built() {
 	flock 9
 }
 
-# Remove the temporary files and print the last line.
+# Remove the temporary files; print the failure of a check that ended early.
 finish() {
 	rm -rf "$work"
 	[ -n "$why" ] || return 0
-	printf 'FAIL %-30s %s\n' "$check" "$why"
-	printf '    rerun: %s\n0 passed, 1 failed\n' "$rerun"
+	printf 'not ok - %-30s %s\n# rerun: %s\n1..1\n0 passed, 1 failed\n' \
+		"$check" "$why" "$rerun"
 	exit 1
 }
 trap finish EXIT
@@ -47,7 +47,8 @@ fail() {
 # End the check as skipped; the only reason is that a mirror does not deliver a package.
 skip() {
 	why=
-	printf 'SKIP %-30s not run: %s\n0 passed, 0 failed, 1 skipped\n' "$check" "$1"
+	printf 'ok     - %-30s # SKIP not run: %s\n1..1\n0 passed, 0 failed, 1 skipped\n' \
+		"$check" "$1"
 	exit 0
 }
 
@@ -63,6 +64,6 @@ run_script() {
 
 passed() {
 	why=
-	printf 'PASS %-30s %s\n1 passed, 0 failed\n' "$check" "$1"
+	printf 'ok     - %-30s %s\n1..1\n1 passed, 0 failed\n' "$check" "$1"
 	exit 0
 }

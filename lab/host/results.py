@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The output format of all checks.
+"""The output format of all checks: TAP, with a count as the last line.
 
-A check prints a line "PASS NAME TEXT" or "FAIL NAME TEXT" per result to stdout, followed by
-details in lines that start with four spaces. The last detail of a failure is
-"    rerun: COMMAND", a command to run in the repository. "SKIP NAME REASON" stands for a test
-that did not run because a mirror did not deliver what the test needs; nothing else may be
-skipped. The last line of the output is "N passed, N failed", followed by ", N skipped" if N is
-not 0. The exit status is 1 if a result failed. Progress goes to stderr.
+A check prints a line "ok - NAME TEXT" or "not ok - NAME TEXT" per result to stdout, followed by
+details in lines that start with "# ". The last detail of a failure is "# rerun: COMMAND", a
+command to run in the repository. "ok - NAME # SKIP not run: REASON" stands for a test that did
+not run because a mirror did not deliver what the test needs; nothing else may be skipped. At the
+end it prints the plan, "1..N", and the line "N passed, N failed", followed by ", N skipped" if N
+is not 0. The exit status is 1 if a result failed. Progress goes to stderr.
 """
 
-import re
 import shlex
 import sys
 import threading
@@ -18,14 +17,20 @@ from pathlib import Path
 from . import base_file
 from .records import TOP
 
-RESULT = re.compile(r"(PASS|FAIL|SKIP) (\S+)(?: +(.*))?$")
+
+def format_result(passed, name, text, width=30):
+    """Return the line of a result; width: of the name column."""
+    return f"{'ok' if passed else 'not ok':6} - {name:{width}} {text}".rstrip()
 
 
-def format_line(kind, name, text, width=30):
-    """Return the line of a result; kind: PASS, FAIL or SKIP; width: of the name column."""
-    if kind == "SKIP":
-        text = f"not run: {text}"
-    return f"{kind} {name:{width}} {text}".rstrip()
+def format_skipped(name, reason):
+    """Return the line of a test that did not run."""
+    return format_result(True, name, f"# SKIP not run: {reason}")
+
+
+def format_detail(text):
+    """Return the line of a detail."""
+    return f"# {text}".rstrip()
 
 
 def format_counts(passed, failed, skipped):
@@ -70,16 +75,18 @@ class Results:
         with self._lock:
             self.passed += bool(passed)
             self.failed += not passed
-            line = format_line("PASS" if passed else "FAIL", name, first, width)
-            print(line, *(f"    {other}" for other in more), sep="\n", flush=True)
+            print(format_result(passed, name, first, width), *map(format_detail, more),
+                  sep="\n", flush=True)
 
     def skip(self, name, reason):
         """Print that a test did not run because a mirror did not deliver what it needs."""
         with self._lock:
             self.skipped += 1
-            print(format_line("SKIP", name, reason), flush=True)
+            print(format_skipped(name, reason), flush=True)
 
     def end(self):
-        """Print the last line and return the exit status."""
-        print(format_counts(self.passed, self.failed, self.skipped), flush=True)
+        """Print the last lines and return the exit status."""
+        print(f"1..{self.passed + self.failed + self.skipped}",
+              format_counts(self.passed, self.failed, self.skipped),
+              sep="\n", flush=True)
         return 1 if self.failed or not self.passed + self.skipped else 0

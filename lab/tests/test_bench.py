@@ -73,10 +73,10 @@ class Table(unittest.TestCase):
         found, lines = self.print_table(("a", [10.0, 10.5], 10), ("b", [10.0, 9.0], 10),
                                   ("c", [99.0, 99.0]))
         self.assertEqual((found.passed, found.failed), (1, 1))
-        self.assertRegex(lines.pop(1), "^    rerun: ")
-        self.assertRegex(lines[0], r"^FAIL a +- +- +10 +10\.5 +- +10$")
-        self.assertRegex(lines[1], r"^PASS b +- +- +10 +9 +- +10$")
-        self.assertRegex(lines[2], r"^     c +- +- +99 +99 +- +-$")
+        self.assertRegex(lines.pop(1), "^# rerun: ")
+        self.assertRegex(lines[0], r"^not ok - a +- +- +10 +10\.5 +- +10$")
+        self.assertRegex(lines[1], r"^ok +- b +- +- +10 +9 +- +10$")
+        self.assertRegex(lines[2], r"^#        c +- +- +99 +99 +- +-$")
         self.assertEqual(len({line.rindex("10") + 2 for line in lines[:2]}
                              | {len(lines[2])}), 1)
 
@@ -84,7 +84,7 @@ class Table(unittest.TestCase):
         """A figure with a single value is a result as well."""
         found, lines = self.print_table(("differ/f", [0], 0), ("differ/g", [1], 0))
         self.assertEqual((found.passed, found.failed), (1, 1))
-        self.assertTrue(lines[1].startswith("FAIL differ/g"))
+        self.assertTrue(lines[1].startswith("not ok - differ/g"))
 
 
 if __name__ == "__main__":

@@ -40,24 +40,24 @@ class Results(unittest.TestCase):
 
     def test_lines(self):
         self.assertEqual(self.report(("a", True, "fine"), ("b", False, "bad", "more")),
-                         (1, f"PASS {'a':30} fine\nFAIL {'b':30} bad\n    more\n"
-                             "    rerun: lab/checks/x\n1 passed, 1 failed\n"))
+                         (1, f"ok     - {'a':30} fine\nnot ok - {'b':30} bad\n# more\n"
+                             "# rerun: lab/checks/x\n1..2\n1 passed, 1 failed\n"))
 
     def test_rerun(self):
         """The command to rerun is the command line, or a given shorter one."""
-        self.assertIn("\n    rerun: lab/checks/x one 'two three'\n",
+        self.assertIn("\n# rerun: lab/checks/x one 'two three'\n",
                       self.report(("a", False), argv=("lab/checks/x", "one", "two three"))[1])
-        self.assertIn("\n    rerun: lab/run one\n",
+        self.assertIn("\n# rerun: lab/run one\n",
                       self.report(("a", False), rerun="lab/run one")[1])
         with mock.patch.object(results.base_file, "NAME", "other"):
-            self.assertIn("\n    rerun: BASE=other lab/run one\n",
+            self.assertIn("\n# rerun: BASE=other lab/run one\n",
                           self.report(("a", False), rerun="lab/run one")[1])
 
     def test_passed(self):
         self.assertEqual(self.report(("a", True))[0], 0)
 
     def test_nothing_tested(self):
-        self.assertEqual(self.report(), (1, "0 passed, 0 failed\n"))
+        self.assertEqual(self.report(), (1, "1..0\n0 passed, 0 failed\n"))
 
     def test_skipped(self):
         """A skipped test is not a failure, but it is counted."""
@@ -65,8 +65,8 @@ class Results(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()) as out:
             found.skip("a", "the mirror is away")
             self.assertEqual(found.end(), 0)
-        self.assertEqual(out.getvalue(), f"SKIP {'a':30} not run: the mirror is away\n"
-                                         "0 passed, 0 failed, 1 skipped\n")
+        self.assertEqual(out.getvalue(), f"ok     - {'a':30} # SKIP not run: the mirror is away\n"
+                                         "1..1\n0 passed, 0 failed, 1 skipped\n")
 
     def test_check_that_ends_early(self):
         """A check whose packages are not delivered is skipped; other failed steps fail it, and a
@@ -155,30 +155,30 @@ class All(Repository):
         return done.returncode, done.stdout.splitlines(), done.stderr
 
     def test_adds_up(self):
-        self.add("one", "echo PASS one fine; echo 1 passed, 0 failed")
-        self.add("two", "echo PASS a; echo noise; echo FAIL b bad; "
-                        "echo '    more'; echo '    rerun: lab/b'; echo busy >&2; "
+        self.add("one", "echo ok - one fine; echo 1 passed, 0 failed")
+        self.add("two", "echo ok - a; echo noise; echo not ok - b bad; "
+                        "echo '# more'; echo '# rerun: lab/b'; echo busy >&2; "
                         "echo 1 passed, 1 failed; exit 1")
         status, lines, stderr = self.run_all()
         self.assertEqual((status, lines[-1]), (1, "2 passed, 1 failed"))
-        self.assertIn("PASS one fine", lines)
-        self.assertEqual(lines[lines.index("FAIL b bad") + 1], "    more")
+        self.assertIn("ok - one fine", lines)
+        self.assertEqual(lines[lines.index("not ok - b bad") + 1], "# more")
         self.assertNotIn("noise", lines)
-        self.assertEqual(lines[-3:-1], ["  FAIL b bad", "      rerun: lab/b"])
+        self.assertEqual(lines[-3:-1], ["  not ok - b bad", "  # rerun: lab/b"])
         self.assertIn("two: busy", stderr)
         self.assertIn("tree of 1.0", lines)
         self.assertIn("noise",
                       (self.top / "build/1.0/logs/check-two.log").read_text())
 
     def test_failures_stay_together(self):
-        self.add("one", "sleep 0.5; echo PASS one; echo 1 passed, 0 failed")
-        self.add("two", "echo FAIL b bad; sleep 1; echo '    more'; "
+        self.add("one", "sleep 0.5; echo ok - one; echo 1 passed, 0 failed")
+        self.add("two", "echo not ok - b bad; sleep 1; echo '# more'; "
                         "echo 0 passed, 1 failed; exit 1")
         _, lines, _ = self.run_all()
-        self.assertEqual(lines[lines.index("FAIL b bad") + 1], "    more")
+        self.assertEqual(lines[lines.index("not ok - b bad") + 1], "# more")
 
     def test_all_passed(self):
-        self.add("one", "echo PASS one; echo 1 passed, 0 failed")
+        self.add("one", "echo ok - one; echo 1 passed, 0 failed")
         self.assertEqual(self.run_all()[0], 0)
 
     def test_where_the_time_went(self):
@@ -186,8 +186,8 @@ class All(Repository):
         work = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; "
         self.add("one", f"bash -c '{work}'; echo booting 70 >>$COSTS; "
                         "echo building 2 >>$COSTS; echo building 8 >>$COSTS; "
-                        "echo PASS one; echo 1 passed, 0 failed")
-        self.add("two", "sleep 1; echo PASS two; echo 1 passed, 0 failed")
+                        "echo ok - one; echo 1 passed, 0 failed")
+        self.add("two", "sleep 1; echo ok - two; echo 1 passed, 0 failed")
         lines = self.run_all()[1]
         at = lines.index("    CPU  building  booting  seconds")
         rows = {" ".join(words[4:]): words[:4] for words in map(str.split, lines[at + 1:at + 5])}
@@ -209,10 +209,10 @@ class All(Repository):
 
     def test_stopped(self):
         """After a signal, the times are printed, and no process remains."""
-        self.add("one", "echo booting 70 >>$COSTS; echo PASS one; echo 1 passed, 0 failed")
+        self.add("one", "echo booting 70 >>$COSTS; echo ok - one; echo 1 passed, 0 failed")
         # One check exits on the signal, the other one ignores it.
         for name, trap in ("two", ":"), ("three", "trap '' TERM"):
-            self.add(name, f"{trap}; echo FAIL {name} bad; echo '    rerun: lab/{name}'\n"
+            self.add(name, f"{trap}; echo not ok - {name} bad; echo '# rerun: lab/{name}'\n"
                            f"sleep 1000 & echo $! >{self.top}/{name}.pid; wait")
         pids = [self.top / f"{name}.pid" for name in ("two", "three")]
         # This file exists after the first check has ended.
@@ -223,15 +223,15 @@ class All(Repository):
             with self.subTest(number=number), subprocess.Popen(
                     [self.top / "lab/check"], stdout=subprocess.PIPE, text=True,
                     stderr=subprocess.DEVNULL) as run:
-                while not (duration.exists()
-                           and all(pid.exists() and pid.read_text() for pid in pids)):
+                while run.poll() is None and not (duration.exists() and all(
+                        pid.exists() and pid.read_text() for pid in pids)):
                     time.sleep(0.1)
                 run.send_signal(number)
                 lines = run.stdout.read().splitlines()
                 self.assertEqual(run.wait(), 1)
                 self.assertIn("    CPU  building  booting  seconds", lines)
                 self.assertIn(["0", "70"], [line.split()[1:3] for line in lines])
-                self.assertIn("      rerun: lab/two", lines)
+                self.assertIn("  # rerun: lab/two", lines)
                 self.assertEqual(lines[-1], "1 passed, 2 failed")
                 self.assertEqual(lines[-2], f"  stopped by {number.name}: 1 of 3 checks had "
                                             "ended, not 1.0 three, 1.0 two")
@@ -248,8 +248,8 @@ class All(Repository):
         """
         begun = self.top / "begun"
         for name in "abc":
-            self.add(name, f"echo {name} >>{begun}; echo PASS {name}; echo 1 passed, 0 failed")
-        self.add("d", f"echo d >>{begun}; echo FAIL d; echo 0 passed, 1 failed; exit 1")
+            self.add(name, f"echo {name} >>{begun}; echo ok - {name}; echo 1 passed, 0 failed")
+        self.add("d", f"echo d >>{begun}; echo not ok - d; echo 0 passed, 1 failed; exit 1")
         # Run one check at a time.
         (self.top / "sitecustomize.py").write_text("import os\nos.cpu_count = lambda: 0\n")
         with unittest.mock.patch.dict(os.environ, PYTHONPATH=str(self.top)):
@@ -262,44 +262,44 @@ class All(Repository):
         self.assertEqual(begun.read_text().split(), [*"abcd", *"dbca"])
 
     def test_long_ones_when_named(self):
-        self.add("one", "echo PASS one; echo 1 passed, 0 failed")
-        self.add("long/two", "echo PASS two; echo 1 passed, 0 failed")
-        self.assertNotIn("PASS two", self.run_all()[1])
+        self.add("one", "echo ok - one; echo 1 passed, 0 failed")
+        self.add("long/two", "echo ok - two; echo 1 passed, 0 failed")
+        self.assertNotIn("ok - two", self.run_all()[1])
         lines = self.run_all("two")[1]
-        self.assertIn("PASS two", lines)
-        self.assertNotIn("PASS one", lines)
+        self.assertIn("ok - two", lines)
+        self.assertNotIn("ok - one", lines)
 
     def test_needs(self):
         """A check that does not apply to the base runs only if it is named."""
-        self.add("one", "echo PASS one; echo 1 passed, 0 failed")
+        self.add("one", "echo ok - one; echo 1 passed, 0 failed")
         patch = self.top / "patches/1.0/first/0001-a.patch"
         patch.parent.mkdir()
         patch.write_text("a\n---\n")
         for need in "series second", "debian_kernel", "upstream.toml", "kernels", "virt/new.c":
             with self.subTest(need=need):
                 self.add("two", f"# Needs: series first, {need}\n"
-                                "echo PASS two; echo 1 passed, 0 failed")
+                                "echo ok - two; echo 1 passed, 0 failed")
                 lines = self.run_all()[1]
-                self.assertIn("PASS one", lines)
-                self.assertNotIn("PASS two", lines)
-                self.assertIn("PASS two", self.run_all("two")[1])
+                self.assertIn("ok - one", lines)
+                self.assertNotIn("ok - two", lines)
+                self.assertIn("ok - two", self.run_all("two")[1])
         patch.write_text("a\n---\nNew-file: virt/new.c\n")
         (self.top / "patches/1.0/mutants").mkdir()
         for need in "no base", "series first", "mutants", "virt/new.c":
             with self.subTest(need=need):
-                self.add("two", f"# Needs: {need}\necho PASS two; echo 1 passed, 0 failed")
-                self.assertIn("PASS two", self.run_all()[1])
+                self.add("two", f"# Needs: {need}\necho ok - two; echo 1 passed, 0 failed")
+                self.assertIn("ok - two", self.run_all()[1])
 
     def test_needs_of_kernels(self):
         """The check must be in used_by of a record, which the base can replace."""
-        self.add("one", "echo PASS one; echo 1 passed, 0 failed")
-        self.add("two", "# Needs: kernels\necho PASS two; echo 1 passed, 0 failed")
+        self.add("one", "echo ok - one; echo 1 passed, 0 failed")
+        self.add("two", "# Needs: kernels\necho ok - two; echo 1 passed, 0 failed")
         base = self.top / "patches/1.0/base"
         base.write_text(base.read_text().replace("kernels =", "kernels = mips"))
-        self.assertNotIn("PASS two", self.run_all()[1])
+        self.assertNotIn("ok - two", self.run_all()[1])
         (self.top / "patches/1.0/kernels").mkdir()
         (self.top / "patches/1.0/kernels/mips.record").write_text("used_by = bisect two\n")
-        self.assertIn("PASS two", self.run_all()[1])
+        self.assertIn("ok - two", self.run_all()[1])
 
     def test_unknown_need(self):
         self.add("one", "# Needs: kernel mips")
@@ -307,19 +307,19 @@ class All(Repository):
 
     def test_what_does_not_fit(self):
         """A check fails if its output, its counts and its exit status don't match."""
-        for text in ("echo PASS one; exit 1",
-                     "echo PASS one; echo 1 passed, 0 failed; exit 1",
-                     "echo PASS one; echo 2 passed, 0 failed",
-                     "echo FAIL one; echo 0 passed, 1 failed",
+        for text in ("echo ok - one; exit 1",
+                     "echo ok - one; echo 1 passed, 0 failed; exit 1",
+                     "echo ok - one; echo 2 passed, 0 failed",
+                     "echo not ok - one; echo 0 passed, 1 failed",
                      "echo 0 passed, 0 failed", ":",
                      "echo 1 passed, 0 failed", "kill -9 $$"):
             with self.subTest(text=text):
                 self.add("one", text)
                 status, lines, _ = self.run_all()
                 self.assertEqual(status, 1)
-                self.assertIn("FAIL one", "\n".join(lines))
-                if "FAIL one" not in text:
-                    self.assertIn("    rerun: lab/checks/one", lines)
+                self.assertIn("not ok - one", "\n".join(lines))
+                if "not ok - one" not in text:
+                    self.assertIn("# rerun: lab/checks/one", lines)
                 self.assertNotIn(", 0 failed", lines[-1])
 
     def test_rerun_names_the_base(self):
@@ -327,18 +327,18 @@ class All(Repository):
         self.add("one", "exit 1")
         self.add_base("2.0")
         with mock.patch.dict(os.environ, BASE="2.0"):
-            self.assertIn("    rerun: BASE=2.0 lab/checks/one", self.run_all()[1])
+            self.assertIn("# rerun: BASE=2.0 lab/checks/one", self.run_all()[1])
 
     def test_bases(self):
         """Without BASE, a check runs for every base that it applies to, or once."""
         self.add_base("2.0", debian_kernel="d")
-        self.add("one", "echo PASS one $BASE; echo 1 passed, 0 failed")
-        self.add("two", "# Needs: debian_kernel\necho PASS two $BASE; echo 1 passed, 0 failed")
-        self.add("three", "# Needs: no base\necho PASS three; echo 1 passed, 0 failed")
+        self.add("one", "echo ok - one $BASE; echo 1 passed, 0 failed")
+        self.add("two", "# Needs: debian_kernel\necho ok - two $BASE; echo 1 passed, 0 failed")
+        self.add("three", "# Needs: no base\necho ok - three; echo 1 passed, 0 failed")
         def passed(*names, **env):
             with mock.patch.dict(os.environ, env):
                 return sorted(line[5:] for line in self.run_all(*names)[1]
-                              if line.startswith("PASS "))
+                              if line.startswith("ok "))
         self.assertEqual(passed(), ["one 1.0", "one 2.0", "three", "two 2.0"])
         self.assertEqual(passed(BASE="1.0"), ["one 1.0", "three"])
         self.assertEqual(passed("one", "two"), ["one 1.0", "two 2.0"])
@@ -352,14 +352,14 @@ class All(Repository):
         """Return the texts of the passed results, sorted."""
         with mock.patch.dict(os.environ, env):
             return sorted(line[5:].rstrip() for line in self.run_all(*options)[1]
-                          if line.startswith("PASS "))
+                          if line.startswith("ok "))
 
     def test_tiers(self):
         """A tier has the checks of its lines, for the bases and with the arguments there."""
         self.add_base("2.0", debian_kernel="d")
         self.add_base("3.0")
         for name, need in ("one", ""), ("two", "# Needs: debian_kernel"), ("three", "# Needs: no base"):
-            self.add(name, f"{need}\necho PASS {name} $BASE $*; echo 1 passed, 0 failed")
+            self.add(name, f"{need}\necho ok - {name} $BASE $*; echo 1 passed, 0 failed")
         self.write_tiers("# A comment", "check - three", "check chosen one", "check chosen two",
                          "landing 2.0 one fast 4", "landing others one", "landing others two")
         self.assertEqual(self.passed("--tier", "check"), ["one 1.0", "three"])
@@ -374,9 +374,9 @@ class All(Repository):
         """The lines start in their order, except those that wait for their tree."""
         begun = self.top / "begun"
         self.write_tree_script(f"until [ -e {begun} ]; do sleep 0.1; done; echo tree")
-        self.add("one", f"echo one >>{begun}; echo PASS one; echo 1 passed, 0 failed")
+        self.add("one", f"echo one >>{begun}; echo ok - one; echo 1 passed, 0 failed")
         for name in "two", "three":
-            self.add(name, f"# Needs: no base\necho {name} >>{begun}; echo PASS {name}; "
+            self.add(name, f"# Needs: no base\necho {name} >>{begun}; echo ok - {name}; "
                            "echo 1 passed, 0 failed")
         self.write_tiers("check chosen one", "check - two", "check - three")
         # Two workers, one of which makes the tree.
@@ -400,7 +400,7 @@ class All(Repository):
                                f"cp {self.top}/patches/1.0/series .; git add .; git "
                                "-c user.name=a -c user.email=a@b commit -qm x; echo tree")
         for name in checks:
-            self.add(name, f"# Inputs: data\necho PASS {name}; echo 1 passed, 0 failed")
+            self.add(name, f"# Inputs: data\necho ok - {name}; echo 1 passed, 0 failed")
         (self.top / "data").write_text("1")
         (self.top / ".gitignore").write_text("/build/\n/cache/\n__pycache__/\n")
         subprocess.run(["git", "init", "-q"], cwd=self.top, check=True)
@@ -417,13 +417,14 @@ class All(Repository):
             f"{runs_anyway!r}] or [None])[0]\n")
         with mock.patch.dict(os.environ, PYTHONPATH=str(self.top)):
             _, lines, _ = self.run_all("--tier", "check")
-        ran = sorted({line.split()[1] for line in lines if re.match("PASS|FAIL", line)})
+        ran = sorted({line.split("- ")[1] for line in lines
+                      if re.match("(not )?ok - ", line) and "SKIP" not in line})
         return ran, lines[-1], next((line for line in lines if "had passed" in line), "")
 
     def test_passed_before(self):
         """A check of a tier runs again only if an input changed: a file, the tree, a package."""
         self.prepare_records("one", "two")
-        self.add("three", "echo PASS three; echo 1 passed, 0 failed")
+        self.add("three", "echo ok - three; echo 1 passed, 0 failed")
         self.write_tiers("check chosen one", "check chosen two", "check chosen three")
         everything = ["one", "three", "two"]
         self.assertEqual(self.run_tier(), (everything, "3 passed, 0 failed", ""))
@@ -454,9 +455,9 @@ class All(Repository):
     def test_not_passed(self):
         """A failed, skipped or unreadable result, or an edited tree, does not count as passed."""
         self.prepare_records("one", "two", "three")
-        self.add("one", "# Inputs: data\necho FAIL one; echo '    rerun: x'; "
+        self.add("one", "# Inputs: data\necho not ok - one; echo '# rerun: x'; "
                         "echo 0 passed, 1 failed; exit 1")
-        self.add("two", "# Inputs: data\necho SKIP two not run: x; echo PASS b; "
+        self.add("two", "# Inputs: data\necho 'ok - two # SKIP not run: x'; echo ok - b; "
                         "echo 1 passed, 0 failed, 1 skipped")
         self.assertEqual(self.run_tier()[0], ["b", "one", "three"])
         self.assertEqual(self.run_tier()[0], ["b", "one"])
@@ -471,15 +472,15 @@ class All(Repository):
         """A check of a tier that fails runs once more; failures that do not repeat come last."""
         runs, log = self.top / "runs", self.top / "boot.log"
         second = f"echo run >>{runs}; if [ $(wc -l <{runs}) -gt 1 ]; then "
-        self.add("one", f"{second} echo PASS a; echo PASS b; echo 2 passed, 0 failed; exit; fi; "
-                        f"echo first >{log}; echo 'PASS a'; echo 'FAIL b bad (log: {log})'; "
-                        "echo '    rerun: lab/b'; echo 1 passed, 1 failed; exit 1")
-        self.add("two", "echo PASS two; echo 1 passed, 0 failed")
+        self.add("one", f"{second} echo ok - a; echo ok - b; echo 2 passed, 0 failed; exit; fi; "
+                        f"echo first >{log}; echo 'ok - a'; echo 'not ok - b bad (log: {log})'; "
+                        "echo '# rerun: lab/b'; echo 1 passed, 1 failed; exit 1")
+        self.add("two", "echo ok - two; echo 1 passed, 0 failed")
         self.write_tiers("check chosen one", "check chosen two")
         status, lines, _ = self.run_all("--tier", "check")
         self.assertEqual((status, lines[-4:]), (0, [
-            f"FLAKY b bad (log: {log})", "    rerun: lab/b",
-            "    log of the failure: the file above, with .first", "3 passed, 0 failed"]))
+            f"FLAKY b bad (log: {log})", "# rerun: lab/b",
+            "# log of the failure: the file above, with .first", "3 passed, 0 failed"]))
         self.assertEqual(log.with_suffix(".log.first").read_text(), "first\n")
         # Without a tier nothing is repeated.
         runs.unlink()
@@ -491,21 +492,21 @@ class All(Repository):
         self.prepare_records("one", "two")
         runs = self.top / "cache/runs"
         self.add("one", f"# Inputs: data\necho run >>{runs}; n=$(wc -l <{runs}); "
-                        "[ $n = 2 ] && echo PASS one && echo 1 passed, 0 failed && exit; "
-                        "echo FAIL $n; echo '    rerun: x'; echo 0 passed, 1 failed; exit 1")
+                        "[ $n = 2 ] && echo ok - one && echo 1 passed, 0 failed && exit; "
+                        "echo not ok - $n; echo '# rerun: x'; echo 0 passed, 1 failed; exit 1")
         self.assertEqual(self.run_tier()[1], "2 passed, 0 failed")
         status, lines, _ = self.run_all("--tier", "check")
         self.assertEqual((status, lines[-3:-1], runs.read_text().count("run")), (
-            1, ["FLAKY 3", "    rerun: x"], 4))
-        self.assertIn("  FAIL 4", lines)
+            1, ["FLAKY 3", "# rerun: x"], 4))
+        self.assertIn("  not ok - 4", lines)
 
     def test_contradiction(self):
         """If a check fails that has passed with these inputs, all records are deleted."""
         self.prepare_records("one", "two")
         undeclared = self.top / "cache/undeclared"
-        self.add("one", f"# Inputs: data\n! [ -e {undeclared} ] || {{ echo FAIL one; "
-                        "echo '    rerun: x'; echo 0 passed, 1 failed; exit 1; }; "
-                        "echo PASS one; echo 1 passed, 0 failed")
+        self.add("one", f"# Inputs: data\n! [ -e {undeclared} ] || {{ echo not ok - one; "
+                        "echo '# rerun: x'; echo 0 passed, 1 failed; exit 1; }; "
+                        "echo ok - one; echo 1 passed, 0 failed")
         self.assertEqual(self.run_tier()[0], ["one", "two"])
         undeclared.write_text("")
         self.assertEqual(self.run_tier()[1:], ("0 passed, 0 failed", mock.ANY))
@@ -514,7 +515,7 @@ class All(Repository):
 
     def test_bad_tiers(self):
         """A line that cannot be carried out is reported in one line, before anything runs."""
-        self.add("one", "echo PASS one; echo 1 passed, 0 failed")
+        self.add("one", "echo ok - one; echo 1 passed, 0 failed")
         self.add("two", "# Needs: no base")
         self.add("three", "# Needs: debian_kernel")
         for row, words in (("check one", "not 'TIER BASE CHECK [ARGUMENT...]'"),
@@ -536,20 +537,20 @@ class All(Repository):
 
     def test_skipped(self):
         """Skipped tests are listed and counted; only a run of all checks then fails."""
-        self.add("one", "echo PASS one; echo 1 passed, 0 failed")
-        self.add("two", "echo 'SKIP two not run: E: 404'; echo 0 passed, 0 failed, 1 skipped")
+        self.add("one", "echo ok - one; echo 1 passed, 0 failed")
+        self.add("two", "echo 'ok - two # SKIP not run: E: 404'; echo 0 passed, 0 failed, 1 skipped")
         self.write_tiers("check chosen one", "check chosen two")
         for options, expected in ((), 1), (("--tier", "check"), 0), (("two",), 1):
             with self.subTest(options=options):
                 status, lines, _ = self.run_all(*options)
                 self.assertEqual((status, lines[-1]), (
                     expected, f"{options != ('two',):d} passed, 0 failed, 1 skipped"))
-                self.assertEqual(lines[-2], "  SKIP two not run: E: 404")
+                self.assertEqual(lines[-2], "  ok - two # SKIP not run: E: 404")
 
     def test_list(self):
         """--list prints the checks in order, with the costs of the last run."""
         for name in "one", "two", "three":
-            self.add(name, f"# Needs: no base\necho PASS {name}; echo 1 passed, 0 failed")
+            self.add(name, f"# Needs: no base\necho ok - {name}; echo 1 passed, 0 failed")
         self.assertEqual([line.split() for line in self.run_all("--list")[1]],
                          [["CPU", "seconds"], *(["?", "?", name] for name in ("one", "three", "two"))])
         folder = self.top / "build/1.0/durations/checks"
@@ -573,14 +574,14 @@ class All(Repository):
     def test_chosen_kernels(self):
         """KERNELS limits the check of the kernels to those that a base has."""
         self.add_base("2.0", kernels="mips ppc32")
-        self.add("kernels", "echo PASS kernels $BASE $*; echo 1 passed, 0 failed")
+        self.add("kernels", "echo ok - kernels $BASE $*; echo 1 passed, 0 failed")
         self.assertEqual(self.passed(KERNELS="ppc32"), ["kernels 2.0 ppc32"])
         self.assertEqual(self.passed(), ["kernels 1.0", "kernels 2.0"])
 
     def test_vanished_base(self):
         """If a mirror does not deliver a base, its checks are skipped and the other bases run."""
         self.add_base("2.0")
-        self.add("one", "echo PASS one $BASE; echo 1 passed, 0 failed")
+        self.add("one", "echo ok - one $BASE; echo 1 passed, 0 failed")
         self.write_tiers("check chosen one", "landing 1.0 one", "landing 2.0 one")
         for script in ('echo "fetch-base: base 2.0: Debian no longer offers p in s; LINUX_SRC=TREE '
                        'names a source tree to use instead" >&2; exit 2',
@@ -588,10 +589,10 @@ class All(Repository):
             with self.subTest(script=script):
                 self.write_tree_script(f"[ $BASE = 2.0 ] || exit 0\n{script}")
                 reason = re.search(": (base 2.0: .*)\"", script)[1]
-                skipped = f"SKIP {'one':30} not run: {reason}"
+                skipped = f"ok     - {'one':30} # SKIP not run: {reason}"
                 status, lines, _ = self.run_all("--tier", "landing")
                 self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
-                self.assertEqual(sorted(lines[:2]), ["PASS one 1.0", skipped])
+                self.assertEqual(sorted(lines[:2]), [skipped, "ok - one 1.0"])
                 with mock.patch.dict(os.environ, BASE="2.0"):
                     status, lines, _ = self.run_all("--tier", "check")
                 self.assertEqual((status, lines[0], lines[-1]),
@@ -647,8 +648,8 @@ class ResultSh(unittest.TestCase):
 
     def test_passed(self):
         status, lines = self.run_check("passed 'all fine'")
-        self.assertEqual((status, lines[1:]), (0, ["1 passed, 0 failed"]))
-        self.assertRegex(lines[0], "^PASS one +all fine$")
+        self.assertEqual((status, lines[1:]), (0, ["1..1", "1 passed, 0 failed"]))
+        self.assertRegex(lines[0], "^ok     - one +all fine$")
 
     def test_failed(self):
         for text, why in (("fail bad", "bad"), ("false", "ended early"),
@@ -657,8 +658,8 @@ class ResultSh(unittest.TestCase):
             with self.subTest(text=text):
                 status, lines = self.run_check(text)
                 self.assertEqual((status, lines[1:]), (
-                    1, ["    rerun: lab/checks/long/one", "0 passed, 1 failed"]))
-                self.assertRegex(lines[0], f"^FAIL one +{why}")
+                    1, ["# rerun: lab/checks/long/one", "1..1", "0 passed, 1 failed"]))
+                self.assertRegex(lines[0], f"^not ok - one +{why}")
 
     def test_script(self):
         """A program that fails ends the check; it is skipped at status 75."""
@@ -666,8 +667,8 @@ class ResultSh(unittest.TestCase):
                   ">$top/scripts/two; chmod +x $top/scripts/two; run_script scripts/two %d; "
                   "passed fine")
         for expected, status, line in (
-                (0, 0, "PASS one +fine"), (75, 0, "SKIP one +not run: gone"),
-                (1, 1, "FAIL one +scripts/two failed: gone")):
+                (0, 0, "ok     - one +fine"), (75, 0, "ok     - one +# SKIP not run: gone"),
+                (1, 1, "not ok - one +scripts/two failed: gone")):
             with self.subTest(status=expected):
                 ended, lines = self.run_check(script % expected)
                 self.assertEqual(ended, status)
@@ -675,7 +676,7 @@ class ResultSh(unittest.TestCase):
 
     def test_other_base(self):
         self.assertEqual(self.run_check("false", "2.0")[1][1],
-                         "    rerun: BASE=1.0 lab/checks/long/one")
+                         "# rerun: BASE=1.0 lab/checks/long/one")
 
 
 class KvmStats(unittest.TestCase):
@@ -701,8 +702,8 @@ class KvmStats(unittest.TestCase):
             done = subprocess.run([top / "lab/checks/kvm-stats"], text=True, check=False,
                                   capture_output=True)
         self.assertEqual((done.returncode, done.stdout.splitlines()[1]),
-                         (1, "    rerun: lab/checks/kvm-stats"))
-        return done.stdout.splitlines()[0].split(maxsplit=2)[2]
+                         (1, "# rerun: lab/checks/kvm-stats"))
+        return done.stdout.splitlines()[0].split(maxsplit=4)[4]
 
     def test_first(self):
         self.assertEqual(self.get_reason("# one", "ok 1", "# two", "ok 1", "not ok 2 x", "# three",
@@ -743,8 +744,8 @@ class UnitTests(Repository):
 
     def test_passed(self):
         status, lines = self.run_tests(test_a="test_x = test_y = lambda self: None")
-        self.assertEqual((status, lines[1]), (0, "1 passed, 0 failed"))
-        self.assertRegex(lines[0], "^PASS lab/tests/test_a.py +2 tests$")
+        self.assertEqual((status, lines[1:]), (0, ["1..1", "1 passed, 0 failed"]))
+        self.assertRegex(lines[0], "^ok     - lab/tests/test_a.py +2 tests$")
 
     def test_first(self):
         """The first failing test is reported, also for subtests, with a command to rerun it."""
@@ -755,10 +756,10 @@ class UnitTests(Repository):
                 test_a="test_x = lambda self: None",
                 test_c=f"{methods}\n    def test_c(self): self.fail()")
             self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
-            self.assertRegex(lines[1], r"^FAIL lab/tests/test_c.py +2 of 2 failed, "
+            self.assertRegex(lines[1], r"^not ok - lab/tests/test_c.py +2 of 2 failed, "
                                        r"the first one is test_b \(test_c.T.test_b\)")
-            self.assertEqual(lines[-2], "    rerun: lab/tests/test_c.py T.test_b")
-            rerun = subprocess.run(["bash", "-c", lines[-2].partition("rerun: ")[2]],
+            self.assertEqual(lines[-3], "# rerun: lab/tests/test_c.py T.test_b")
+            rerun = subprocess.run(["bash", "-c", lines[-3].partition("rerun: ")[2]],
                                    cwd=self.top, capture_output=True, text=True,
                                    check=False)
             self.assertEqual(rerun.returncode, 1)
@@ -768,8 +769,8 @@ class UnitTests(Repository):
         """Files without tests and files that fail to import are failures."""
         for methods in "pass", "!":
             status, lines = self.run_tests(test_a=methods)
-            self.assertEqual((status, lines[-2:]), (
-                1, ["    rerun: lab/tests/test_a.py", "0 passed, 1 failed"]))
+            self.assertEqual((status, lines[-3:]), (
+                1, ["# rerun: lab/tests/test_a.py", "1..1", "0 passed, 1 failed"]))
 
 
 class Arguments(unittest.TestCase):

@@ -249,20 +249,20 @@ class Boots(unittest.TestCase):
     def test_passed(self):
         found, lines = self.said(Boot(("a", 0), ("b", 0)), "a", "b")
         self.assertEqual((found.passed, found.failed), (3, 0))
-        self.assertRegex(lines[0], r"^PASS here/a +said  0\.5 s  \[why\]$")
-        self.assertRegex(lines[2], r"^PASS here/boot +1\.0 s in all$")
+        self.assertRegex(lines[0], r"^ok +- here/a +said  0\.5 s  \[why\]$")
+        self.assertRegex(lines[2], r"^ok +- here/boot +1\.0 s in all$")
 
     def test_a_test_fails(self):
         found, lines = self.said(Boot(("a", 1)), "a")
         self.assertEqual((found.passed, found.failed), (1, 1))
-        self.assertRegex(lines[0], r"^FAIL here/a +said .*\(log: .*/a\.log\)$")
+        self.assertRegex(lines[0], r"^not ok - here/a +said .*\(log: .*/a\.log\)$")
 
     def test_no_verdict(self):
         found, lines = self.said(Boot(("a", 0), problem="hangs in b"), "a", "b")
         self.assertEqual((found.passed, found.failed), (1, 2))
-        self.assertRegex(lines[1], r"^FAIL here/b +has no verdict$")
-        self.assertRegex(lines[3], r"^FAIL here/boot +hangs in b \(console: ")
-        self.assertEqual(lines[4], "    last words")
+        self.assertRegex(lines[1], r"^not ok - here/b +has no verdict$")
+        self.assertRegex(lines[3], r"^not ok - here/boot +hangs in b \(console: ")
+        self.assertEqual(lines[4], "# last words")
 
     def test_rerun(self):
         """Each failure is followed by a command to rerun it, by default the check."""
@@ -274,7 +274,7 @@ class Boots(unittest.TestCase):
             boot.channel.status.clear()
             lines = self.said(boot, "a", "b", **options)[1]
             self.assertEqual([line for line in lines if "rerun" in line],
-                             [f"    rerun: {command}" for command in said])
+                             [f"# rerun: {command}" for command in said])
 
     def test_two_of_one_name(self):
         with self.assertRaises(records.Invalid) as caught:
@@ -327,7 +327,7 @@ class Run(unittest.TestCase):
         def build(record):
             raise suite.steps.Failed("broken")
         said = self.run_on("x86_64", build=build)
-        self.assertRegex(said, "^FAIL x86_64/build +broken\n    rerun: lab/build x86_64\n$")
+        self.assertRegex(said, "^not ok - x86_64/build +broken\n# rerun: lab/build x86_64\n$")
 
 
 class Typed(unittest.TestCase):
