@@ -187,6 +187,24 @@ static int read_charges(struct blame *b)
 	return 0;
 }
 
+/*
+ * Add the pair of each VM for time that is not named, unless the map has it: it may have been
+ * removed, and when the map is full the program cannot add it. Returns the number of added ones.
+ */
+static size_t restore_unknown_pairs(const struct blame *b)
+{
+	const int map = bpf_map__fd(b->program->maps.charges);
+	struct blame_pair pair = { .owner.kind = BLAME_UNKNOWN };
+	const struct blame_charge none = { 0 };
+	size_t i, added = 0;
+
+	for (i = 0; i < b->threads.count; i++) {
+		pair.vm = b->threads.list[i].vm;
+		added += !bpf_map_update_elem(map, &pair, &none, BPF_NOEXIST);
+	}
+	return added;
+}
+
 /* Compare with the sample before; make space in the map if it is nearly full. */
 static void find_charge_growth(struct blame *b)
 {
@@ -213,7 +231,7 @@ static void find_charge_growth(struct blame *b)
 			removed++;
 		}
 	}
-	b->program->bss->pairs = b->count - removed;
+	b->program->bss->pairs = b->count - removed + (removed ? restore_unknown_pairs(b) : 0);
 }
 
 /* Remove the waits that have ended from the map. */
