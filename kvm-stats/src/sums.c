@@ -329,6 +329,7 @@ static void drop_smallest(const struct sums *sums, struct sum *sum)
 		other->growth += smallest->growth;
 		memmove(smallest, item_at(sums, sum, --sum->count), sums->type->item_size);
 	} else {
+		memset(item_key(smallest), 0, sums->type->item_size - sizeof(*smallest));
 		memcpy(item_key(smallest), sums->type->other, sums->type->key_size);
 	}
 }
@@ -488,9 +489,13 @@ void record_sums(struct sums *sums, struct recorder *r, char kind, size_t items,
 
 	for (i = 0; i < sums->count; i++) {
 		struct sum *sum = sum_at(sums, i);
-		const size_t count = sum->count < items ? sum->count : items;
+		size_t count;
 
 		if (sum->cost >= least) {
+			/* The sum of the recorded items is the cost of the VM. */
+			while (sums->type->other && sum->count > items + 1)
+				drop_smallest(sums, sum);
+			count = sum->count < items || sums->type->other ? sum->count : items;
 			bytes_number(&b, sum->pid);
 			bytes_number(&b, sum->nth);
 			bytes_number(&b, count);

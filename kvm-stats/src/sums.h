@@ -47,7 +47,7 @@ struct sums_type {
 	size_t size;		/* bytes of a sum, */
 	size_t item_size;	/* of an item, */
 	size_t key_size;	/* and of its key */
-	const void *other;	/* key of the items beyond MAX_ITEMS; NULL if there are never more */
+	const void *other;	/* key of the items beyond MAX_ITEMS or the recorded ones; NULL if they are not added up */
 	void (*release)(struct sum *sum);	/* free what a sum has besides items, or NULL */
 	void (*clear)(struct sum *sum);		/* set to 0 what it adds up besides items, or NULL */
 	/* Read the BPF program's sums. Return 0 or a negative errno. */
@@ -109,8 +109,8 @@ static inline void add_sums(struct sums *sums, const struct kvmstats_vm *first, 
 }
 
 /*
- * Write the first items of each VM whose cost is at least so much, for the next sample of a
- * recording, and begin again with empty sums.
+ * Write the first items of each VM whose cost is at least so much, and the others as one if their
+ * type has a key for it, for the next sample of a recording, and begin again with empty sums.
  */
 void record_sums(struct sums *sums, struct recorder *r, char kind, size_t items, uint64_t least);
 
