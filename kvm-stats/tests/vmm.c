@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static const unsigned char guest[] = {
 	0xeb, 0xf6,			/* jmp to the start */
 };
 static const unsigned char busy_guest[] = { 0xeb, 0xfe };	/* jmp to itself */
-/* The beginning of guest, replaced: fnsave to an address without memory */
+/* At 0x1040: fnsave to an address without memory */
 static const unsigned char failing_guest[] = {
 	0xb8, 0x00, 0x20,		/* mov $0x2000, %ax */
 	0x8e, 0xd8,			/* mov %ax, %ds */
@@ -50,6 +51,9 @@ static const unsigned char failing_guest[] = {
 };
 #define MEMORY		0
 #define CODE		0x1000
+#define FAILING_CODE	0x1040
+/* At 0x1000, in one store, as the vCPU may be anywhere in the loop: jmp to 0x1040 */
+#define JMP_TO_FAILING	0x3eeb
 #define IRET		0xcf
 #define HANDLER		0x1100
 #define STACK		0x2000		/* stack of the first vCPU; an NMI takes 6 bytes */
@@ -213,6 +217,7 @@ static void give_memory(struct vm *vm)
 	       busy ? sizeof(busy_guest) : sizeof(guest));
 	check(ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region), "memory");
 #ifdef HANDLER
+	memcpy(memory + FAILING_CODE, failing_guest, sizeof(failing_guest));
 	memory[HANDLER] = IRET;
 	memory[NMI_VECTOR * 4 + 1] = HANDLER >> 8;
 	check(ioctl(vm->fd, KVM_CREATE_IRQCHIP), "irqchip");
@@ -382,7 +387,7 @@ int main(int argc, char **argv)
 #ifdef HANDLER
 		if (!strcmp(line, "fail\n")) {
 			for (i = 0; i < vms; i++)
-				memcpy(vm[i].memory + CODE, failing_guest, sizeof(failing_guest));
+				*(volatile uint16_t *)(vm[i].memory + CODE) = JMP_TO_FAILING;
 			continue;
 		}
 #endif
