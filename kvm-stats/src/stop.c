@@ -1,28 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <err.h>
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "app.h"
+#include "clock.h"
 #include "stop.h"
 
-#define GRACE_NS	1500000000
+#define GRACE_NS	1500000000LL
 
 static int fd = -1, forced_status;
 static void (*call_last)(void);
 static volatile sig_atomic_t requested;
 static sigset_t signals;
 
+/* Return for how long the main thread has waited for a CPU, in nanoseconds; 0 if not known. */
+static uint64_t read_ready_time(void)
+{
+	unsigned long long ready = 0;
+	FILE *f = fopen("/proc/self/schedstat", "re");
+
+	if (f) {
+		if (fscanf(f, "%*u %llu", &ready) != 1)
+			ready = 0;
+		fclose(f);
+	}
+	return ready;
+}
+
+/* Wait for the end of the process; not for longer if the main thread had a CPU and still waits. */
+static void wait_for_end(void)
+{
+	const uint64_t began = read_clock(CLOCK_MONOTONIC), ready = read_ready_time();
+	/* The kernel adds a wait for a CPU when it ends, so this may be negative. */
+	int64_t passed = 0;
+
+	while (passed < GRACE_NS) {
+		struct timespec left = { (GRACE_NS - passed) / SECOND, (GRACE_NS - passed) % SECOND };
+
+		nanosleep(&left, NULL);
+		passed = read_clock(CLOCK_MONOTONIC) - began - (read_ready_time() - ready);
+	}
+}
+
 static void *wait_for_signal(void *arg)
 {
 	static const char message[] = "kvm-stats: ended in a wait of more than 1.5 s\n";
-	struct timespec left = { GRACE_NS / SECOND, GRACE_NS % SECOND };
 	const uint64_t one = 1;
 	ssize_t ignored;
 	int signal;
@@ -30,8 +59,7 @@ static void *wait_for_signal(void *arg)
 	sigwait(&signals, &signal);
 	requested = 1;
 	ignored = write(fd, &one, sizeof(one));
-	while (nanosleep(&left, &left) && errno == EINTR)
-		;
+	wait_for_end();
 	if (call_last)
 		call_last();
 	ignored = write(STDERR_FILENO, message, strlen(message));

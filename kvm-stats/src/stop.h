@@ -2,7 +2,8 @@
 /*
  * SIGTERM and SIGINT, for commands that do something before they end. The thread that ends them
  * may wait for a file system or a terminal that does not answer, so another thread receives the
- * signals: if the command has not ended 1.5 seconds later, it ends the process.
+ * signals: if the command has not ended 1.5 seconds later, without the time in which it waited for
+ * a CPU, it ends the process.
  */
 #ifndef STOP_H
 #define STOP_H
