@@ -178,10 +178,10 @@ class Serve:
 
     def server(self):
         """Return the PID of the process that serves: the child with several threads, or itself."""
-        done = subprocess.run(["ps", "-o", "pid=,nlwp=", "--ppid", str(self.process.pid)],
-                              check=False, capture_output=True, text=True)
-        return next((int(line.split()[0]) for line in done.stdout.splitlines()
-                     if int(line.split()[1]) > 1), self.process.pid)
+        children = [pid for path in Path(f"/proc/{self.process.pid}/task").glob("*/children")
+                    for pid in path.read_text().split()]
+        return next((int(pid) for pid in children
+                     if len(list(Path(f"/proc/{pid}/task").glob("*"))) > 1), self.process.pid)
 
     def said(self):
         """Return its standard error."""

@@ -316,10 +316,12 @@ class Real(Case):
         rows = wait_for(lambda: (lambda rows: rows if len(rows) == len(mine) and all(
             vm["seconds"] > SECONDS for vm in rows) else None)(
                 [vm for vm in serving.api()["vms"] if vm["vm"] in mine]), "a window")
-        self.assertEqual({vm["vm"] for vm in rows if vm["problem"] == "stuck"},
-                         {DB, PAUSED}, rows)
-        self.assertEqual({vm["vm"] for vm in rows[:2]}, {DB, PAUSED}, rows)
-        for vm in rows[:2]:
+        found = [vm for vm in rows if vm["problem"] == "stuck"]
+        self.assertEqual({vm["vm"] for vm in found}, {DB, PAUSED}, rows)
+        # On a busy host, others are starved.
+        problems = [bool(vm["problem"]) for vm in rows]
+        self.assertEqual(problems, sorted(problems, reverse=True), rows)
+        for vm in found:
             self.assertEqual((vm["other_percent"], vm["exits_per_second"]), (100, 0), vm)
         self.assertEqual(exits(DB), before[DB])
         self.assertGreater(exits(WEB), before[WEB])
