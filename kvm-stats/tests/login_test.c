@@ -92,80 +92,124 @@ static const char *next_password(void)
 	return verified;
 }
 
-/* Guess from addresses that format makes of numbers, and count the guesses that are rejected. */
-static unsigned int guess(struct logins *l, const char *format, unsigned int first,
-			  struct login *guesses[GUESSERS])
+/* Guess from addresses that format makes of numbers. */
+static void guess(struct logins *l, const char *format, unsigned int first)
 {
-	unsigned int i, rejected = 0;
+	unsigned int i;
 	char address[64];
 
 	for (i = 0; i < GUESSERS; i++) {
 		snprintf(address, sizeof(address), format, first + i);
-		guesses[i] = begin(l, address, "user", "guess");
+		begin(l, address, "user", "guess");
 	}
-	for (i = 0; i < GUESSERS; i++)
-		rejected += login_result(l, guesses[i]) == LOGIN_REJECTED;
-	return rejected;
+}
+
+/* Return the number of hashes that are computed before that of the right password. */
+static unsigned int count_before(struct logins *l, const struct login *right)
+{
+	unsigned int n = 0;
+
+	while (strcmp(next_password(), "right"))
+		n++;
+	next_password();
+	if (login_result(l, right) != LOGIN_CORRECT)
+		errx(1, "the right password is not accepted");
+	return n;
 }
 
 static void test_addresses(const char *name, const char *format, const char *other)
 {
-	struct login *first[GUESSERS], *second[GUESSERS], *right;
 	struct logins *l = start();
-	unsigned int i, rejected;
+	struct login *right;
+	unsigned int i, n;
 
-	/* Each address has guessed once, and then there are more guesses than space. */
-	rejected = guess(l, format, 1, first);
+	/* Each address has guessed once. */
+	guess(l, format, 1);
 	sem_wait(&entered);
 	for (i = 1; i < GUESSERS; i++)
 		next_password();
-	rejected += guess(l, format, 1, first);
-	rejected += guess(l, format, 1, second);
-	right = begin(l, other, "user", "right");
-	tap_result(rejected && login_result(l, right) == LOGIN_PENDING &&
-		   !strcmp(next_password(), "right"),
-		   "%s: the right password is verified before all guesses", name);
+	guess(l, format, 1);
+	guess(l, format, 1);
 	next_password();
-	tap_result(login_result(l, right) == LOGIN_CORRECT, "%s: it is right", name);
+	right = begin(l, other, "user", "right");
+	/* Newer guesses */
+	guess(l, format, 1);
+	n = count_before(l, right);
+	tap_result(n <= 1, "%s: %u guesses are verified before the right password", name, n);
 	stop(l);
 }
 
 /* Addresses of one network that guess for the first time */
 static void test_network(void)
 {
-	struct login *guesses[GUESSERS];
 	struct logins *l = start();
+	unsigned int n;
 
-	guess(l, "2001:db8:1:%x::1", 1, guesses);
+	guess(l, "2001:db8:1:%x::1", 1);
 	sem_wait(&entered);
-	begin(l, "2001:db8:2:1::1", "user", "right");
-	tap_result(!strcmp(next_password(), "right"),
-		   "an address outside of a network that guesses comes first");
-	begin(l, "2001:db8:1:f0::1", "user", "right in the network");
-	tap_result(!strcmp(next_password(), "guess"), "one of that network waits for its turn");
+	n = count_before(l, begin(l, "2001:db8:2:1::1", "user", "right"));
+	tap_result(n <= 1, "%u guesses of a network before an address outside of it", n);
 	stop(l);
 }
 
 /* Users of the address that guesses */
 static void test_user(void)
 {
-	struct login *guesses[GUESSERS], *right;
 	struct logins *l = start();
-	unsigned int i;
+	unsigned int n;
 
-	guess(l, "192.0.2.1", 0, guesses);
+	guess(l, "192.0.2.1", 0);
 	sem_wait(&entered);
-	begin(l, "192.0.2.1", "other", "right of another");
-	tap_result(!strcmp(next_password(), "right of another"),
-		   "another user of the address comes first");
-	right = begin(l, "192.0.2.1", "user", "right");
-	begin(l, "192.0.2.1", "user", "guess");
-	for (i = 0; i <= GUESSERS && strcmp(next_password(), "right"); i++)
-		;
+	n = count_before(l, begin(l, "192.0.2.1", "other", "right"));
+	tap_result(n <= 1, "%u guesses before another user of the address", n);
+	stop(l);
+}
+
+/*
+ * Guess a user's password at its address; each result is followed by another guess, for a user
+ * with a new name if names is true. The right password arrives at one of four turns.
+ */
+static unsigned int count_for_turn(unsigned int turn, bool names)
+{
+	struct logins *l = start();
+	struct login *right;
+	char name[16] = "user";
+	unsigned int i, n = 0;
+
+	guess(l, "127.0.0.%u", 1);
+	sem_wait(&entered);
+	for (i = 0; i < GUESSERS + turn; i++) {
+		if (names)
+			snprintf(name, sizeof(name), "user-%u", i);
+		begin(l, "127.0.0.2", name, "guess");
+		next_password();
+	}
+	right = begin(l, "127.0.0.1", "user", "right");
+	while (strcmp(next_password(), "right") && n <= 4 * (GUESSERS + 4)) {
+		if (names)
+			snprintf(name, sizeof(name), "user-%u", i + n);
+		begin(l, "127.0.0.2", name, "guess");
+		n++;
+	}
 	next_password();
 	tap_result(login_result(l, right) == LOGIN_CORRECT,
-		   "the same user of the address is verified after %u guesses", i);
+		   "turn %u: the right password is verified after %u guesses", turn, n);
 	stop(l);
+	return n;
+}
+
+static void test_same_address(bool names)
+{
+	unsigned int turn, n, soon = 0, most = 0;
+
+	for (turn = 0; turn < 4; turn++) {
+		n = count_for_turn(turn, names);
+		soon += n <= 1;
+		most = n > most ? n : most;
+	}
+	tap_result(soon >= (names ? 1 : 3) && most <= 4 * (GUESSERS + 1),
+		   "guesses at %s: %u of 4 right passwords are verified next or after one, all within %u",
+		   names ? "many users" : "one user", soon, most);
 }
 
 static unsigned int cost_of(const char *hash, bool known, const char *password)
@@ -194,6 +238,8 @@ int main(void)
 	test_addresses("IPv6", "2001:db8:1:%x::1", "2001:db8:2::1");
 	test_network();
 	test_user();
+	test_same_address(false);
+	test_same_address(true);
 	tap_result(cost_of(HASH("05"), true, "wrong") == 1 << 9 &&
 		   cost_of(HASH("09"), true, "wrong") == 1 << 9 &&
 		   cost_of(HASH("09"), false, "wrong") == 1 << 9 &&

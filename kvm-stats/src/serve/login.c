@@ -11,7 +11,6 @@
 #include "app.h"
 #include "login.h"
 
-#define MAX_LOGINS		128	/* that wait */
 #define FAILED_ADDRESSES	256	/* whose last failure is remembered */
 #define DELAY_FACTOR		4	/* times the duration of bcrypt */
 #define SLOTS			4096	/* counts of attempts for each kind of network */
@@ -38,7 +37,7 @@ struct logins {
 	pthread_mutex_t lock;	/* protects the members below */
 	pthread_cond_t wake;
 	struct login *first, **end;
-	unsigned int waiting;
+	unsigned int waiting, turn;
 	struct login *running;
 	bool stop;
 	struct failure {
@@ -152,27 +151,37 @@ static void unlink_login(struct logins *l, const struct login *login)
 	l->waiting--;
 }
 
+static bool is_delayed(struct logins *l, const struct login *login, uint64_t now, uint64_t *until)
+{
+	const struct failure *failure = find_failure(l, login->origin[ORIGIN_ADDRESS]);
+
+	if (!failure || failure->not_before <= now)
+		return false;
+	if (failure->not_before < *until)
+		*until = failure->not_before;
+	return true;
+}
+
 /*
- * Return the login with the fewest wrong ones before it that is not delayed, and remove it from
- * the queue. If all are delayed, return NULL and set *until to the end of the shortest delay.
+ * Return a login that is not delayed, and remove it from the queue: every second time one with
+ * the fewest wrong logins before it, of several the newest, otherwise the newest and the oldest
+ * of all in turn. If all are delayed, return NULL and set *until to the end of the shortest delay.
  */
 static struct login *next_login(struct logins *l, uint64_t now, uint64_t *until)
 {
+	const bool best = l->turn % 2 == 0, oldest = l->turn % 4 == 3;
 	struct login *login, *next = NULL;
-	struct failure *failure;
 
 	*until = UINT64_MAX;
-	for (login = l->first; login; login = login->next) {
-		failure = find_failure(l, login->origin[ORIGIN_ADDRESS]);
-		if (failure && failure->not_before > now) {
-			if (failure->not_before < *until)
-				*until = failure->not_before;
-		} else if (!next || rank_login(l, login) < rank_login(l, next)) {
+	for (login = l->first; login && !(oldest && next); login = login->next) {
+		if (!is_delayed(l, login, now, until) &&
+		    (!next || !best || rank_login(l, login) <= rank_login(l, next)))
 			next = login;
-		}
 	}
-	if (next)
+	if (next) {
+		l->turn++;
 		unlink_login(l, next);
+	}
 	return next;
 }
 
@@ -280,22 +289,6 @@ void logins_stop(struct logins *l)
 	free(l);
 }
 
-/* Reject the login with most wrong ones before it, or of several the last. */
-static void reject_worst(struct logins *l)
-{
-	struct login *login, *worst = l->first;
-	const uint64_t one = 1;
-
-	for (login = l->first; login; login = login->next) {
-		if (rank_login(l, login) >= rank_login(l, worst))
-			worst = login;
-	}
-	unlink_login(l, worst);
-	worst->result = LOGIN_REJECTED;
-	if (write(l->done, &one, sizeof(one)) < 0)
-		l->stop = true;
-}
-
 static void set_origins(struct login *login, const uint64_t networks[NETWORKS], const char *user)
 {
 	uint64_t hash = networks[0];
@@ -327,8 +320,7 @@ struct login *login_begin(struct logins *l, const uint64_t networks[NETWORKS], c
 	count_attempt(l, login, 1);
 	*l->end = login;
 	l->end = &login->next;
-	if (++l->waiting > MAX_LOGINS)
-		reject_worst(l);
+	l->waiting++;
 	pthread_cond_signal(&l->wake);
 	pthread_mutex_unlock(&l->lock);
 	return login;

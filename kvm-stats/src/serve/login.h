@@ -2,12 +2,14 @@
 /*
  * Verify passwords in a separate thread, because bcrypt is slow by design.
  *
- * Logins wait in a queue, which is bounded. Those with the fewest wrong logins before them are
- * verified first and rejected last: wrong logins of the user at this address, of the address, and
- * of its networks. So a right login is verified next, however many addresses others guess from,
- * unless they guess for the first time. After a wrong password, further logins from the same
- * address are delayed by four times the time that bcrypt took, less the time they wait for
- * each other.
+ * Logins wait in a queue, which is bounded by the number of connections. Each second one that is
+ * verified has the fewest wrong logins before it: wrong logins of the user at this address, of
+ * the address, and of its networks. The others are the newest and the oldest in turn. So a right
+ * login is verified next or after one, however many addresses others have guessed from. If they
+ * share its address, it is verified within the next four unless newer ones arrive before, and
+ * in any case after four times the logins before it. After a wrong password, further logins
+ * from the same address are delayed by four times the time that bcrypt took, less the time they
+ * wait for each other.
  */
 #ifndef SERVE_LOGIN_H
 #define SERVE_LOGIN_H
@@ -21,7 +23,6 @@ enum login_result {
 	LOGIN_PENDING,
 	LOGIN_CORRECT,
 	LOGIN_WRONG,
-	LOGIN_REJECTED,		/* too many others wait, with fewer wrong ones before */
 };
 
 /*

@@ -331,9 +331,9 @@ static const char *finish_login(struct server *s, struct connection *c, const ch
 	/* web.yml was reloaded: the hash may be another one now. */
 	if (c->login_generation != s->config_generation)
 		return begin_login(s, c, name, password, code);
-	*code = MHD_HTTP_TOO_MANY_REQUESTS;
-	if (result == LOGIN_REJECTED || result == LOGIN_PENDING)
-		return "429: too many logins, try again later\n";
+	*code = MHD_HTTP_SERVICE_UNAVAILABLE;
+	if (result == LOGIN_PENDING)
+		return "503: the server stops\n";
 	*code = MHD_HTTP_UNAUTHORIZED;
 	if (result == LOGIN_WRONG || !user)
 		return "401: wrong user or password\n";
