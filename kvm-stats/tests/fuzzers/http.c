@@ -132,20 +132,20 @@ static void start(struct server *s, bool users)
 	s->model = model_new(&s->settings.model);
 	pthread_mutex_init(&s->lock, NULL);
 	if (deflateInit2(&s->z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK ||
-	    kvmstats_open(&s->k, NULL, NULL, 0))
+	    kvmstats_open(&s->in.k, NULL, NULL, 0))
 		errx(1, "start");
 	start_listening(s);
 	/* The history of the page */
 	for (i = 20; i > 0; i--) {
-		kvmstats_sample(s->k);
-		model_update(s->model, s->k, app_now() - i * HISTORY_STEP, 1000);
+		kvmstats_sample(s->in.k);
+		model_update(s->model, s->in.k, app_now() - i * HISTORY_STEP, 1000);
 	}
 }
 
 static void sample(struct server *s)
 {
-	kvmstats_sample(s->k);
-	model_update(s->model, s->k, app_now(), 1000);
+	kvmstats_sample(s->in.k);
+	model_update(s->model, s->in.k, app_now(), 1000);
 	s->sampled = true;
 }
 
@@ -193,7 +193,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	for (data++, size--; size; data += len, size -= len) {
 		end = memchr(data, 0xff, size);
-		len = end ? end + 1 - data : size;
+		len = end ? (size_t)(end + 1 - data) : size;
 		if (send(fd[1], data, end ? len - 1 : len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 			break;
 		run(s);

@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct serve_settings serve;
 	static struct settings settings;
 	char *argv[MAX_WORDS + 2] = { name }, *text = malloc(size + 1), *word = text;
-	int argc = 1;
+	volatile int argc = 1;
 
 	memcpy(text, data, size);
 	text[size] = '\0';

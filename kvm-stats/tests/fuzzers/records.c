@@ -34,6 +34,7 @@ static void make_record(struct bpf_record *record, __u64 *values)
 {
 	const uint8_t flags = byte();
 	unsigned int i;
+	__u64 value;
 
 	memset(record, 0, sizeof(*record));
 	record->vm = 1 + byte() % 3;
@@ -45,9 +46,11 @@ static void make_record(struct bpf_record *record, __u64 *values)
 	record->started = byte();
 	record->size = record->vcpu_id < 0 ? 8 : 16;
 	record->thread.flags = byte();
-	for (i = 0; i < sizeof(record->thread) / 8 - 1 && flags & 2; i++)
+	for (i = 0; i < sizeof(record->thread) / 8 - 1 && flags & 2; i++) {
 		/* at most some weeks */
-		((__u64 *)&record->thread)[i] = (__u64)byte() << byte() % 44;
+		value = (__u64)byte() << byte() % 44;
+		memcpy((char *)&record->thread + 8 * i, &value, 8);
+	}
 	if (flags & 4)
 		record->thread.time = read_clock(CLOCK_MONOTONIC);
 	for (i = 0; i < record->size / 8; i++)
