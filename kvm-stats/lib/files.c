@@ -168,6 +168,7 @@ static int on_process(void *arg, int dirfd, int pid)
 		if (!p)
 			return -ENOMEM;
 		p->pid = pid;
+		p->serial = ++s->serial;
 		p->pidfd = -1;
 		p->folder = -1;
 		p->fds = -1;
@@ -309,8 +310,11 @@ static int files_sample(struct kvmstats *k, void *state)
 	if (ret)
 		return core_problem(k, ret, "/proc: %s", strerror(-ret));
 
-	for (at = &s->first; (p = *at);) {
+	for (p = s->first; p; p = p->next) {
 		p->gone.hup |= !p->seen;
+		files_hand_over(s, p);
+	}
+	for (at = &s->first; (p = *at);) {
 		if (p->taken)
 			read_process(k, s, p);
 		if (p->gone.hup) {

@@ -16,8 +16,11 @@ struct taken {
 	struct gone gone;
 	bool tells;		/* gone.hup is set by the kernel, not by us */
 	bool missing;		/* the VMM has closed its own */
+	bool shared;		/* not open: it is the open file of another process */
+	bool moved;		/* from a process that has closed it: it keeps its key */
 	uint64_t number;	/* VM id, 0 if the kernel provides none */
 	uint64_t key;		/* VM key for the core */
+	char name[48];		/* id string in the header */
 	struct stats_file file;	/* fd is -1 if it is not readable */
 	struct stats_file vcpus;	/* for a VM: all its vCPUs */
 	pid_t tid;		/* vCPU's thread, 0 if not known yet */
@@ -26,6 +29,7 @@ struct taken {
 struct process {
 	struct process *next;
 	pid_t pid;
+	uint32_t serial;	/* unlike the PID, it is not used again */
 	bool seen;
 	bool denied;		/* it has a VM maybe, we cannot know */
 	bool is_vmm;
@@ -45,6 +49,7 @@ struct files_state {
 	struct kvmstats *k;
 	struct reader reader;
 	pid_t self;
+	uint32_t serial;		/* latest one of a process */
 	struct process *first;
 	struct process *cursor;		/* the last one seen by this walk */
 	struct process *spare;		/* of processes that have ended */
@@ -67,6 +72,9 @@ void files_drop_process(struct files_state *s, struct process *p);
 
 /* List the files of a process and borrow the new ones, if it is a VMM. */
 void files_scan_process(struct kvmstats *k, struct files_state *s, struct process *p);
+
+/* Give files that a process has closed, or that has exited, to another one that shares them. */
+void files_hand_over(struct files_state *s, struct process *p);
 
 /* Return true if the VMM has another file under the number of one that we borrowed. */
 bool files_any_replaced(const struct files_state *s, const struct process *p);

@@ -82,6 +82,12 @@ bool files_any_replaced(const struct files_state *s, const struct process *p)
 	return false;
 }
 
+/* Return true if two of our descriptors are one open file. */
+static bool is_same_file(const struct files_state *s, int a, int b)
+{
+	return !syscall(SYS_kcmp, s->self, s->self, KCMP_FILE, a, b);
+}
+
 static bool number_known(const struct files_state *s, uint64_t number,
 			 const struct kvm_fd *from)
 {
@@ -119,7 +125,8 @@ static int take_kvm(struct kvmstats *k, struct files_state *s, struct process *p
 		return error == ENOTTY || error == EIO || error == EINVAL ? 0 : -error;
 	}
 	t->number = proc_fdinfo(stats, "kvm-stats-vm");
-	if (number_known(s, t->number, &t->from)) {
+	t->shared = number_known(s, t->number, &t->from);
+	if (t->shared) {
 		close(stats);
 		close(fd);
 		return 1;
@@ -136,6 +143,28 @@ static int take_kvm(struct kvmstats *k, struct files_state *s, struct process *p
 	return 1;
 }
 
+/*
+ * Return true if the file is open in another process, such as the VMM that this one is a child
+ * of. Only the same VM has the same name: the kernel writes the PID of its creator there.
+ */
+static bool is_shared(const struct files_state *s, const struct process *p, const struct taken *t)
+{
+	const struct process *other;
+	const struct taken *o;
+
+	for (other = s->first; other; other = other->next) {
+		if (other == p)
+			continue;
+		for (o = other->taken; o; o = o->next) {
+			if (o->file.fd >= 0 && o->from.kind == t->from.kind &&
+			    o->from.id == t->from.id && !strcmp(o->name, t->name) &&
+			    is_same_file(s, o->file.fd, t->file.fd))
+				return true;
+		}
+	}
+	return false;
+}
+
 static int take_stats(struct kvmstats *k, struct files_state *s, struct process *p,
 		      struct taken *t, const char **wrong)
 {
@@ -147,7 +176,69 @@ static int take_stats(struct kvmstats *k, struct files_state *s, struct process 
 	*wrong = reader_add(k, &s->reader, fd,
 			    t->from.kind == KVM_FD_VM_STATS ? FILE_VM : FILE_VCPU,
 			    &t->file, &t->gone, &t->tells);
+	if (*wrong || pread(fd, t->name, sizeof(t->name) - 1, sizeof(struct abi_header)) < 0)
+		return 1;
+	t->shared = is_shared(s, p, t);
+	if (t->shared)
+		reader_drop(&t->file);
 	return 1;
+}
+
+/* Return true if a file that another process was found to share is this one. */
+static bool shares(const struct files_state *s, const struct process *other,
+		   const struct taken *o, const struct taken *t)
+{
+	bool same;
+	int fd;
+
+	if (!o->shared || o->from.kind != t->from.kind || o->from.id != t->from.id)
+		return false;
+	if (t->number)
+		return o->number == t->number;
+	fd = proc_take_fd(other->pidfd, &o->from);
+	same = fd >= 0 && is_same_file(s, fd, t->file.fd);
+	if (fd >= 0)
+		close(fd);
+	return same;
+}
+
+/* Replace the shared file of another process with this one. Return false if none has it. */
+static bool give_away(struct files_state *s, const struct process *p, struct taken *t)
+{
+	struct process *other;
+	struct taken **at, *o;
+
+	for (other = s->first; other; other = other->next) {
+		if (other == p || other->gone.hup)
+			continue;
+		for (at = &other->taken; (o = *at); at = &o->next) {
+			if (!shares(s, other, o, t))
+				continue;
+			t->next = o->next;
+			t->from.num = o->from.num;
+			t->tid = 0;
+			t->missing = false;
+			t->moved = true;
+			*at = t;
+			files_drop_taken(o);
+			return true;
+		}
+	}
+	return false;
+}
+
+void files_hand_over(struct files_state *s, struct process *p)
+{
+	struct taken **at = &p->taken, *t, *next;
+
+	while ((t = *at)) {
+		next = t->next;
+		if (t->file.fd >= 0 && !t->gone.hup && (p->gone.hup || t->missing) &&
+		    give_away(s, p, t))
+			*at = next;
+		else
+			at = &t->next;
+	}
 }
 
 static const struct taken *find_taken(const struct process *p, const struct kvm_fd *fd)
@@ -237,7 +328,7 @@ static void take_all(struct kvmstats *k, struct files_state *s, struct process *
 		take_kind(k, s, p, n, KVM_FD_VCPU_STATS);
 	}
 	for (t = p->taken; t; t = t->next)
-		any |= t->file.fd >= 0 || t->number;
+		any |= t->file.fd >= 0 || t->shared;
 	p->unreadable = !any;
 }
 
@@ -256,12 +347,14 @@ bool files_is_vm(const struct taken *t)
  */
 static uint64_t process_vm_key(const struct process *p, const struct taken *t)
 {
-	uint64_t key = (uint64_t)p->pid << 32;
+	uint64_t key = (uint64_t)p->serial << 32;
 	const struct taken *other;
 	uint32_t same = 0;
 
 	if (t->number)
 		return t->number;
+	if (t->moved)
+		return t->key;
 	if (p->vms <= 1)
 		return key;
 	if (files_is_vm(t))
