@@ -134,6 +134,7 @@ static void start(struct server *s, bool users)
 	if (deflateInit2(&s->z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK ||
 	    kvmstats_open(&s->in.k, NULL, NULL, 0))
 		errx(1, "start");
+	open_sockets(s);
 	start_listening(s);
 	/* The history of the page */
 	for (i = 20; i > 0; i--) {
