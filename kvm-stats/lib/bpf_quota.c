@@ -102,7 +102,7 @@ static __u64 rt_stop(const struct bpf_thread *thread)
  * The kernel does not measure for how long real-time quotas stop threads. A quota that is used up
  * stops a thread until the next period: in all periods between two samples if it is used up at
  * both, otherwise in as many as the thread used up. A thread that used less than 90 % may have
- * used up none.
+ * used up none. One that is not stopped at both, in the same period, has used up none.
  */
 static __u64 rt_growth(struct quota_thread *t, const struct bpf_thread *now)
 {
@@ -117,7 +117,8 @@ static __u64 rt_growth(struct quota_thread *t, const struct bpf_thread *now)
 	used = growth_of(before->rt_used + growth_of(now->run, before->run), now->rt_used);
 	used /= now->rt_runtime;
 	if (!(now->flags & before->flags & BPF_RT_THROTTLED)) {
-		if ((now->flags | before->flags) & BPF_RT_THROTTLED || used >= 0.9 * periods)
+		if ((now->flags | before->flags) & BPF_RT_THROTTLED ||
+		    (periods && used >= 0.9 * periods))
 			periods = used;
 		else
 			periods = 0;

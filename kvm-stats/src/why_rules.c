@@ -501,7 +501,7 @@ static void put_unpin(FILE *f, const struct why_vm *vm, const struct why_host *h
 static void put_quota(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
 	if (!vm->quotas) {
-		fputs("its cgroup", f);
+		fputs("its cgroup, or with a real-time policy of its threads", f);
 		return;
 	}
 	fprintf(f, "%s, %llu.%02llu CPUs", base_name(vm->quota.cgroup.path),
@@ -517,7 +517,7 @@ static void put_raise_quota(FILE *f, const struct why_vm *vm, const struct why_h
 	const char *name = base_name(vm->quota.cgroup.path);
 
 	if (!vm->quotas) {
-		fputs("raise the quota of its cgroup", f);
+		fputs("raise the quota of its cgroup, or the run time of its threads (chrt --deadline)", f);
 	} else if (has_properties(name)) {
 		fputs("systemctl set-property ", f);
 		put_quoted(f, name);

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "cgroup.h"
@@ -21,6 +22,9 @@
 
 #define MS		1000000ULL
 #define AMPLE_MS	100000
+#ifndef SCHED_DEADLINE
+#define SCHED_DEADLINE	6
+#endif
 #define VMS		2
 #define ENOUGH		(400 * MS)	/* of throttled time */
 #define RESOLUTION	1000		/* of times in cgroups, ns */
@@ -310,14 +314,35 @@ static void wait_until_it_runs(pid_t pid)
 }
 
 /*
- * A real-time thread may run for 10 ms in each 100 ms. Some samples are taken while it runs, some
- * while its quota is used up.
+ * A thread may run for 10 ms in each 100 ms. Some samples are taken while it runs, some while its
+ * quota is used up.
  */
+static void check_tenth(struct vm *vm, const char *what)
+{
+	uint64_t throttled, ready, run, elapsed;
+	unsigned int i;
+
+	sample();
+	vm->before = find_vm(vm->pid)->times;
+	for (i = 0; i < 12; i++) {
+		usleep(30000);
+		if (i % 3)
+			wait_until_it_runs(vm->pid);
+		sample();
+	}
+	elapsed = find_vm(vm->pid)->times.elapsed - vm->before.elapsed;
+	throttled = growth(vm, KVMSTATS_THROTTLED);
+	ready = growth(vm, KVMSTATS_READY);
+	run = growth(vm, KVMSTATS_RUN);
+	tap_result(run <= elapsed / 4 && ready <= elapsed / 20 && throttled >= elapsed * 3 / 4,
+		   "%s that may run for 10 %%: run %llu ms, ready %llu ms, throttled %llu ms", what,
+		   (unsigned long long)(run / MS), (unsigned long long)(ready / MS),
+		   (unsigned long long)(throttled / MS));
+}
+
 static void test_real_time(void)
 {
 	struct vm vm = { .vcpus = "1", .cpu = 0, .real_time = true };
-	uint64_t throttled, ready, run, elapsed;
-	unsigned int i;
 
 	if (!cgroup_create(vm.cgroup, NULL, "kvm-stats-real-time"))
 		err(1, "%s", vm.cgroup);
@@ -328,22 +353,31 @@ static void test_real_time(void)
 		return;
 	}
 	start_vm(&vm);
-	sample();
-	vm.before = find_vm(vm.pid)->times;
-	for (i = 0; i < 12; i++) {
-		usleep(30000);
-		if (i % 3)
-			wait_until_it_runs(vm.pid);
-		sample();
-	}
-	elapsed = find_vm(vm.pid)->times.elapsed - vm.before.elapsed;
-	throttled = growth(&vm, KVMSTATS_THROTTLED);
-	ready = growth(&vm, KVMSTATS_READY);
-	run = growth(&vm, KVMSTATS_RUN);
-	tap_result(run <= elapsed / 4 && ready <= elapsed / 20 && throttled >= elapsed * 3 / 4,
-		   "a real-time vCPU that may run for 10 %%: run %llu ms, ready %llu ms, throttled %llu ms",
-		   (unsigned long long)(run / MS), (unsigned long long)(ready / MS),
-		   (unsigned long long)(throttled / MS));
+	check_tenth(&vm, "a real-time vCPU");
+	end_process(vm.pid);
+	cgroup_remove(vm.cgroup);
+}
+
+static void test_deadline(void)
+{
+	struct {
+		__u32 size, policy;
+		__u64 flags;
+		__s32 nice;
+		__u32 priority;
+		__u64 runtime, deadline, period;
+	} deadline = {
+		.size = sizeof(deadline), .policy = SCHED_DEADLINE,
+		.runtime = 10 * MS, .deadline = 100 * MS, .period = 100 * MS,
+	};
+	struct vm vm = { .vcpus = "1", .cpu = -1 };
+
+	create_group(vm.cgroup, "kvm-stats-deadline");
+	start_vm(&vm);
+	if (syscall(SYS_sched_setattr, find_vm(vm.pid)->vcpu[0]->tid, &deadline, 0))
+		printf("# not run, SCHED_DEADLINE: %s\n", strerror(errno));
+	else
+		check_tenth(&vm, "a vCPU with SCHED_DEADLINE");
 	end_process(vm.pid);
 	cgroup_remove(vm.cgroup);
 }
@@ -452,6 +486,7 @@ int main(int argc, char **argv)
 		test_slice("three vCPUs of one VM", 10, &large, 1, false);
 		test_levels();
 		test_real_time();
+		test_deadline();
 		test_real_time_hog();
 	} else {
 		tap_result(true, "quotas # SKIP no cgroup with one");

@@ -271,7 +271,7 @@ static const struct {
 	{ "several owners", "mixed", set_mixed,
 	  "waited for a CPU for 62.5 ms each time, 71.0 ms at most, which the guest sees as steal time. Then ran: web-2 (vm) 40.0%, cc (PID 12) 30.0%, CPU wakeup latency (idle) 30.0%" },
 	{ "share of unknown owners", "waited", set_unknown_owner, "It is unknown who ran then" },
-	{ "quota", "throttled", set_throttled, "quota of its cgroup, which" },
+	{ "quota", "throttled", set_throttled, "quota of its cgroup, or with a real-time policy of its threads, which" },
 	{ "stopped", "stopped", set_stopped, "signal. kill -CONT 4711" },
 	{ "traced", "stopped", set_traced, "stopped by a debugger" },
 	{ "frozen", "frozen", set_frozen, "cgroup. thaw it" },

@@ -21,6 +21,7 @@
 /* <linux/sched.h> */
 #define SCHED_FIFO 1
 #define SCHED_RR 2
+#define SCHED_DEADLINE 6
 /* <linux/sched/prio.h>: real-time threads have a lower number */
 #define MAX_RT_PRIO 100
 
@@ -105,6 +106,14 @@ struct hrtimer {
 	struct timerqueue_node node;
 };
 
+struct sched_dl_entity {
+	__u64 dl_runtime;
+	__u64 dl_period;
+	__s64 runtime;
+	unsigned int dl_throttled:1;
+	struct hrtimer dl_timer;
+};
+
 struct rt_bandwidth {
 	__s64 rt_period;
 	__u64 rt_runtime;
@@ -154,6 +163,7 @@ struct task_struct {
 	unsigned int policy;
 	struct sched_entity se;
 	struct sched_rt_entity rt;
+	struct sched_dl_entity dl;
 	struct sched_info sched_info;
 	struct task_group *sched_task_group;
 	struct hlist_head preempt_notifiers;
@@ -528,15 +538,13 @@ static __always_inline void read_rt_quota(const struct task_struct *task,
 {
 	const struct task_group *group = NULL;
 	const struct rt_rq *queue = NULL;
+	const __u32 policy = BPF_CORE_READ(task, policy);
 	__u64 period, runtime;
-	__u32 policy;
 
 	if (!bpf_core_field_exists(task->rt.rt_rq) ||
 	    !bpf_core_field_exists(queue->rt_time) ||
-	    !bpf_core_field_exists(group->rt_bandwidth.rt_period_timer.node.expires))
-		return;
-	policy = BPF_CORE_READ(task, policy);
-	if (policy != SCHED_FIFO && policy != SCHED_RR)
+	    !bpf_core_field_exists(group->rt_bandwidth.rt_period_timer.node.expires) ||
+	    (policy != SCHED_FIFO && policy != SCHED_RR))
 		return;
 	queue = BPF_CORE_READ(task, rt.rt_rq);
 	/* Not the thread's: that of an autogroup has the root's queue. */
@@ -552,6 +560,33 @@ static __always_inline void read_rt_quota(const struct task_struct *task,
 	thread->rt_next = BPF_CORE_READ(group, rt_bandwidth.rt_period_timer.node.expires);
 	if (BPF_CORE_READ(queue, rt_throttled))
 		thread->flags |= BPF_RT_THROTTLED;
+}
+
+/*
+ * SCHED_DEADLINE gives a thread some run time in each period. The timer expired at the start of the
+ * period after it was last used up.
+ */
+static __always_inline void read_deadline(const struct task_struct *task,
+					  struct bpf_thread *thread)
+{
+	const struct sched_dl_entity *dl = &task->dl;
+	__u64 period, runtime;
+
+	if (!bpf_core_field_exists(task->dl.dl_timer.node.expires) ||
+	    BPF_CORE_READ(task, policy) != SCHED_DEADLINE)
+		return;
+	period = BPF_CORE_READ(dl, dl_period);
+	runtime = BPF_CORE_READ(dl, dl_runtime);
+	if (!runtime || runtime >= period)
+		return;
+	thread->rt_period = period;
+	thread->rt_runtime = runtime;
+	thread->rt_used = runtime - BPF_CORE_READ(dl, runtime);
+	thread->rt_next = BPF_CORE_READ(dl, dl_timer.node.expires);
+	if (BPF_CORE_READ_BITFIELD_PROBED(dl, dl_throttled))
+		thread->flags |= BPF_RT_THROTTLED;
+	if (thread->rt_next <= thread->time)
+		thread->rt_next += ((thread->time - thread->rt_next) / period + 1) * period;
 }
 
 /* Programs that can run at the same time pass different caches. */
@@ -574,6 +609,7 @@ static __always_inline void read_thread(const void *vcpu, const struct pid *pid,
 	read_account(task, thread);
 	read_quota(task, thread, known);
 	read_rt_quota(task, thread);
+	read_deadline(task, thread);
 	if (BPF_CORE_READ(task, preempt_notifiers.first) == vcpu + layout.vcpu_notifier)
 		thread->flags |= BPF_LOADED;
 }

@@ -52,7 +52,8 @@ struct bpf_thread {
 	__u64 moves;		/* number of times it was moved to another CPU */
 	__u64 rt_period;	/* 0 unless it is a real-time thread with a quota */
 	__u64 rt_runtime;
-	__u64 rt_used;		/* by all real-time threads on its CPU, in this period */
+	/* in this period: by all real-time threads on its CPU; with SCHED_DEADLINE, by itself */
+	__u64 rt_used;
 	__u64 rt_next;		/* start of the next period: CLOCK_MONOTONIC */
 	__u64 sleeps;		/* how often it gave up its CPU to sleep */
 	__u64 turns;		/* how often it got a CPU; 0 if ready is unknown */

@@ -609,6 +609,9 @@ static __always_inline void read_rt_quota(struct task_struct *task, struct blame
 	struct task_group *group = NULL;
 
 	vcpu->rt_quota = vcpu->rt_limited = 0;
+	/* SCHED_DEADLINE has a quota of the thread, and no other class runs while it waits. */
+	if (task->prio < 0)
+		vcpu->rt_limited = 1;
 	if (!bpf_core_field_exists(task->rt.rt_rq) ||
 	    !bpf_core_field_exists(group->rt_bandwidth) ||
 	    task->prio < 0 || task->prio >= MAX_RT_PRIO)
