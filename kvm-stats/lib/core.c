@@ -443,6 +443,7 @@ void core_vm_identity(struct core_vm *vm, const struct kvmstats_identity *identi
 	vm->pub.identity = *identity;
 	vm->pub.nth = nth;
 	vm->has_identity = true;
+	vm->read_due = UINT64_MAX;
 	vm->labelled = true;
 }
 

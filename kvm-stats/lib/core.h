@@ -81,6 +81,7 @@ struct core_vm {
 	bool is_reading;		/* by a child, see identity_reader.h */
 	bool renamed;			/* its label is to be set again */
 	unsigned int blocked;		/* number of readers that the process blocked */
+	unsigned int rereads;		/* after the identity was read */
 	uint64_t read_due;		/* when the next one starts: CLOCK_MONOTONIC */
 	bool is_pending;		/* not reported yet: it may be a probe, see sample.c */
 	uint64_t first_seen;

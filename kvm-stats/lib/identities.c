@@ -12,6 +12,22 @@
 #define RETRY_NS	1000000000ULL
 #define RETRY_MAX_NS	(512 * RETRY_NS)
 
+/*
+ * Time after which a process is read again, and at most: it may move to another cgroup. Kata and
+ * cgclassify do that after the VM has started.
+ */
+#define REREAD_NS	1000000000ULL
+#define REREAD_MAX_NS	(64 * REREAD_NS)
+
+/* The processes that are read with the longest interval are read at the same times. */
+static void schedule_reread(struct core_vm *vm)
+{
+	const uint64_t now = read_clock(CLOCK_MONOTONIC);
+	const uint64_t interval = vm->rereads < 6 ? REREAD_NS << vm->rereads++ : REREAD_MAX_NS;
+
+	vm->read_due = (now / interval + 1) * interval;
+}
+
 static void set_identity(struct core_vm *vm, const struct kvmstats_identity *read, bool complete)
 {
 	struct kvmstats_identity *identity = &vm->pub.identity;
@@ -32,6 +48,22 @@ static void set_identity(struct core_vm *vm, const struct kvmstats_identity *rea
 	vm->has_identity = true;
 	vm->is_reading = false;
 	vm->renamed = vm->labelled;
+	schedule_reread(vm);
+}
+
+/* Take what was read again if the process has another cgroup. */
+static void update_identity(struct core_vm *vm, const struct kvmstats_identity *read)
+{
+	const struct kvmstats_identity before = vm->pub.identity;
+
+	vm->is_reading = false;
+	schedule_reread(vm);
+	if (!*read->name || (!strcmp(read->cgroup, before.cgroup) &&
+			     !strcmp(read->pod_uid, before.pod_uid) &&
+			     !strcmp(read->container_id, before.container_id)))
+		return;
+	set_identity(vm, read, true);
+	vm->renamed &= strcmp(vm->pub.identity.name, before.name) != 0;
 }
 
 static void take_texts(void *arg, const struct proc_texts *texts)
@@ -43,8 +75,12 @@ static void take_texts(void *arg, const struct proc_texts *texts)
 	identity_from_proc(texts->comm, texts->cmdline, texts->size, texts->cgroups, texts->pid,
 			   &identity);
 	for (i = 0; i < k->vms; i++) {
-		if (k->vm[i]->pub.identity.pid == texts->pid && !k->vm[i]->has_identity)
+		if (k->vm[i]->pub.identity.pid != texts->pid)
+			continue;
+		if (!k->vm[i]->has_identity)
 			set_identity(k->vm[i], &identity, texts->complete);
+		else if (k->vm[i]->is_reading && texts->complete)
+			update_identity(k->vm[i], &identity);
 	}
 }
 
@@ -56,7 +92,7 @@ static void delay(void *arg, pid_t pid)
 
 	for (i = 0; i < k->vms; i++) {
 		vm = k->vm[i];
-		if (vm->pub.identity.pid != pid || vm->has_identity)
+		if (vm->pub.identity.pid != pid || !vm->is_reading)
 			continue;
 		vm->is_reading = false;
 		vm->read_due = read_clock(CLOCK_MONOTONIC) +
@@ -78,7 +114,7 @@ static void put_back(void *arg, pid_t pid)
 
 static bool is_due(const struct core_vm *vm, uint64_t now)
 {
-	return !vm->has_identity && !vm->is_reading && vm->read_due <= now;
+	return !vm->is_reading && vm->read_due <= now && !(vm->has_identity && vm->pub.ended);
 }
 
 /* A process with many VMs is read once. The VMs of a process are next to each other. */

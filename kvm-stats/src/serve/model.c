@@ -834,10 +834,14 @@ void model_replace_scraper(struct model *m, uint32_t scraper, uint32_t other)
  * The library shortens the label of a VM after the end of its predecessor. Use the new
  * label once no last values have it.
  */
-static bool update_label(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm)
+static bool update_series_identity(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm)
 {
 	const struct vm_series *other;
 
+	/* The process may have moved to another cgroup. */
+	if (strcmp(e->identity.cgroup, vm->identity.cgroup) ||
+	    strcmp(e->identity.container_id, vm->identity.container_id))
+		e->identity = vm->identity;
 	if (!strcmp(e->label, vm->identity.label))
 		return true;
 	for (other = m->first; other; other = other->next) {
@@ -858,7 +862,7 @@ static struct vm_series *get_vm_series(struct model *m, struct vm_series *near,
 	e = e ? e : find_vm_series(m->first, vm);
 	*first = !e;
 	if (e)
-		return update_label(m, e, vm) ? e : NULL;
+		return update_series_identity(m, e, vm) ? e : NULL;
 	e = add_vm_series(m, vm);
 	m->vms_started += e && m->began;
 	return e;

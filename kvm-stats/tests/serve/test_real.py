@@ -392,6 +392,35 @@ class Real(Case):
         self.assertEqual(mentions(self.serving.server()), [0, 0])
         self.assertTrue(all(mentions(self.serving.process.pid)))
 
+    def test_other_cgroup(self):
+        """The cgroup of a VM is the one to which its process was moved while it runs."""
+        def cgroup():
+            (labels, _), = pick(serving.series(), "kvm_vm_info", vm=WEB).items()
+            return dict(labels)["cgroup"]
+
+        root = Path("/sys/fs/cgroup")
+        groups = [path.parent / f"moved-{os.getpid()}" for path in (
+            *root.glob("cgroup.procs"), *root.glob("*/cgroup.procs")) if path.parent == root
+            or not (root / "cgroup.procs").exists()]
+        if not groups:
+            self.skipTest("no cgroups")
+        serving = self.serve_real()
+        before = cgroup()
+        self.assertNotIn("moved", before)
+        old = [(group, re.search(rf"^\d+:(?:[^:]*\b)?{group.parent.name}:(.*)$|^0::(.*)$", Path(
+            f"/proc/{self.pids[WEB]}/cgroup").read_text(), re.M)) for group in groups]
+        for group, found in old:
+            group.mkdir()
+            self.addCleanup(group.rmdir)
+            path = group.parent / (found[1] or found[2] or "/").strip("/") / "cgroup.procs"
+            self.addCleanup(path.write_text, str(self.pids[WEB]))
+            try:
+                (group / "cgroup.procs").write_text(str(self.pids[WEB]))
+            except OSError:
+                # A cpuset has no CPUs yet.
+                continue
+        wait_for(lambda: cgroup() == f"/{groups[0].name}", "the other cgroup")
+
     def test_other_threads(self):
         """The thread that wakes the vCPUs of a VM is accounted as emulator, and nothing else."""
         def times():
