@@ -147,7 +147,8 @@ static int take_kvm(struct kvmstats *k, struct files_state *s, struct process *p
  * Return true if the file is open in another process, such as the VMM that this one is a child
  * of. Only the same VM has the same name: the kernel writes the PID of its creator there.
  */
-static bool is_shared(const struct files_state *s, const struct process *p, const struct taken *t)
+static bool is_open_elsewhere(const struct files_state *s, const struct process *p,
+			      const struct taken *t)
 {
 	const struct process *other;
 	const struct taken *o;
@@ -178,7 +179,7 @@ static int take_stats(struct kvmstats *k, struct files_state *s, struct process 
 			    &t->file, &t->gone, &t->tells);
 	if (*wrong || pread(fd, t->name, sizeof(t->name) - 1, sizeof(struct abi_header)) < 0)
 		return 1;
-	t->shared = is_shared(s, p, t);
+	t->shared = is_open_elsewhere(s, p, t);
 	if (t->shared)
 		reader_drop(&t->file);
 	return 1;
