@@ -88,14 +88,17 @@ static __u64 waited(const struct bpf_thread *thread)
 	return thread->ready + thread->queued_for;
 }
 
-/* Return for how long a real-time quota that is used up has stopped the thread in this period. */
-static __u64 rt_stop(const struct bpf_thread *thread)
+/*
+ * Return for how long a real-time quota that is used up has stopped the thread in this period: less
+ * than 0 if it has run for so long that the stop is longer than the rest of a period.
+ */
+static double rt_stop(const struct bpf_thread *thread)
 {
 	const __u64 stop = thread->rt_period - thread->rt_runtime;
 
 	if (!(thread->flags & BPF_RT_THROTTLED))
 		return 0;
-	return growth_of(stop, growth_of(thread->rt_next, thread->time));
+	return (double)stop - growth_of(thread->rt_next, thread->time);
 }
 
 /*
@@ -124,8 +127,8 @@ static __u64 rt_growth(struct quota_thread *t, const struct bpf_thread *now)
 			periods = 0;
 	}
 	/* Wrong records can make it larger than 64 bits. */
-	credit = (double)t->rt_credit + rt_stop(now) + periods * stop;
-	t->rt_credit = growth_of(credit < 1e18 ? credit : 1e18, rt_stop(before));
+	credit = t->rt_credit + periods * stop + rt_stop(now) - rt_stop(before);
+	t->rt_credit = credit > 1e18 ? 1e18 : credit > 0 ? credit : 0;
 	grew = at_most(t->waited, t->rt_credit);
 	t->rt_credit = at_most(t->rt_credit - grew, now->rt_period);
 	return grew;
