@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* When the identities of VMs are read, and what VMs are called until then */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
@@ -134,29 +133,25 @@ static void copy_identities(struct kvmstats *k)
 	}
 }
 
-/* Read all that are due in one child. */
+/* Read those that are due in one child, which does not allocate memory. */
 static void start_reader(struct kvmstats *k)
 {
 	const uint64_t now = read_clock(CLOCK_MONOTONIC);
-	unsigned int i, count = 0;
-	pid_t *pids;
+	pid_t pids[READER_PIDS], pid;
+	unsigned int i, count = 0, end;
 
-	for (i = 0; i < k->vms; i++)
-		count += is_due(k->vm[i], now);
-	pids = count ? malloc(count * sizeof(*pids)) : NULL;
-	if (!pids)
+	for (end = 0; end < k->vms; end++) {
+		pid = k->vm[end]->pub.identity.pid;
+		if (!is_due(k->vm[end], now) || (count && pids[count - 1] == pid))
+			continue;
+		if (count == READER_PIDS)
+			break;
+		pids[count++] = pid;
+	}
+	if (!count || !readers_start(&k->readers, pids, count))
 		return;
-	count = 0;
-	for (i = 0; i < k->vms; i++) {
-		if (is_due(k->vm[i], now) &&
-		    (!count || pids[count - 1] != k->vm[i]->pub.identity.pid))
-			pids[count++] = k->vm[i]->pub.identity.pid;
-	}
-	if (readers_start(&k->readers, pids, count)) {
-		for (i = 0; i < k->vms; i++)
-			k->vm[i]->is_reading |= is_due(k->vm[i], now);
-	}
-	free(pids);
+	for (i = 0; i < end; i++)
+		k->vm[i]->is_reading |= is_due(k->vm[i], now);
 }
 
 static void name_by_process(struct kvmstats *k, struct core_vm *vm)

@@ -168,7 +168,6 @@ static void reap_reader(struct identity_reader *reader, int flags)
 	/* __WALL: the child has no exit signal, so that programs do not notice it. */
 	waitpid(reader->process, NULL, __WALL | flags);
 	close(reader->fd);
-	free(reader->pids);
 	memset(reader, 0, sizeof(*reader));
 }
 
@@ -204,15 +203,9 @@ bool readers_start(struct identity_readers *r, const pid_t *pids, unsigned int c
 		reader++;
 	if (reader == r->reader + READERS_MAX)
 		return false;
-	reader->pids = malloc(count * sizeof(*pids));
-	if (!reader->pids)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
 		return false;
 	memcpy(reader->pids, pids, count * sizeof(*pids));
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds)) {
-		free(reader->pids);
-		reader->pids = NULL;
-		return false;
-	}
 	/* Without flags it is fork() without SIGCHLD. */
 	reader->process = syscall(SYS_clone, 0, 0, 0, 0, 0);
 	if (!reader->process)
@@ -220,7 +213,6 @@ bool readers_start(struct identity_readers *r, const pid_t *pids, unsigned int c
 	close(fds[1]);
 	if (reader->process < 0) {
 		close(fds[0]);
-		free(reader->pids);
 		memset(reader, 0, sizeof(*reader));
 		return false;
 	}

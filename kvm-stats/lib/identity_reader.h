@@ -20,6 +20,9 @@
 #define READER_BLOCKED_NS	100000000ULL
 #define READER_DEADLINE_NS	1000000000ULL
 
+/* Processes that one child reads */
+#define READER_PIDS	128
+
 #define CMDLINE_MAX	32768
 
 /* Each text ends with '\0'; "" if the file could not be read. */
@@ -35,7 +38,7 @@ struct proc_texts {
 struct identity_reader {
 	pid_t process;		/* 0 if unused */
 	int fd;
-	pid_t *pids;
+	pid_t pids[READER_PIDS];
 	unsigned int count, next;	/* texts of pids[next] are awaited */
 	uint64_t progress;	/* start, or time of the last texts: CLOCK_MONOTONIC */
 	bool killed;
