@@ -24,7 +24,7 @@ SPLAT = re.compile("|".join((
 # A report of KCSAN up to the line at its end.
 RACE = re.compile(r"^.*BUG: KCSAN: .*\n(?:(?!.*={60}).*\n)*.*={60}$", re.M)
 
-# The function that accesses the data, a helper of KCSAN, and the caller.
+# The function that accesses the data, a helper of KCSAN or a copy function, and the caller.
 FRAMES = 3
 
 
@@ -33,28 +33,32 @@ def find_races(console):
     return RACE.findall(console)
 
 
-def has_function(report, functions):
-    """Return True if one of these functions is among the innermost frames of a report.
+def has_function(report, functions, library):
+    """Return True if one of these functions chose the data of a race.
 
-    Functions further up only call code of the base, such as opening a file, which has its
+    A function that accesses data chose it, unless it belongs to the library: then its caller
+    did. Other functions further up only call code of the base, such as capable(), which has its
     own races.
     """
     depth = 0
     for line in report.splitlines():
         frame = re.search(r"(\w+)[.\w]*\+0x", line)
-        depth = depth + 1 if frame else 0
-        if frame and depth <= FRAMES and frame[1] in functions:
-            return True
+        if not frame:
+            depth = 0
+        elif depth < FRAMES:
+            if frame[1] in functions:
+                return True
+            depth = depth + 1 if frame[1] in library else FRAMES
     return False
 
 
-def remove_other_races(console, functions):
-    """Return a console log without the reports of races that involve none of these functions.
+def remove_other_races(console, is_ours):
+    """Return a console log without the reports of races for which is_ours() is False.
 
     Lines printed by other CPUs within a report are kept.
     """
     def replace(race):
-        if has_function(race[0], functions):
+        if is_ours(race[0]):
             return race[0]
         return race[0].partition("\n")[2]
 

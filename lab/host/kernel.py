@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from . import patch_file, records, steps
+from . import judge, patch_file, records, steps
 
 OPTION = re.compile(r"^(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$", re.M)
 
@@ -43,6 +43,22 @@ def find_functions():
             found.update(set(begin.findall(lines(r"\+", diff)))
                          - set(begin.findall(lines("-", diff))))
     return found
+
+
+@functools.lru_cache(maxsize=None)
+def find_library(record):
+    """Return the functions that access data which their callers pass: those of lib/, and KVM's."""
+    objects = [path for name in ("lib", "kernel/kcsan", "virt", f"arch/{record.srcarch}/lib",
+                                 f"arch/{record.srcarch}/kvm")
+               for path in (record.kernel / name).rglob("*.o")]
+    symbols = subprocess.run(["nm", "--defined-only", *objects], check=True, capture_output=True,
+                             text=True).stdout if objects else ""
+    return frozenset(re.findall(r" [TtWw] (\w+)", symbols))
+
+
+def is_race_of_series(record, report):
+    """Return True if a function of the series chose the data of a race in this kernel."""
+    return judge.has_function(report, find_functions(), find_library(record))
 
 
 def find_lost_options(record):

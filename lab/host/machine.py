@@ -268,7 +268,8 @@ class Boot:
     def find_splats(self):
         """Return the lines on the console that a healthy kernel never prints."""
         console = self.console.read_text(errors="replace")
-        return judge.find_splats(judge.remove_other_races(console, kernel.find_functions()))
+        return judge.find_splats(judge.remove_other_races(
+            console, lambda race: kernel.is_race_of_series(self.record, race)))
 
     def _follow(self, qemu, verdict, patience):
         """Yield events until QEMU has exited or makes no progress."""
