@@ -27,6 +27,7 @@
 #include <linux/perf_event.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
+#include <linux/timer.h>
 #include <linux/workqueue.h>
 #include <asm/nmi.h>
 #include <asm/pvclock.h>
@@ -67,13 +68,13 @@ struct kvm_pv_perf_id {
  * @event: started perf events, by index
  * @used: indices of perf events on this CPU
  * @open: ids that this host has
- * @check: opens lost events again, see kvm_pv_perf_check()
- * @due: when @check reads the counts even if kvmclock shows no migration
+ * @tick: checks the events with each tick that is not stopped
+ * @due: checks them every CHECK_NS, which wakes up an idle CPU
  * @clock_version: version of kvmclock's page at the last check
  * @surplus: for how many checks an NMI may arrive whose overflow was handled earlier
  * @fresh: the slots were read since perf disabled the PMU
  * @stale: a hypercall has shown that the host lost an event
- * @checking: @check is armed on this CPU
+ * @checking: @tick and @due are armed on this CPU
  * @closed: no event is opened until the CPU, or the machine, starts again
  */
 struct kvm_pv_perf_cpu {
@@ -85,8 +86,8 @@ struct kvm_pv_perf_cpu {
 	struct perf_event *event[BITS_PER_LONG];
 	unsigned long used;
 	unsigned long open;
-	struct hrtimer check;
-	ktime_t due;
+	struct timer_list tick;
+	struct hrtimer due;
 	u32 clock_version;
 	atomic_t surplus;
 	bool fresh;
@@ -333,52 +334,51 @@ static void kvm_pv_perf_check_events(struct kvm_pv_perf_cpu *cpu)
 		perf_pmu_resched(&kvm_pv_pmu);
 }
 
-static void kvm_pv_perf_set_expiry(struct kvm_pv_perf_cpu *cpu, ktime_t now)
+/* Look for lost events, and do it again with the next tick; interrupts are off. */
+static void kvm_pv_perf_check(struct kvm_pv_perf_cpu *cpu, bool due)
 {
-	/* From half a tick on, or the timer would run twice with one tick. */
-	ktime_t soft = min(ktime_add_ns(now, TICK_NSEC / 2), cpu->due);
-
-	hrtimer_set_expires_range(&cpu->check, soft, ktime_sub(cpu->due, soft));
+	atomic_dec_if_positive(&cpu->surplus);
+	if (kvm_pv_perf_clock_changed(cpu) || due || READ_ONCE(cpu->stale))
+		kvm_pv_perf_check_events(cpu);
+	mod_timer(&cpu->tick, jiffies);
 }
 
-/*
- * Run with each tick that is not stopped, but never cause an interrupt before @due:
- * the timer expires at @due, and may do so earlier with another one. No other timer
- * of the kernel uses CLOCK_BOOTTIME permanently, so none that is not due precedes
- * this one in its queue.
- */
-static enum hrtimer_restart kvm_pv_perf_check(struct hrtimer *timer)
+/* Deferrable: runs with the tick, and causes no interrupt, which would be an exit. */
+static void kvm_pv_perf_tick(struct timer_list *timer)
 {
 	struct kvm_pv_perf_cpu *cpu =
-		container_of(timer, struct kvm_pv_perf_cpu, check);
-	ktime_t now = hrtimer_cb_get_time(timer);
+		container_of(timer, struct kvm_pv_perf_cpu, tick);
 
-	/* The timer may fire late, on another CPU, when this one is offline. */
+	local_irq_disable();
+	/* The timers of a CPU that is set offline expire on another one. */
+	if (cpu == this_cpu_read(kvm_pv_perf_cpu) && cpu->checking)
+		kvm_pv_perf_check(cpu, false);
+	local_irq_enable();
+}
+
+static enum hrtimer_restart kvm_pv_perf_due(struct hrtimer *timer)
+{
+	struct kvm_pv_perf_cpu *cpu =
+		container_of(timer, struct kvm_pv_perf_cpu, due);
+
 	if (cpu != this_cpu_read(kvm_pv_perf_cpu))
 		return HRTIMER_NORESTART;
-	atomic_dec_if_positive(&cpu->surplus);
-	if (kvm_pv_perf_clock_changed(cpu) || now >= cpu->due || READ_ONCE(cpu->stale)) {
-		kvm_pv_perf_check_events(cpu);
-		cpu->due = ktime_add_ns(now, CHECK_NS);
-	}
+	kvm_pv_perf_check(cpu, true);
 	cpu->checking = cpu->used || READ_ONCE(wanted) & ~cpu->open ||
 			atomic_read(&cpu->surplus);
 	if (!cpu->checking)
 		return HRTIMER_NORESTART;
-	kvm_pv_perf_set_expiry(cpu, now);
+	hrtimer_forward_now(timer, CHECK_NS);
 	return HRTIMER_RESTART;
 }
 
 static void kvm_pv_perf_start_check(struct kvm_pv_perf_cpu *cpu)
 {
-	ktime_t now = ktime_get_boottime();
-
 	if (cpu->checking)
 		return;
 	cpu->checking = true;
-	cpu->due = ktime_add_ns(now, CHECK_NS);
-	kvm_pv_perf_set_expiry(cpu, now);
-	hrtimer_start_expires(&cpu->check, HRTIMER_MODE_ABS_PINNED_HARD);
+	mod_timer(&cpu->tick, jiffies);
+	hrtimer_start(&cpu->due, CHECK_NS, HRTIMER_MODE_REL_PINNED_HARD);
 }
 
 /* Called before perf adds and removes events: the first one reads all slots. */
@@ -587,7 +587,7 @@ void kvm_pv_perf_guest_online(void)
 		return;
 	kvm_pv_perf_call(KVM_PV_PERF_RESET, 0);
 	cpu->open = 0;
-	/* The timer was moved to another CPU with all others. */
+	/* The timers were moved to another CPU with all others. */
 	cpu->checking = false;
 	cpu->closed = false;
 	for_each_set_bit(id, &wanted, KVM_PV_PERF_MAX_EVENTS)
@@ -768,8 +768,9 @@ static int __init kvm_pv_perf_cpus(void)
 				   cpu_to_node(i));
 		if (!cpu)
 			return -ENOMEM;
-		hrtimer_setup(&cpu->check, kvm_pv_perf_check, CLOCK_BOOTTIME,
-			      HRTIMER_MODE_ABS_PINNED_HARD);
+		timer_setup(&cpu->tick, kvm_pv_perf_tick, TIMER_DEFERRABLE | TIMER_PINNED);
+		hrtimer_setup(&cpu->due, kvm_pv_perf_due, CLOCK_MONOTONIC,
+			      HRTIMER_MODE_REL_PINNED_HARD);
 		per_cpu(kvm_pv_perf_cpu, i) = cpu;
 	}
 	return 0;
