@@ -6,8 +6,8 @@
  * user space reads, the file in debugfs and the row in the documentation
  * (Documentation/virt/kvm/stats.rst).
  *
- *   DEFINE_VM_STAT(member, type, unit, exponent, debugfs, words)
- *   DEFINE_VCPU_STAT(member, type, unit, exponent, debugfs, words)
+ *   DEFINE_VM_STAT(member, type, unit, exponent, debugfs, desc)
+ *   DEFINE_VCPU_STAT(member, type, unit, exponent, debugfs, desc)
  *
  * member:   the member of the structure, a u64 or an array of them, and the
  *           name in the ABI; fewer than KVM_STATS_NAME_SIZE characters
@@ -22,7 +22,7 @@
  *           be cleared: for every INSTANT, which would go below zero then;
  *           KVM_NO_DEBUGFS, none, as for every statistic from now on:
  *           the existing files are kept for the programs that read them
- * words:    what it counts, for the documentation
+ * desc:     description of the statistic, for the documentation
  *
  * Define one or both of the macros and include this file, which undefines
  * them. The order of the lines is the order of the members, and so of the
