@@ -116,7 +116,8 @@ def _make_selftests(record, with_library):
         commands += [
             [record.compiler, *record.cflags, "-O2", "-Wall", *SELFTEST,
              f"-I{record.source}/tools/include", f"-I{out}/usr/include", f"-I{tree}/kvm/include",
-             f"-I{tree}/kvm/include/{record.kselftest}", f"-I{tree}",
+             *(f"-I{tree}/kvm/include/{name}" for name in (record.kselftest, record.srcarch)),
+             f"-I{tree}",
              "-idirafter", f"{record.source}/tools/arch/{record.srcarch}/include",
              "-o", out / "bin" / program.stem, program, library, *STATIC]
             for program in with_library if program.stem != DEMO]
