@@ -520,7 +520,8 @@ static bool set_series_label(struct vm_series *e, const char *label)
 		return false;
 	}
 	free(e->labels);
-	e->labels = b.text;
+	/* Without the room to grow, which is many times the text */
+	e->labels = realloc(b.text, b.len) ?: b.text;
 	e->labels_len = b.len;
 	return true;
 }
@@ -653,7 +654,9 @@ static void note_shown(struct model *m, const uint64_t *value, bool per_vcpu)
 	for (i = 0; i < m->nr_families; i++) {
 		struct family *c = &m->family[i];
 
-		for (j = 0; j < c->width && !c->shown && c->per_vcpu == per_vcpu; j++)
+		if (c->shown || c->per_vcpu != per_vcpu)
+			continue;
+		for (j = 0; j < c->width && !c->shown; j++)
 			c->shown = value[c->first + j];
 	}
 }
@@ -711,11 +714,13 @@ static bool update_vcpus(struct model *m, struct vm_series *e, const struct kvms
 	}
 	/* Remove vCPUs that no longer exist. */
 	for (i = j = 0; i < e->nr_vcpu; i++) {
-		if (e->vcpu[i].seen) {
-			e->vcpu[j++] = e->vcpu[i];
-		} else {
+		if (!e->vcpu[i].seen) {
 			free(e->vcpu[i].value);
 			free(e->vcpu[i].base);
+		} else if (i == j++) {
+			continue;
+		} else {
+			e->vcpu[j - 1] = e->vcpu[i];
 		}
 	}
 	e->nr_vcpu = j;
