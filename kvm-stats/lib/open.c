@@ -191,6 +191,30 @@ int source_open(struct kvmstats **opened, const struct source_ops *source, void 
 	return 0;
 }
 
+void source_replace(struct kvmstats *k, const struct source_ops *source, void *state)
+{
+	unsigned int i, j;
+
+	snprintf(k->recorded_source, sizeof(k->recorded_source), "%s", kvmstats_source(k));
+	close_source(k);
+	uevent_count_close(k->events);
+	k->events = NULL;
+	k->proc = -1;
+	/* The readers of the parent continue. */
+	memset(&k->readers, 0, sizeof(k->readers));
+	for (i = 0; i < k->vms; i++) {
+		struct core_vm *vm = k->vm[i];
+
+		/* The source has labels, and reports who hides. */
+		vm->hidden = vm->renamed = vm->is_successor = false;
+		for (j = 0; j < vm->vcpus; j++)
+			core_vcpu_close(vm->vcpu[j]);
+	}
+	k->recorded = true;
+	k->source = source;
+	k->state = state;
+}
+
 void kvmstats_close(struct kvmstats *k)
 {
 	if (!k)

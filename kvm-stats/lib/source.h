@@ -156,6 +156,12 @@ uint64_t core_now(const struct kvmstats *k);
  */
 int source_open(struct kvmstats **k, const struct source_ops *source, void *state);
 
+/*
+ * In a child of the process that samples a live host: take the samples that follow from a
+ * recording of that process. The VMs and their totals stay; the caller has core_proc().
+ */
+void source_replace(struct kvmstats *k, const struct source_ops *source, void *state);
+
 /* Set the time of the VM that is reported next; when all are reported, that of the sample. */
 void core_set_time(struct kvmstats *k, uint64_t nanoseconds);
 

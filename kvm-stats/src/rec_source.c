@@ -561,6 +561,12 @@ static bool is_file(const struct recording *rec)
 	return strcmp(rec->path, "-");
 }
 
+/* This process samples the host, and does not read the sample. */
+static bool is_sampled_here(const struct recording *rec)
+{
+	return !rec->k->recorded;
+}
+
 /* Read the contents that were fetched; report them if there is a core. */
 static bool take_chunk(struct recording *rec)
 {
@@ -672,8 +678,8 @@ static bool fetch_from_pipe(struct recording *rec)
 		if (skipped)
 			set_problem(rec, "standard input", 0, skipped, false);
 		keep_added(rec);
-		if ((rec->chunk.kind == 'K' || (rec->chunk.kind == 'S' && rec->has_key &&
-						rec->chunk.key == rec->key_number)) &&
+		if ((rec->chunk.kind == 'K' || (rec->chunk.kind == 'S' && (is_sampled_here(rec) ||
+		     (rec->has_key && rec->chunk.key == rec->key_number)))) &&
 		    chunk_unpack(&rec->chunk, &rec->data, &rec->data_room))
 			return true;
 	}
@@ -748,6 +754,31 @@ struct recording *recording_open(const char *path, struct kvmstats **k)
 		     is_file(rec) ? path : "standard input");
 	kvmstats_sample(*k);
 	return rec;
+}
+
+struct recording *recording_of_own(struct kvmstats *k)
+{
+	struct recording *rec = check_alloc(calloc(1, sizeof(*rec)));
+
+	rec->path = "-";
+	rec->k = k;
+	open_pipe(rec);
+	return rec;
+}
+
+void recording_skip(struct recording *rec, struct host host)
+{
+	struct rec_bytes t = { rec->data, rec->data + rec->chunk.size, false };
+
+	if (rec->chunk.kind == 'K')
+		rec->reported_run = take_number(&t);
+	rec->fetched = false;
+	rec->host = host;
+}
+
+void recording_continue(struct recording *rec)
+{
+	source_replace(rec->k, &source_recording, rec);
 }
 
 unsigned long recording_count(const struct recording *rec)

@@ -460,6 +460,11 @@ bool recorder_sample(struct recorder *r, const struct kvmstats *k, struct host h
 	return true;
 }
 
+void recorder_restart(struct recorder *r)
+{
+	r->need_key = true;
+}
+
 struct recorder_totals recorder_close(struct recorder *r)
 {
 	const struct recorder_totals totals = r->totals;

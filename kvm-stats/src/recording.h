@@ -95,6 +95,8 @@ bool recorder_sample(struct recorder *r, const struct kvmstats *k, struct host h
 /* Add what is not in struct kvmstats, to be written before the next sample, as a chunk. */
 struct bytes;
 void recorder_add(struct recorder *r, char kind, const struct bytes *contents);
+/* The next sample is a key sample: a new reader has not read those before it. */
+void recorder_restart(struct recorder *r);
 /* Closes it. Bytes, samples of VMs, and samples that could not be written. */
 struct recorder_totals {
 	uint64_t bytes, vms, samples, lost;
@@ -107,6 +109,16 @@ struct recorder_totals {
  */
 struct recording;
 struct recording *recording_open(const char *path, struct kvmstats **k);
+
+/*
+ * For a process that writes to its standard output what it samples, and reads it from its
+ * standard input to give it to a child: k is the host that it samples. recording_fetch() gets
+ * what recording_added() finds, and recording_skip() replaces kvmstats_sample(). The child calls
+ * recording_continue(); its first sample must be a key sample.
+ */
+struct recording *recording_of_own(struct kvmstats *k);
+void recording_skip(struct recording *rec, struct host host);
+void recording_continue(struct recording *rec);
 
 /*
  * Get the sample that the next kvmstats_sample() reports; from a pipe, wait for it. Return false

@@ -36,6 +36,7 @@ struct retry {
 static struct sampler {
 	struct server *s;
 	struct kvmstats *k;
+	struct host host;		/* at the last sample */
 	struct programs programs;
 	struct retry retry[PROGRAMS];
 	struct recorder *recorder;
@@ -127,10 +128,10 @@ static void read_loaded_sums(struct sampler *m)
 /* Write the recording of a sample to standard output, which is a file in memory. */
 static void write_stream(struct sampler *m, bool failed, uint64_t begin, bool no_source)
 {
-	const struct host host = host_now();
 	struct bytes report = { 0 };
 	unsigned int i;
 
+	m->host = host_now();
 	m->sampled = app_now();
 	if (lseek(STDOUT_FILENO, 0, SEEK_SET) || ftruncate(STDOUT_FILENO, 0))
 		err(STATUS_NOTHING, "cannot write a sample");
@@ -143,11 +144,11 @@ static void write_stream(struct sampler *m, bool failed, uint64_t begin, bool no
 	bytes_number(&report, m->sampled - begin);
 	bytes_number(&report, read_cpu_time(RUSAGE_SELF) + read_cpu_time(RUSAGE_CHILDREN));
 	bytes_number(&report, failed);
-	bytes_number(&report, host.cpu_pressure);
+	bytes_number(&report, m->host.cpu_pressure);
 	bytes_text(&report, no_source ? m->doctor : kvmstats_problem(m->k));
 	recorder_add(m->recorder, RECORDED_REPORT, &report);
 	free(report.data);
-	recorder_sample(m->recorder, m->k, host, app_wall(m->sampled));
+	recorder_sample(m->recorder, m->k, m->host, app_wall(m->sampled));
 }
 
 static void sample_host(struct sampler *m)
@@ -166,7 +167,23 @@ static void sample_host(struct sampler *m)
 		retry_programs(m);
 }
 
-/* Send the sample to the server, and wait for it if it is slow; then read it here. */
+/* Update the model in this process. */
+static void read_stream(struct sampler *m)
+{
+	struct server *s = m->s;
+
+	lseek(STDIN_FILENO, 0, SEEK_SET);
+	if (!s->in.rec) {
+		s->in.rec = recording_of_own(m->k);
+		open_recorded_sums(s, "-");
+	}
+	if (!recording_fetch(s->in.rec))
+		errx(STATUS_NOTHING, "cannot read a sample");
+	recording_skip(s->in.rec, m->host);
+	update_model(s, 0, false);
+}
+
+/* Send the sample to the server, and wait for it if it is slow. */
 static void send_stream(struct sampler *m)
 {
 	struct pollfd poll_fds[] = {
@@ -180,10 +197,6 @@ static void send_stream(struct sampler *m)
 		    (errno != EAGAIN || poll(poll_fds, 2, -1) < 0))
 			break;
 	}
-	lseek(STDIN_FILENO, 0, SEEK_SET);
-	if (!input_fetch(&m->s->in))
-		errx(STATUS_NOTHING, "cannot read a sample");
-	update_model(m->s);
 }
 
 static bool is_kept(const struct server *s, int fd)
@@ -236,12 +249,15 @@ static bool start_server(struct sampler *m)
 		close(pair[1]);
 		m->socket = pair[0];
 		fcntl(m->socket, F_SETFL, O_NONBLOCK);
+		recorder_restart(m->recorder);
 		return false;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(STATUS_NOTHING);
 	m->s->model->proc = core_proc(m->k);
+	recording_continue(m->s->in.rec);
+	recorder_close(m->recorder);
 	dup2(pair[1], STDIN_FILENO);
 	dup2(pair[1], STDOUT_FILENO);
 	close_inherited(m->s);
@@ -321,7 +337,7 @@ static void stop_sampler(struct sampler *m)
 	exit(STATUS_OK);
 }
 
-/* Open a file in memory as the output of "record -" and the input of "serve --from -". */
+/* Open a file in memory as output and input. */
 static void open_streams(void)
 {
 	const int fd = memfd_create("sample", MFD_CLOEXEC);
@@ -343,12 +359,10 @@ void fork_server(struct server *s)
 		errx(STATUS_NOTHING, "out of memory");
 	if (exports_program(s, PROGRAM_EXITS))
 		load_exits_or_exit(m);
+	s->in.k = m->k;
 	m->recorder = recorder_open("-", 0);
 	sample_host(m);
-	lseek(STDIN_FILENO, 0, SEEK_SET);
-	s->in.rec = recording_open("-", &s->in.k);
-	open_recorded_sums(s, "-");
-	update_model(s);
+	read_stream(m);
 	for (;;) {
 		/* If samples take longer than the interval, don't catch up. */
 		next += s->interval;
@@ -360,5 +374,6 @@ void fork_server(struct server *s)
 			stop_sampler(m);
 		sample_host(m);
 		send_stream(m);
+		read_stream(m);
 	}
 }

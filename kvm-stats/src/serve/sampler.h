@@ -3,8 +3,8 @@
  * The process that samples this host for "serve", and the process that serves.
  *
  * The sampler writes a recording, sample by sample, and sends it to its child, which serves and has
- * no privilege. The sampler also reads the recording and keeps the same model: if the child ends, its
- * successor is forked with the model of the last sample, and no counter has a gap.
+ * no privilege. The sampler keeps the same model: if the child ends, its successor is forked with the
+ * VMs and the model of the last sample, and no counter has a gap.
  */
 #ifndef SERVE_SAMPLER_H
 #define SERVE_SAMPLER_H

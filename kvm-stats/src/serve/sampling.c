@@ -77,16 +77,13 @@ static void take_report(const struct recording *rec, struct sampler_report *repo
 		strcat(report->health, "\n");
 }
 
-void update_model(struct server *s)
+void update_model(struct server *s, uint64_t begin, bool failed)
 {
 	const bool blame = has_sums(s, PROGRAM_BLAME), stalls = has_sums(s, PROGRAM_STALLS);
-	const uint64_t begin = app_now();
-	struct sampler_report report = { 0 };
+	struct sampler_report report = { .failed = failed };
 	struct host host;
 	uint64_t now;
 
-	/* recording_open() has taken the first sample. */
-	report.failed = s->began && kvmstats_sample(s->in.k);
 	s->began = true;
 	add_programs(&s->programs, kvmstats_first(s->in.k), NULL, 0);
 	host = recording_host(s->in.rec);
@@ -141,13 +138,15 @@ void *sample_until_stopped(void *server)
 {
 	struct server *s = server;
 	const uint64_t one = 1;
-	uint64_t next = app_now();
+	uint64_t next = app_now(), begin;
 
 	do {
 		/* The last sample of a recording becomes too old, as if the host did not answer. */
 		if (s->began && !input_fetch(&s->in))
 			break;
-		update_model(s);
+		/* recording_open() has taken the first sample. */
+		begin = app_now();
+		update_model(s, begin, s->began && kvmstats_sample(s->in.k));
 		if (write(s->sample_done, &one, sizeof(one)) < 0)
 			break;
 		next += s->interval;

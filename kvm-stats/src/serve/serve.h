@@ -136,8 +136,8 @@ bool exports_program(const struct server *s, enum program program);
  */
 void open_recorded_sums(struct server *s, const char *path);
 void *sample_until_stopped(void *server);
-/* Replace the sample in the model by the one that was fetched. */
-void update_model(struct server *s);
+/* Replace the sample in the model by the last one, which may have failed. begin: of a recorded one */
+void update_model(struct server *s, uint64_t begin, bool failed);
 /* Return true if a sample of this time is almost an interval old. */
 bool sample_is_due(const struct server *s, uint64_t last);
 /*
