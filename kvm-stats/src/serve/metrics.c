@@ -89,7 +89,7 @@ static bool get_samples(const struct model *m, const struct codes *codes,
 static bool get_dropped(const struct model *m, const struct codes *codes,
 			unsigned int index, struct program_value *value)
 {
-	value->n = m->dropped;
+	value->n = m->served->dropped;
 	return !index;
 }
 

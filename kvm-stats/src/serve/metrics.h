@@ -38,6 +38,12 @@ struct codes {			/* responses by HTTP status */
 	uint64_t count;
 };
 
+/* What a process that serves has counted, in memory that it shares with its successors */
+struct served {
+	struct codes codes[MAX_CODES];
+	uint64_t dropped;	/* series, counted by write_metrics() */
+};
+
 /* One series of a metric FROM_PROGRAM */
 struct program_value {
 	uint64_t n;

@@ -2,6 +2,7 @@
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "blame_sum.h"
 #include "buf.h"
@@ -21,7 +22,12 @@ struct model *model_new(const struct serve_options *options)
 	m->options = options;
 	m->source = "none";
 	m->proc = -1;
-	return m;
+	m->served = mmap(NULL, sizeof(*m->served), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (m->served != MAP_FAILED)
+		return m;
+	free(m);
+	return NULL;
 }
 
 static void free_vm_series(struct vm_series *e)
@@ -89,6 +95,7 @@ static void free_values(struct model *m)
 void model_free(struct model *m)
 {
 	free_values(m);
+	munmap(m->served, sizeof(*m->served));
 	free(m);
 }
 

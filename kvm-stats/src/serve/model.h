@@ -151,7 +151,7 @@ struct model {
 	struct usage usage;		/* by all VMs, including destroyed ones */
 	struct usage usage_ended;	/* by VMs without a series */
 	unsigned int modes_known;
-	uint64_t dropped;		/* series, counted by write_metrics() */
+	struct served *served;
 	uint32_t scrapers;		/* bits of known scrapers */
 };
 

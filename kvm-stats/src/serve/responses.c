@@ -180,7 +180,8 @@ static const char *write_text(struct server *s, struct cached_text *text, struct
 		put_health(s, text, page, now);
 		return "text/plain; charset=utf-8";
 	default:
-		write_metrics(&page->b, m, (enum format)which, s->codes);
+		write_metrics(&page->b, m, (enum format)which,
+			      s->model->served->codes);
 		return format_types[which];
 	}
 }
@@ -241,14 +242,15 @@ static struct MHD_Response *find_response(struct server *s, enum text which,
 
 static void count_code(struct server *s, unsigned int code)
 {
+	struct codes *codes = s->model->served->codes;
 	unsigned int i;
 
-	for (i = 0; i < MAX_CODES && s->codes[i].code && s->codes[i].code != code; i++)
+	for (i = 0; i < MAX_CODES && codes[i].code && codes[i].code != code; i++)
 		;
 	if (i == MAX_CODES)
 		return;
-	s->codes[i].code = code;
-	s->codes[i].count++;
+	codes[i].code = code;
+	codes[i].count++;
 }
 
 static enum MHD_Result send_text(struct server *s, struct connection *c, unsigned int code,

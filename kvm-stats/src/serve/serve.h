@@ -108,7 +108,6 @@ struct server {
 	struct connection *first, **end;
 	unsigned int connections;	/* that are not closed */
 	unsigned int of_bucket[ADDRESS_BUCKETS];
-	struct codes codes[MAX_CODES + 1];
 	struct connection *scrapers[OTHER_SCRAPERS];
 	uint64_t other_scrape;	/* when a connection that scraped was closed */
 	struct input in;	/* its samples are only for the sampling thread, like the next four */

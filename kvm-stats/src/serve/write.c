@@ -429,7 +429,7 @@ static void apply_series_limit(struct metrics_writer *w)
 		if (!w->end && n + more > w->m->options->max_series)
 			w->end = e;
 		if (w->end)
-			w->m->dropped += more;
+			w->m->served->dropped += more;
 		n += more;
 	}
 }

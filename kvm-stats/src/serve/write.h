@@ -14,7 +14,7 @@ enum format {
 
 extern const char *const format_types[FORMATS];	/* Content-Type */
 
-/* codes ends with a code 0, or is NULL if the program does not serve. */
+/* codes is NULL if the program does not serve. */
 void write_metrics(struct buf *b, struct model *m, enum format format,
 		   const struct codes *codes);
 

@@ -187,8 +187,11 @@ class Service(Case):
         """A server that is killed has a successor, whose counters continue without a gap."""
         host = self.host()
         host.vm(1, "web", run=500, halt=300, ready=200, exits=1000).vm(2, "short", run=900, exits=1000)
+        # The last VM has too many series.
+        host.vm(3, "late", vcpus=64, run=10)
         host.extra = ["wait 1 200 process backup\n", "ended 1 3 200000\n", "exit 1 12 100 50 20\n"]
-        serving = self.serve(host, "--blame", "5", "--exits", "3", "--detail", "vcpu")
+        serving = self.serve(host, "--blame", "5", "--exits", "3", "--detail", "vcpu",
+                             "--max-series", "500")
 
         def counters(found):
             return {key: value for key, value in found.items() if key[0].startswith("kvm_vm_") and
@@ -200,7 +203,10 @@ class Service(Case):
         wait_for(lambda: pick(serving.series(), "kvm_vm_wait_seconds_total", owner="backup"), "owners")
         ended = one(serving.next_sample(), "kvm_vm_exits_total", vm="short")
         host.end(2).write()
-        before = wait_for(lambda: (lambda s: s if one(s, "kvm_stats_vms") == 1 else None)(
+        # More than the successor is asked for
+        for _ in range(200):
+            serving.series()
+        before = wait_for(lambda: (lambda s: s if one(s, "kvm_stats_vms") == 2 else None)(
             serving.series()), "the end")
         server = serving.server()
         os.kill(server, signal.SIGKILL)
@@ -212,6 +218,9 @@ class Service(Case):
         self.assertEqual(one(after, "kvm_vms_ended_total"), 1)
         self.assertGreater(one(after, "process_cpu_seconds_total"),
                            one(before, "process_cpu_seconds_total"))
+        for name, labels in (("samples", {}), ("scrapes", {"code": "200"}), ("series_dropped", {})):
+            name = f"kvm_stats_{name}_total"
+            self.assertGreater(one(after, name, **labels), one(before, name, **labels), name)
         for key, value in counters(before).items():
             if dict(key[1])["vm"] == "web":
                 self.assertGreaterEqual(counters(after)[key], value, key)
