@@ -299,7 +299,7 @@ static void put_share(const void *item, struct bytes *b)
 	bytes_text(b, share->key.kind);
 	bytes_text(b, share->key.name);
 	bytes_number(b, share->pid);
-	bytes_number(b, share->item.cost);
+	bytes_time(b, share->item.cost);
 }
 
 static void take_share(struct sums *sums, struct sum *victim, struct rec_bytes *t)
@@ -311,7 +311,7 @@ static void take_share(struct sums *sums, struct sum *victim, struct rec_bytes *
 	take_text(t, key.kind, sizeof(key.kind));
 	take_text(t, key.name, sizeof(key.name));
 	pid = take_most(t, INT32_MAX);
-	share = add_cost(sums, victim, &key, take_number(t));
+	share = add_cost(sums, victim, &key, take_time(t));
 	if (pid)
 		share->pid = pid;
 }
@@ -321,8 +321,8 @@ static void put_ended_waits(const struct sum *sum, struct bytes *b)
 	const struct blame_waits *waits = &((const struct blame_victim *)sum)->ended;
 	unsigned int i;
 
-	bytes_number(b, waits->ns);
-	bytes_number(b, waits->longest);
+	bytes_time(b, waits->ns);
+	bytes_time(b, waits->longest);
 	for (i = 0; i < BLAME_BUCKETS; i++)
 		bytes_number(b, waits->bucket[i]);
 }
@@ -332,8 +332,8 @@ static void take_ended_waits(struct sum *sum, struct rec_bytes *t)
 	struct blame_waits waits;
 	unsigned int i;
 
-	waits.ns = take_number(t);
-	waits.longest = take_number(t);
+	waits.ns = take_time(t);
+	waits.longest = take_time(t);
 	for (i = 0; i < BLAME_BUCKETS; i++)
 		waits.bucket[i] = take_number(t);
 	if (!t->wrong)

@@ -43,6 +43,11 @@ void bytes_text(struct bytes *b, const char *text)
 	bytes_put(b, text, strlen(text));
 }
 
+void bytes_time(struct bytes *b, uint64_t nanoseconds)
+{
+	bytes_number(b, (nanoseconds + b->unit / 2) / b->unit);
+}
+
 uint64_t take_number(struct rec_bytes *t)
 {
 	unsigned int shift = 0;
@@ -77,6 +82,11 @@ int64_t take_signed(struct rec_bytes *t)
 	const uint64_t n = take_number(t);
 
 	return n & 1 ? (int64_t)~(n / 2) : (int64_t)(n / 2);
+}
+
+uint64_t take_time(struct rec_bytes *t)
+{
+	return take_number(t) * t->unit;
 }
 
 void take_text(struct rec_bytes *t, char *to, size_t size)

@@ -10,6 +10,7 @@
 struct bytes {
 	unsigned char *data;
 	size_t size, room;
+	uint64_t unit;		/* of times, nanoseconds */
 };
 
 /* Add to the end. Ends the program without memory. */
@@ -17,17 +18,21 @@ void bytes_put(struct bytes *b, const void *data, size_t size);
 void bytes_number(struct bytes *b, uint64_t n);
 void bytes_signed(struct bytes *b, int64_t n);
 void bytes_text(struct bytes *b, const char *text);
+/* Nanoseconds, rounded to the unit */
+void bytes_time(struct bytes *b, uint64_t nanoseconds);
 
 /* Take from the beginning; what is not there is 0 or "", and wrong is set. */
 struct rec_bytes {
 	const unsigned char *at, *end;
 	bool wrong;
+	uint64_t unit;
 };
 
 uint64_t take_number(struct rec_bytes *t);
 /* Sets wrong if it is more than that. */
 uint64_t take_most(struct rec_bytes *t, uint64_t most);
 int64_t take_signed(struct rec_bytes *t);
+uint64_t take_time(struct rec_bytes *t);
 /* As much as there is room for, in whole characters of UTF-8 */
 void take_text(struct rec_bytes *t, char *to, size_t size);
 

@@ -55,6 +55,7 @@ struct recording {
 	size_t data_room;
 	struct key_sample key;
 	uint64_t run, key_time;
+	uint64_t unit;			/* recorder_unit() */
 	uint32_t key_number;
 	bool has_key;
 	struct chunk chunk;		/* that was fetched */
@@ -187,7 +188,7 @@ static size_t values_size(const struct recording *rec, enum kvmstats_scope scope
 static void report_times(struct recording *rec, const struct core_vm *vm, struct core_vcpu *vcpu)
 {
 	const uint64_t *w = rec->words, flags = w[VCPU_FLAGS];
-	const uint64_t time = vm->pub.time - w[VCPU_TIME];
+	const uint64_t time = vm->pub.time - w[VCPU_TIME] * rec->unit;
 	const unsigned int state = flags >> VCPU_STATE_SHIFT;
 
 	if (flags & VCPU_THREAD_EXITED)
@@ -202,10 +203,11 @@ static void report_times(struct recording *rec, const struct core_vm *vm, struct
 		.loaded = flags & VCPU_LOADED,
 		.assumed = flags & VCPU_ASSUMED,
 		.state = state <= THREAD_WAITS ? state : THREAD_UNKNOWN,
-		.born = w[VCPU_BORN], .run = w[VCPU_RUN], .ready = w[VCPU_READY],
-		.turns = w[VCPU_TURNS], .throttled = w[VCPU_THROTTLED], .cpu = w[VCPU_CPU],
-		.lost = w[VCPU_LOST], .sleeps = w[VCPU_SLEEPS],
-		.asleep = w[VCPU_ASLEEP] ? time - w[VCPU_ASLEEP] : 0,
+		.born = w[VCPU_BORN], .run = w[VCPU_RUN] * rec->unit,
+		.ready = w[VCPU_READY] * rec->unit, .turns = w[VCPU_TURNS],
+		.throttled = w[VCPU_THROTTLED] * rec->unit, .cpu = w[VCPU_CPU],
+		.lost = w[VCPU_LOST] * rec->unit, .sleeps = w[VCPU_SLEEPS],
+		.asleep = w[VCPU_ASLEEP] ? time - w[VCPU_ASLEEP] * rec->unit : 0,
 	});
 }
 
@@ -243,11 +245,13 @@ static void take_vcpu(struct recording *rec, struct rec_bytes *t, struct core_vm
 static struct core_vm *report_vm(struct recording *rec, const struct key_vm *who)
 {
 	const uint64_t *w = rec->words, flags = w[VM_FLAGS];
+	uint64_t role[KVMSTATS_ROLES];
 	struct core_vm *vm;
+	unsigned int i;
 
 	if (!rec->k)
 		return NULL;
-	core_set_time(rec->k, rec->time - w[VM_TIME]);
+	core_set_time(rec->k, rec->time - w[VM_TIME] * rec->unit);
 	vm = core_vm(rec->k, who->key, who->identity.pid);
 	if (!vm)
 		return NULL;
@@ -256,8 +260,10 @@ static struct core_vm *report_vm(struct recording *rec, const struct key_vm *who
 	core_vm_set_ambiguous(vm, flags & VM_AMBIGUOUS);
 	if (flags & VM_HAS_VALUES && rec->table[KVMSTATS_VM])
 		memcpy(core_vm_values(vm), w + VM_WORDS, values_size(rec, KVMSTATS_VM));
+	for (i = 0; i < KVMSTATS_ROLES; i++)
+		role[i] = w[VM_ROLE + i] * rec->unit;
 	if (flags & VM_HAS_OTHERS)
-		core_vm_others(vm, w[VM_OTHERS], w + VM_ROLE);
+		core_vm_others(vm, w[VM_OTHERS] * rec->unit, role);
 	if (flags & VM_ENDED)
 		core_vm_ended(vm);
 	return vm;
@@ -357,6 +363,7 @@ static void take_key(struct recording *rec, struct rec_bytes *t)
 	key_clear(&rec->key);
 	rec->run = take_number(t);
 	take_text(t, rec->source, sizeof(rec->source));
+	rec->unit = take_number(t);
 	for (i = 0; i < KVMSTATS_SCOPES; i++) {
 		kvmstats_free_table(rec->table[i]);
 		rec->table[i] = take_table(t);
@@ -425,7 +432,7 @@ static bool take_sample_chunk(struct recording *rec, struct rec_bytes *t, bool i
 bool recording_try(const void *bytes, size_t size, char kind)
 {
 	static struct recording rec = { .memory = MEMORY_MIN };
-	struct rec_bytes t = { bytes, (const unsigned char *)bytes + size, false };
+	struct rec_bytes t = { .at = bytes, .end = (const unsigned char *)bytes + size };
 
 	return take_sample_chunk(&rec, &t, kind == 'K');
 }
@@ -571,7 +578,7 @@ static bool is_sampled_here(const struct recording *rec)
 static bool take_chunk(struct recording *rec)
 {
 	const bool is_key = rec->chunk.kind == 'K';
-	struct rec_bytes t = { rec->data, rec->data + rec->chunk.size, false };
+	struct rec_bytes t = { .at = rec->data, .end = rec->data + rec->chunk.size };
 
 	rec->wall = rec->chunk.time;
 	if (is_key)
@@ -635,8 +642,8 @@ bool recording_added(const struct recording *rec, size_t i, char kind, struct re
 	for (n = 0; n < rec->added_count; n++) {
 		if (rec->added[n].kind != kind || i--)
 			continue;
-		*contents = (struct rec_bytes){ rec->added[n].data,
-						rec->added[n].data + rec->added[n].size, false };
+		*contents = (struct rec_bytes){ .at = rec->added[n].data,
+						.end = rec->added[n].data + rec->added[n].size };
 		return true;
 	}
 	return false;
@@ -768,7 +775,7 @@ struct recording *recording_of_own(struct kvmstats *k)
 
 void recording_skip(struct recording *rec, struct host host)
 {
-	struct rec_bytes t = { rec->data, rec->data + rec->chunk.size, false };
+	struct rec_bytes t = { .at = rec->data, .end = rec->data + rec->chunk.size };
 
 	if (rec->chunk.kind == 'K')
 		rec->reported_run = take_number(&t);

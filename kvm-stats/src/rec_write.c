@@ -42,6 +42,11 @@ struct recorder {
 	struct recorder_totals totals;
 };
 
+uint64_t recorder_unit(const struct recorder *r)
+{
+	return r->is_file ? 1000 : 1;
+}
+
 static void open_file(struct recorder *r)
 {
 	const char *wrong;
@@ -151,17 +156,19 @@ static bool same_identity(const struct key_vm *key, const struct kvmstats_vm *vm
 }
 
 /* The core keeps the times of other threads for the first VM of a process only. */
-static void gather_vm(const struct kvmstats *k, const struct core_vm *vm, uint64_t *words)
+static void gather_vm(const struct kvmstats *k, const struct core_vm *vm, int64_t unit, uint64_t *words)
 {
 	const struct kvmstats_table *table = k->table[KVMSTATS_VM];
 	const bool others = vm->pub.sum.known & KVMSTATS_OTHER_THREADS_KNOWN || vm->others.clock;
+	unsigned int i;
 
-	words[VM_TIME] = k->sampled - vm->pub.time;
+	words[VM_TIME] = (int64_t)(k->sampled - vm->pub.time) / unit;
 	words[VM_FLAGS] = (vm->pub.ended ? VM_ENDED : 0) |
 			  (vm->pub.vcpus_ambiguous ? VM_AMBIGUOUS : 0) |
 			  (vm->pub.values ? VM_HAS_VALUES : 0) | (others ? VM_HAS_OTHERS : 0);
-	words[VM_OTHERS] = vm->others.total;
-	memcpy(words + VM_ROLE, vm->others.role, sizeof(vm->others.role));
+	words[VM_OTHERS] = vm->others.total / unit;
+	for (i = 0; i < KVMSTATS_ROLES; i++)
+		words[VM_ROLE + i] = vm->others.role[i] / unit;
 	if (vm->pub.values)
 		memcpy(words + VM_WORDS, vm->pub.values, table->data_size);
 	else if (table)
@@ -169,7 +176,7 @@ static void gather_vm(const struct kvmstats *k, const struct core_vm *vm, uint64
 }
 
 static void gather_vcpu(const struct kvmstats *k, const struct core_vm *vm,
-			const struct core_vcpu *vcpu, uint64_t *words)
+			const struct core_vcpu *vcpu, int64_t unit, uint64_t *words)
 {
 	const struct thread_times *t = &vcpu->thread;
 
@@ -183,16 +190,16 @@ static void gather_vcpu(const struct kvmstats *k, const struct core_vm *vm,
 			    (t->assumed ? VCPU_ASSUMED : 0) |
 			    (vcpu->thread_exited ? VCPU_THREAD_EXITED : 0) |
 			    (uint64_t)t->state << VCPU_STATE_SHIFT;
-	words[VCPU_TIME] = vm->pub.time - t->time;
+	words[VCPU_TIME] = (int64_t)(vm->pub.time - t->time) / unit;
 	words[VCPU_BORN] = t->born;
-	words[VCPU_RUN] = t->run;
-	words[VCPU_READY] = t->ready;
+	words[VCPU_RUN] = t->run / unit;
+	words[VCPU_READY] = t->ready / unit;
 	words[VCPU_TURNS] = t->turns;
-	words[VCPU_THROTTLED] = t->throttled;
+	words[VCPU_THROTTLED] = t->throttled / unit;
 	words[VCPU_CPU] = t->cpu;
-	words[VCPU_LOST] = t->lost;
+	words[VCPU_LOST] = t->lost / unit;
 	words[VCPU_SLEEPS] = t->sleeps;
-	words[VCPU_ASLEEP] = t->asleep ? t->time - t->asleep : 0;
+	words[VCPU_ASLEEP] = t->asleep ? (t->time - t->asleep) / unit : 0;
 	memcpy(words + VCPU_WORDS, vcpu->pub.values, k->table[KVMSTATS_VCPU]->data_size);
 }
 
@@ -202,7 +209,7 @@ static void record_vcpu(struct recorder *r, const struct kvmstats *k, const stru
 	struct key_vcpu *same = key && !is_key ? key_find_vcpu(key, vcpu->pub.id) : NULL;
 	const size_t at = r->out.size;
 
-	gather_vcpu(k, vm, vcpu, r->words);
+	gather_vcpu(k, vm, vcpu, recorder_unit(r), r->words);
 	bytes_number(&r->out, vcpu->pub.id - *last);
 	*last = vcpu->pub.id;
 	put_words(&r->out, r->words, same ? same->words : NULL, r->key.vcpu_words);
@@ -231,7 +238,7 @@ static void record_vm(struct recorder *r, const struct kvmstats *k, const struct
 		bytes_signed(&r->out, 0);
 		put_identity(&r->out, &vm->pub);
 	}
-	gather_vm(k, vm, r->words);
+	gather_vm(k, vm, recorder_unit(r), r->words);
 	put_words(&r->out, r->words, key ? key->words : NULL, r->key.vm_words);
 	if (is_key) {
 		key = key_add_vm(&r->key);
@@ -280,6 +287,7 @@ static void begin_key(struct recorder *r, const struct kvmstats *k)
 	r->source_changes = kvmstats_source_changes(k);
 	bytes_number(&r->out, r->run);
 	bytes_text(&r->out, kvmstats_source(k));
+	bytes_number(&r->out, recorder_unit(r));
 	for (i = 0; i < KVMSTATS_SCOPES; i++) {
 		r->table[i] = k->table[i];
 		words[i] = k->table[i] ? k->table[i]->data_size / sizeof(uint64_t) : 0;

@@ -16,7 +16,7 @@ static void print_totals(const struct recorder_totals *t, const struct settings 
 	fprintf(stderr, "kvm-stats: %llu samples, %llu bytes",
 		(unsigned long long)t->samples, (unsigned long long)t->bytes);
 	if (t->vms)
-		fprintf(stderr, ": %.1f MB per VM and day",
+		fprintf(stderr, ": %.2f MB per VM and day",
 			(double)t->bytes / t->vms * 86400 / seconds / 1e6);
 	if (t->lost)
 		fprintf(stderr, "; %llu samples were lost", (unsigned long long)t->lost);

@@ -45,9 +45,10 @@
  * begins with words (see below), then come the values of table KVMSTATS_VM and its vCPUs, each with
  * words and values.
  * Words and values are 64-bit, and only those that differ from the key sample are stored.
+ * Words that are times, except for VCPU_BORN, are in the unit that the key sample has.
  */
 enum vm_word {
-	VM_TIME,		/* when it was read: nanoseconds before the sample */
+	VM_TIME,		/* when it was read: time before the sample */
 	VM_FLAGS,
 	VM_OTHERS,		/* CPU time of other threads */
 	VM_ROLE,		/* of these, by role */
@@ -63,7 +64,7 @@ enum vm_word {
 enum vcpu_word {
 	VCPU_TID,
 	VCPU_FLAGS,
-	VCPU_TIME,		/* nanoseconds before the VM was read */
+	VCPU_TIME,		/* time before the VM was read */
 	VCPU_BORN,
 	VCPU_RUN,
 	VCPU_READY,
@@ -89,6 +90,11 @@ enum vcpu_word {
 /* Writing, to a file, or to standard output if path is "-". Ends the program if it cannot. */
 struct recorder;
 struct recorder *recorder_open(const char *path, uint64_t max_size);
+/*
+ * The unit of times, nanoseconds. In a file, digits beyond it are noise that cannot be packed. A pipe
+ * has exact times: "serve" continues totals with them.
+ */
+uint64_t recorder_unit(const struct recorder *r);
 /* Return false if the sample was not written; the first failure is printed. */
 bool recorder_sample(struct recorder *r, const struct kvmstats *k, struct host host,
 		     uint64_t time);

@@ -126,12 +126,12 @@ static void put_stall(const void *item, struct bytes *b)
 	const struct stall_share *share = item;
 
 	bytes_number(b, share->reason);
-	bytes_number(b, share->item.cost);
+	bytes_time(b, share->item.cost);
 }
 
 static void take_stall(struct sums *sums, struct sum *vm, struct rec_bytes *t)
 {
-	const uint64_t reason = take_most(t, STALL_REASONS - 1), ns = take_number(t);
+	const uint64_t reason = take_most(t, STALL_REASONS - 1), ns = take_time(t);
 
 	if (reason < STALL_STOPPED)
 		t->wrong = true;

@@ -484,9 +484,10 @@ void clear_sums(struct sums *sums)
 
 void record_sums(struct sums *sums, struct recorder *r, char kind, size_t items, uint64_t least)
 {
-	struct bytes b = { 0 };
+	struct bytes b = { .unit = recorder_unit(r) };
 	size_t i, j;
 
+	bytes_number(&b, b.unit);
 	for (i = 0; i < sums->count; i++) {
 		struct sum *sum = sum_at(sums, i);
 		size_t count;
@@ -540,6 +541,7 @@ void take_recorded_sums(struct sums *sums, char kind, const struct kvmstats_vm *
 
 	begin_sums(sums, first, args, n, NULL, 0);
 	for (i = 0; recording_added(sums->rec, i, kind, &t); i++) {
+		t.unit = take_number(&t);
 		while (t.at < t.end && !t.wrong)
 			take_sum(sums, &t);
 	}
