@@ -130,7 +130,7 @@ static void put_total(struct exits_command *w, struct exits_vm *vm,
 	out_u64(w->out, cell->count);
 	out_seconds(w->out, cell->kernel);
 	out_seconds(w->out, cell->user);
-	out_share(w->out, text_share(cell->kernel + cell->user, vm->elapsed));
+	out_share(w->out, text_share(cell->kernel + cell->user, vm->sum.elapsed));
 	out_seconds(w->out, cell->ready);
 	out_seconds(w->out, cell->halt);
 	out_short(w->out, mean(cell), MICROSECOND);
@@ -236,7 +236,7 @@ static void json_total(struct json *j, const struct exits_command *w, struct exi
 	json_fixed(j, "exits", cell->count, 0);
 	json_fixed(j, "kernel_s", cell->kernel, 9);
 	json_fixed(j, "user_s", cell->user, 9);
-	json_fixed(j, "share", text_share(cell->kernel + cell->user, vm->elapsed), 6);
+	json_fixed(j, "share", text_share(cell->kernel + cell->user, vm->sum.elapsed), 6);
 	json_fixed(j, "ready_s", cell->ready, 9);
 	json_fixed(j, "halt_s", cell->halt, 9);
 	json_fixed(j, "mean_s", mean(cell), 9);
@@ -258,7 +258,7 @@ static void write_exits_json(void *arg, struct json *j, struct sum *sum)
 	size_t i;
 
 	json_text(j, "vm", sum->label);
-	json_fixed(j, "vcpus_s", vm->elapsed, 9);
+	json_fixed(j, "vcpus_s", vm->sum.elapsed, 9);
 	json_open(j, "reasons", '[');
 	for (i = 0; i < shown; i++) {
 		json_open(j, NULL, '{');

@@ -63,26 +63,6 @@ static void take_exit_total(struct sums *sums, struct sum *vm, struct rec_bytes 
 	exits_add(&total->cell, &cell);
 }
 
-static void add_elapsed(struct sums *sums, const struct kvmstats_vm *first)
-{
-	const struct kvmstats_vm *v;
-	struct exits_vm *vm;
-
-	for (v = first; v; v = v->next) {
-		vm = find_sum(sums, v);
-		if (vm)
-			vm->elapsed += v->sum.times.elapsed;
-	}
-}
-
-void exits_sum_set_elapsed(struct exits_sum *sum, const struct kvmstats_vm *vm, uint64_t elapsed)
-{
-	struct exits_vm *exits = find_sum(&sum->sums, vm);
-
-	if (exits)
-		exits->elapsed = elapsed;
-}
-
 static void add_exits(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
 {
 	const struct exits_sum *sum = (struct exits_sum *)sums;
@@ -122,18 +102,13 @@ static void release_vm(struct sum *vm)
 	free(((struct exits_vm *)vm)->cmdline.text);
 }
 
-static void clear_elapsed(struct sum *vm)
-{
-	((struct exits_vm *)vm)->elapsed = 0;
-}
-
 static void init_exits_sum(struct exits_sum *sum, enum exits_by by, bool continues)
 {
 	static const struct sums_type type = {
 		.size = sizeof(struct exits_vm), .item_size = sizeof(struct exits_total),
 		.key_size = sizeof(struct exits_key), .release = release_vm,
 		.read = read_exits_program, .add = add_exits, .close = close_exits_program,
-		.clear = clear_elapsed, .put = put_exit_total, .take = take_exit_total,
+		.put = put_exit_total, .take = take_exit_total,
 	};
 
 	memset(sum, 0, sizeof(*sum));

@@ -15,7 +15,6 @@ struct exits_total {
 
 struct exits_vm {
 	struct sum sum;
-	uint64_t elapsed;	/* time of its vCPUs */
 	struct exits_cmdline {
 		pid_t pid;	/* process; 0 if no command line was read */
 		char *text;	/* NULL if the process did not let it be read */
@@ -37,9 +36,6 @@ int exits_sum_open(struct exits_sum *sum, enum exits_by by, bool continues,
 
 /* The exits of a recording instead, by reason */
 void exits_sum_read(struct exits_sum *sum, struct recording *rec);
-
-/* Set the time of a VM's vCPUs, if its exits are of another time than the samples. */
-void exits_sum_set_elapsed(struct exits_sum *sum, const struct kvmstats_vm *vm, uint64_t elapsed);
 
 static inline struct exits_total *exits_total_at(const struct exits_vm *vm, size_t i)
 {

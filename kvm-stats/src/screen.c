@@ -244,12 +244,8 @@ static void collect_recorded(struct screen *s)
 		return;
 	clear_sums(s->panel);
 	add_sums(s->panel, kvmstats_first(s->f->k), NULL, 0);
-	for (vm = kvmstats_first(s->f->k); vm; vm = vm->next) {
-		if (s->shown == PANEL_EXITS)
-			exits_sum_set_elapsed((struct exits_sum *)s->panel, vm, vm->vcpus * s->recorded);
-		else
-			stalls_sum_set_elapsed((struct stalls_sum *)s->panel, vm, vm->vcpus * s->recorded);
-	}
+	for (vm = kvmstats_first(s->f->k); vm; vm = vm->next)
+		set_elapsed(s->panel, vm, vm->vcpus * s->recorded);
 }
 
 static void next_sample(struct screen *s)
@@ -413,7 +409,7 @@ static void draw_exits(const struct exits_vm *vm, const char *when, unsigned int
 		const struct exits_total *total = exits_total_at(vm, i);
 		const struct exits_cell *cell = &total->cell;
 
-		text_permille((text_share(total->item.cost, vm->elapsed) + 500) / 1000, share);
+		text_permille((text_share(total->item.cost, vm->sum.elapsed) + 500) / 1000, share);
 		snprintf(line, sizeof(line), "%-18s %8llu %8.3f %8.3f %6s%% %8.3f %8.3f %8.1f",
 			 exit_name(cell->isa, total->key.reason, name), cell->count,
 			 cell->kernel / 1e9, cell->user / 1e9, share, cell->ready / 1e9,
@@ -432,7 +428,7 @@ static void draw_stalls(const struct stalls_vm *vm, const char *when, unsigned i
 	for (i = 0; vm && i < vm->sum.count; i++) {
 		const struct stall_share *stall = stall_share_at(&vm->sum, i);
 
-		text_permille((text_share(stall->item.cost, vm->elapsed) + 500) / 1000, share);
+		text_permille((text_share(stall->item.cost, vm->sum.elapsed) + 500) / 1000, share);
 		snprintf(line, sizeof(line), "%-8s %9.3f %6s%%  %s", stall_name(stall->reason),
 			 stall->item.cost / 1e9, share, stall_meaning(stall->reason));
 		put_screen_line(row++, line, false);

@@ -36,7 +36,7 @@ static void write_stalls_rows(void *arg, struct out *out, const char *now, struc
 			break;
 		out_text(out, stall_name(share->reason));
 		out_seconds(out, share->item.cost);
-		out_share(out, text_share(share->item.cost, vm->elapsed));
+		out_share(out, text_share(share->item.cost, vm->sum.elapsed));
 		out_text(out, stall_meaning(share->reason));
 	}
 }
@@ -47,7 +47,7 @@ static void write_stalls_json(void *arg, struct json *j, struct sum *sum)
 	size_t i;
 
 	json_text(j, "vm", sum->label);
-	json_fixed(j, "vcpus_s", vm->elapsed, 9);
+	json_fixed(j, "vcpus_s", vm->sum.elapsed, 9);
 	json_fixed(j, "stall_s", sum->cost, 9);
 	json_open(j, "reasons", '[');
 	for (i = 0; i < sum->count; i++) {
@@ -56,7 +56,7 @@ static void write_stalls_json(void *arg, struct json *j, struct sum *sum)
 		json_open(j, NULL, '{');
 		json_text(j, "reason", stall_name(share->reason));
 		json_fixed(j, "s", share->item.cost, 9);
-		json_fixed(j, "share", text_share(share->item.cost, vm->elapsed), 6);
+		json_fixed(j, "share", text_share(share->item.cost, vm->sum.elapsed), 6);
 		json_close(j, '}');
 	}
 	json_close(j, ']');

@@ -141,7 +141,6 @@ static void take_stall(struct sums *sums, struct sum *vm, struct rec_bytes *t)
 
 static void clear_times(struct sum *vm)
 {
-	((struct stalls_vm *)vm)->elapsed = 0;
 	/* A stall that was booked early in this sample is not unknown in the next one. */
 	((struct stalls_vm *)vm)->other -= vm->cost;
 }
@@ -151,23 +150,15 @@ static void add_times(struct sums *sums, const struct kvmstats_vm *first)
 	const struct kvmstats_vm *v;
 	struct stalls_vm *vm;
 
+	add_elapsed(sums, first);
 	for (v = first; v; v = v->next) {
 		vm = find_sum(sums, v);
 		if (!vm)
 			continue;
-		vm->elapsed += v->sum.times.elapsed;
 		vm->other += v->sum.times.mode[KVMSTATS_OTHER];
 		if (!sums->rec)
 			add_unstarted((struct stalls_sum *)sums, vm, v);
 	}
-}
-
-void stalls_sum_set_elapsed(struct stalls_sum *sum, const struct kvmstats_vm *vm, uint64_t elapsed)
-{
-	struct stalls_vm *stalls = find_sum(&sum->sums, vm);
-
-	if (stalls)
-		stalls->elapsed = elapsed;
 }
 
 static void add_stalls(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)

@@ -20,7 +20,6 @@ struct stall_share {
 
 struct stalls_vm {
 	struct sum sum;
-	uint64_t elapsed;	/* time of its vCPUs */
 	int64_t other;		/* OTHER of its vCPUs, less the stalls of samples before */
 };
 
@@ -36,9 +35,6 @@ int stalls_sum_open(struct stalls_sum *sum, bool continues, const struct kvmstat
 
 /* The stalls of a recording instead */
 void stalls_sum_read(struct stalls_sum *sum, struct recording *rec);
-
-/* As exits_sum_set_elapsed() */
-void stalls_sum_set_elapsed(struct stalls_sum *sum, const struct kvmstats_vm *vm, uint64_t elapsed);
 
 static inline struct stall_share *stall_share_at(const struct sum *sum, size_t i)
 {

@@ -265,6 +265,26 @@ void begin_sums(struct sums *sums, const struct kvmstats_vm *first, char **args,
 	learn_vms(sums, first, threads, count);
 }
 
+void add_elapsed(const struct sums *sums, const struct kvmstats_vm *first)
+{
+	const struct kvmstats_vm *vm;
+	struct sum *sum;
+
+	for (vm = first; vm; vm = vm->next) {
+		sum = find_sum(sums, vm);
+		if (sum)
+			sum->elapsed += vm->sum.times.elapsed;
+	}
+}
+
+void set_elapsed(const struct sums *sums, const struct kvmstats_vm *vm, uint64_t elapsed)
+{
+	struct sum *sum = find_sum(sums, vm);
+
+	if (sum)
+		sum->elapsed = elapsed;
+}
+
 /* Keep this number of the sums of VMs that have exited, and those that keep wants. */
 static void remove_exited(struct sums *sums, size_t most,
 			  bool (*keep)(void *arg, const struct sum *sum), void *arg)
@@ -479,6 +499,7 @@ void clear_sums(struct sums *sums)
 			sums->type->clear(sum);
 		sum->count = 0;
 		sum->cost = 0;
+		sum->elapsed = 0;
 	}
 }
 

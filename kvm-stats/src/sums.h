@@ -35,6 +35,7 @@ struct sum {
 	pid_t ended_pid;
 	unsigned int ended_nth;
 	bool live;
+	uint64_t elapsed;	/* time of its vCPUs, see add_elapsed() */
 	uint64_t cost;		/* sum over all items */
 	void *items;		/* by group, then the most expensive first */
 	size_t count, room;
@@ -125,6 +126,10 @@ void take_recorded_sums(struct sums *sums, char kind, const struct kvmstats_vm *
  */
 void begin_sums(struct sums *sums, const struct kvmstats_vm *first, char **args, int n,
 		const struct blame_thread *threads, size_t count);
+
+/* Add the time since the last sample to the sums, or set that of a VM. */
+void add_elapsed(const struct sums *sums, const struct kvmstats_vm *first);
+void set_elapsed(const struct sums *sums, const struct kvmstats_vm *vm, uint64_t elapsed);
 
 /* Add to the cost of the item with this key, and return the item. Exits without memory. */
 void *add_cost(const struct sums *sums, struct sum *sum, const void *key, uint64_t cost);
