@@ -238,18 +238,6 @@ class Formats(Case):
                           "kvm_vm_halt_successful_poll_total",
                           "kvm_vm_vcpus_blocking"} & (set(table) - seen))
 
-    def test_manual_is_made_from_the_table(self):
-        """The manual of the metrics is up to date."""
-        page = HERE.parent.parent / "man/kvm-stats-metrics.5"
-        made = subprocess.run([page.parent / "make-metrics", BUILD / "kvm-stats"], text=True,
-                              capture_output=True, check=True).stdout
-        self.assertEqual(page.read_text(), made)
-        _, listed, _ = self.run_program("export", "--list")
-        for line in listed.splitlines():
-            name, kind, labels, text = line.split("\t")
-            labels = f"; labels {labels}" if labels else ""
-            self.assertIn(f".TP\n.B {name}\n{kind}{labels}.\n.br\n{text}.\n", made)
-
     def test_what_never_happens_is_left_out(self):
         """A family is omitted while it is 0 on the host, and then stays for all VMs."""
         serving = self.serve(self.made)
