@@ -13,9 +13,9 @@
 #include "app.h"
 #include "columns.h"
 #include "input.h"
+#include "programs.h"
 #include "rec_encode.h"
 #include "serve/settings.h"
-#include "stalls_sum.h"
 #include "stop.h"
 #include "text.h"
 
@@ -59,55 +59,56 @@ static void make_columns(struct out_column to[MAX_COLUMNS], bool stalls)
 
 /* The sums of --stalls */
 struct log_stalls {
-	bool wanted, open, missing;
-	struct stalls_sum sum;
+	bool wanted, missing;
+	struct programs programs;	/* with this one only */
 };
 
 /* Attach the program, and begin its sums; without it, the columns have no values. */
 static void open_log_stalls(struct log_stalls *stalls, const struct settings *settings, const struct input *f)
 {
-	struct kvmstats_probe probe = { 0 };
+	struct programs *p = &stalls->programs;
 
 	stalls->wanted = settings->serve->model.stalls;
 	if (!stalls->wanted)
 		return;
-	if (f->rec)
-		stalls_sum_read(&stalls->sum, f->rec);
-	else if (stalls_sum_open(&stalls->sum, false, kvmstats_first(f->k), &probe))
-		warnx("logging without --stalls: %s%s%s", probe.why, *probe.help ? "; " : "", probe.help);
-	stalls->missing = *probe.why;
-	stalls->open = !stalls->missing;
-	/* Loading takes some time: the first sample begins with the program. */
-	if (stalls->open && !f->rec)
+	if (f->rec) {
+		stalls_sum_read(&p->stalls, f->rec);
+		p->open[PROGRAM_STALLS] = &p->stalls.sums;
+	} else if (open_or_warn(p, PROGRAM_STALLS, "logging", kvmstats_first(f->k))) {
+		/* Loading takes some time: the first sample begins with the program. */
 		app_sample(f->k);
+	}
+	stalls->missing = !p->open[PROGRAM_STALLS];
 }
 
 /* Take the next sample, and what stalls have lasted since the one before. Return false at the end. */
 static bool take_log_sample(struct log_stalls *stalls, const struct settings *settings,
 			    struct input *f, bool next)
 {
-	if (stalls->open && read_sums(&stalls->sum.sums))
+	struct sums *sums = stalls->programs.open[PROGRAM_STALLS];
+
+	if (!read_programs(&stalls->programs))
 		errx(STATUS_NOTHING, "log: cannot read the sums of the BPF program");
 	if (next && !input_next(f))
 		return false;
-	if (!stalls->open)
+	if (!sums)
 		return true;
-	clear_sums(&stalls->sum.sums);
-	forget_sums(&stalls->sum.sums, NULL, NULL);
-	add_sums(&stalls->sum.sums, kvmstats_first(f->k), settings->args, settings->nr_args);
+	clear_sums(sums);
+	forget_sums(sums, NULL, NULL);
+	add_sums(sums, kvmstats_first(f->k), settings->args, settings->nr_args);
 	return true;
 }
 
 /* Recordings have stalls at some samples only. */
 static void put_log_stalls(struct out *out, const struct log_stalls *stalls, const struct kvmstats_vm *vm)
 {
-	const struct sums *sums = &stalls->sum.sums;
+	const struct sums *sums = stalls->programs.open[PROGRAM_STALLS];
 	const struct stalls_vm *found = NULL;
 	struct rec_bytes t;
 	uint64_t reason, ns;
 	size_t i;
 
-	if (stalls->open && vm->elapsed && (!sums->rec || recording_added(sums->rec, 0, RECORDED_STALLS, &t)))
+	if (sums && vm->elapsed && (!sums->rec || recording_added(sums->rec, 0, RECORDED_STALLS, &t)))
 		found = find_sum(sums, vm);
 	for (reason = STALL_STOPPED; reason < STALL_REASONS && stalls->wanted; reason++) {
 		if (!found) {
@@ -329,7 +330,7 @@ int command_log(const struct settings *settings)
 			break;
 		/* The present sample of a recording is the first one. */
 		if (!take_log_sample(&stalls, settings, &f, !f.rec || round)) {
-			if (stalls.open && !recording_has(f.rec, RECORDED_STALLS))
+			if (stalls.programs.open[PROGRAM_STALLS] && !recording_has(f.rec, RECORDED_STALLS))
 				stalls.missing = true;
 			break;
 		}
@@ -345,8 +346,7 @@ int command_log(const struct settings *settings)
 		warnx("%s has no stalls of this time; record --stalls writes them", settings->from);
 	if (shown && (unread || file.lost || stalls.missing))
 		status = STATUS_PARTIAL;
-	if (stalls.open)
-		close_sums(&stalls.sum.sums);
+	close_programs(&stalls.programs);
 	input_close(&f);
 	return status;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <err.h>
+
 #include "programs.h"
 
 const char program_kinds[PROGRAMS] = {
@@ -44,6 +46,18 @@ int open_program(struct programs *p, enum program program, enum exits_by by,
 
 	p->open[program] = error ? NULL : sums_of(p, program);
 	return error;
+}
+
+bool open_or_warn(struct programs *p, enum program program, const char *doing,
+		  const struct kvmstats_vm *first)
+{
+	struct kvmstats_probe probe = { 0 };
+
+	if (!open_program(p, program, EXITS_BY_REASON, first, &probe))
+		return true;
+	warnx("%s without --%s: %s%s%s", doing, program_names[program], probe.why,
+	      *probe.help ? "; " : "", probe.help);
+	return false;
 }
 
 void open_recorded_programs(struct programs *p, struct recording *rec)

@@ -24,6 +24,10 @@ extern const char *const program_names[PROGRAMS];
 int open_program(struct programs *p, enum program program, enum exits_by by,
 		 const struct kvmstats_vm *first, struct kvmstats_probe *probe);
 
+/* Open one, or print "DOING without --NAME:" and the reason. Return true if it is open. */
+bool open_or_warn(struct programs *p, enum program program, const char *doing,
+		  const struct kvmstats_vm *first);
+
 /* Take the sums of all from a recording instead. */
 void open_recorded_programs(struct programs *p, struct recording *rec);
 

@@ -44,22 +44,15 @@ struct record {
 	uint64_t written;	/* time of the sums that were written last */
 };
 
-/* Open what the user wants, and report what fails. Return true if any is open. */
+/* Open what the user wants. Return true if any is open. */
 static bool open_wanted(struct record *r)
 {
 	bool any = false;
 	unsigned int i;
 
 	for (i = 0; i < PROGRAMS; i++) {
-		struct kvmstats_probe probe = { 0 };
-
-		if (!r->recorded[i].wanted)
-			continue;
-		if (!open_program(&r->programs, i, EXITS_BY_REASON, kvmstats_first(r->k), &probe))
-			any = true;
-		else
-			warnx("recording without --%s: %s%s%s", program_names[i], probe.why,
-			      *probe.help ? "; " : "", probe.help);
+		if (r->recorded[i].wanted)
+			any |= open_or_warn(&r->programs, i, "recording", kvmstats_first(r->k));
 	}
 	return any;
 }
