@@ -210,22 +210,14 @@ static bool is_kept(const struct server *s, int fd)
 	return fd <= STDERR_FILENO || fd == stop_fd() || fd == s->model->proc;
 }
 
-/* Close the files of the sampler, and unmap the maps of its BPF programs. */
+/* Close the remaining files of the sampler. */
 static void close_inherited(const struct server *s)
 {
 	DIR *dir = opendir("/proc/self/fd");
-	FILE *maps = fopen("/proc/self/maps", "re");
 	const struct dirent *entry;
-	unsigned long begin, end;
-	char line[4400];
 
-	if (!dir || !maps)
-		err(STATUS_NOTHING, "cannot read /proc/self");
-	while (fgets(line, sizeof(line), maps)) {
-		if (strstr(line, "bpf-map") && sscanf(line, "%lx-%lx", &begin, &end) == 2)
-			munmap((void *)begin, end - begin);
-	}
-	fclose(maps);
+	if (!dir)
+		err(STATUS_NOTHING, "cannot read /proc/self/fd");
 	while ((entry = readdir(dir))) {
 		if (atoi(entry->d_name) != dirfd(dir) && !is_kept(s, atoi(entry->d_name)))
 			close(atoi(entry->d_name));
@@ -257,6 +249,7 @@ static bool start_server(struct sampler *m)
 		_exit(STATUS_NOTHING);
 	m->s->model->proc = core_proc(m->k);
 	recording_continue(m->s->in.rec);
+	close_programs(&m->programs);
 	recorder_close(m->recorder);
 	dup2(pair[1], STDIN_FILENO);
 	dup2(pair[1], STDOUT_FILENO);
