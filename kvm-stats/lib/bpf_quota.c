@@ -90,7 +90,7 @@ static __u64 waited(const struct bpf_thread *thread)
 
 /*
  * Return for how long a real-time quota that is used up has stopped the thread in this period: less
- * than 0 if it has run for so long that the stop is longer than the rest of a period.
+ * than 0 if the stop is longer than the rest of a period, because the thread ran too long before.
  */
 static double rt_stop(const struct bpf_thread *thread)
 {

@@ -48,8 +48,6 @@ void readers_open(struct identity_readers *r, int proc)
 
 void readers_close(struct identity_readers *r)
 {
-	free(r->reader->pids);
-	r->reader->pids = NULL;
 	r->reader->count = 0;
 }
 
@@ -57,8 +55,6 @@ bool readers_start(struct identity_readers *r, const pid_t *pids, unsigned int c
 {
 	if (r->reader->count)
 		return false;
-	free(r->reader->pids);
-	r->reader->pids = calloc(count, sizeof(*pids));
 	memcpy(r->reader->pids, pids, count * sizeof(*pids));
 	r->reader->count = count;
 	return true;
