@@ -17,7 +17,8 @@ class Waits(Case):
     def start(self, waits, *options):
         """Serve two VMs with these lines of waits."""
         host = self.host()
-        host.vm(1, "web", run=300, ready=400, halt=300).vm(2, "build-17", run=900)
+        # Larger than any PID: the program checks whether the process of a VM still exists.
+        host.vm(1, "web", pid=5000001, run=300, ready=400, halt=300).vm(2, "build-17", run=900)
         host.extra = [f"wait {line}\n" for line in waits]
         return host, self.serve(host, *options)
 
