@@ -60,9 +60,9 @@ class Guest(pv_perf.Guest):
 def check_kept(text, event):
     """Check that the value includes the hypercalls on both hosts, except for two ticks.
 
-    The guest notices a migration with the first tick, unless its last check was less than
-    half a tick before: then with the second one. The program measures how many hypercalls are
-    made in that time, because this depends on the load of the build host.
+    The guest notices a migration in the softirq of the first tick; the second tick allows for a
+    late softirq. The program measures how many hypercalls are made in that time, because this
+    depends on the load of the build host.
     """
     value = re.search(rf"^(\d+),,{event},", text, re.M)
     unnoticed = re.search(r"^(\d+) hypercalls in 2 ticks after a pause", text, re.M)
