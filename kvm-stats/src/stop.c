@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <err.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ static int fd = -1, forced_status;
 static void (*call_last)(void);
 static volatile sig_atomic_t requested;
 static sigset_t signals;
+static sem_t started;
 
 /* Return for how long the main thread has waited for a CPU, in nanoseconds; 0 if not known. */
 static uint64_t read_ready_time(void)
@@ -56,6 +58,7 @@ static void *wait_for_signal(void *arg)
 	ssize_t ignored;
 	int signal;
 
+	sem_post(&started);
 	sigwait(&signals, &signal);
 	requested = 1;
 	ignored = write(fd, &one, sizeof(one));
@@ -78,9 +81,13 @@ void stop_catch(int status, void (*last)(void))
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	sem_init(&started, 0, 0);
 	if (fd < 0 || pthread_create(&thread, NULL, wait_for_signal, NULL))
 		errx(STATUS_NOTHING, "cannot start a thread");
 	pthread_detach(thread);
+	/* A thread that starts may allocate memory: a fork must not copy a lock that it holds. */
+	while (sem_wait(&started))
+		;
 }
 
 bool stop_requested(void)
