@@ -99,7 +99,7 @@ static void measure(struct kvm_vm *vm, const char *name, unsigned int events,
 	printf("switch_%s_%u %llu\n", name, events, (unsigned long long)found[ROUNDS / 2]);
 }
 
-/* Measure the switch with events of one kind, and CLOSE and OPEN of them. */
+/* Measure the switch with some events, and CLOSE and OPEN for comparison. */
 static void measure_both(struct kvm_vm *vm, const char *name, unsigned int events,
 			 void (*func)(struct pv_guest *guest))
 {
