@@ -285,7 +285,7 @@ static uint64_t charged(const struct process *process, uint32_t kind, const char
 
 /*
  * Charges to the row of a cgroup without names: while more than BLAME_SLOTS processes run on a CPU
- * of this host, new ones have no row of their own.
+ * of this host, new ones get no row.
  */
 static uint64_t charged_without_name(const struct process *process)
 {
