@@ -541,7 +541,7 @@ static void take_sum(struct sums *sums, struct rec_bytes *t)
 
 	vm.identity.pid = take_most(t, INT32_MAX);
 	vm.nth = take_most(t, UINT32_MAX);
-	count = take_most(t, MAX_ITEMS);
+	count = take_most(t, MAX_ITEMS + 1);
 	sum = find_sum(sums, &vm);
 	if (!sum)
 		sum = unused = check_alloc(calloc(1, sums->type->size));

@@ -44,6 +44,15 @@ class Waits(Case):
         self.assertEqual(self.owners(found, "build-17"), {("other", ""): 0})
         self.assertEqual(one(found, "kvm_stats_blame_up"), 1)
 
+    def test_many_owners(self):
+        """The time of more owners than are kept is exported for others."""
+        _, serving = self.start([*(f"1 3 process command-{n}" for n in range(300)),
+                                 "2 900 process backup"], "--blame", "5")
+        found = self.wait_until(serving, lambda owners: sum(owners.values()) > 2)
+        self.assertEqual(len(self.owners(found)), 6)
+        self.assertAlmostEqual(sum(self.owners(found).values()),
+                               sum(self.owners(found, "build-17").values()), places=4)
+
     def test_page_and_api_name_the_first_owner(self):
         """The page and the API name the first owner of a starved VM."""
         _, serving = self.start(["1 380 process backup", "1 620 vm 2"], "--blame", "5")
