@@ -14,8 +14,7 @@ SKIPPED = re.compile(r"# *SKIP\b", re.I)
 class Result:
     """One result; number is None if the line has none, text is the rest of the line."""
 
-    def __init__(self, line, found):
-        self.line = line
+    def __init__(self, found):
         self.number = int(found[2]) if found[2] else None
         self.text = found[3]
         self.skipped = not found[1] and bool(SKIPPED.search(self.text))
@@ -26,7 +25,7 @@ class Result:
 def parse_result(line):
     """Return the Result in a line, or None."""
     found = RESULT.match(line)
-    return found and Result(line, found)
+    return found and Result(found)
 
 
 def parse_plan(line):
