@@ -40,10 +40,11 @@ class Limits(unittest.TestCase):
 
     def test_limits_by_a_base_with_files(self):
         """If the base has statistics files, limits are relative to its figures."""
-        base = {"64_files": 1000.0, "run": 990.0, "8_bytes": 500.0, "data_vcpu_stats_fd": 600.0}
+        base = {"64_files": 1000.0, "run": 990.0, "8_bytes": 500.0, "data_vcpu_stats_fd": 600.0,
+                "poll": 400.0}
         for name, limit in (("vcpus_64", 420), ("run", 999.9), ("8_bytes", 500),
                             ("data_vcpu_stats_fd", 600), ("64_files", 1010),
-                            ("data_vcpu_getfd", None), ("vcpus_1", None)):
+                            ("poll", 420), ("data_vcpu_getfd", None), ("vcpus_1", None)):
             with self.subTest(name=name):
                 found = bench.find_limit(name, self.RUNS, base)
                 self.assertAlmostEqual(found or 0, limit or 0)
