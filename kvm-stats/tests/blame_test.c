@@ -1105,12 +1105,14 @@ static void test_quota(const char *what, bool nested)
 	cgroup_remove(path);
 }
 
-static void set_real_time(pid_t tid, int priority)
+static bool set_real_time(pid_t tid, int priority)
 {
 	const struct sched_param parameter = { .sched_priority = priority };
 
-	if (sched_setscheduler(tid, SCHED_FIFO, &parameter))
-		printf("# thread %d has no real-time priority: %s\n", tid, strerror(errno));
+	if (!sched_setscheduler(tid, SCHED_FIFO, &parameter))
+		return true;
+	printf("# thread %d has no real-time priority: %s\n", tid, strerror(errno));
+	return false;
 }
 
 /* A vCPU waits because its cgroup's quota of real-time threads is used up, not for the hog. */
@@ -1151,8 +1153,8 @@ static void test_real_time_hog(const char *path)
 	enter_cgroup(path, list[0].pid);
 	enter_cgroup(path, other.pid);
 	/* first, so that the vCPU does not use up a quota of real-time threads */
-	set_real_time(list[1].pid, 91);
-	set_real_time(list[0].vcpu, 90);
+	if (!set_real_time(list[1].pid, 91) || !set_real_time(list[0].vcpu, 90))
+		goto out;
 	tap_result(settle(&group), "a real-time vCPU, and a hog of a higher priority");
 	cgroup_put(path, "cpu.cfs_period_us", "1000000");
 	cgroup_put(path, "cpu.cfs_quota_us", "1000");
@@ -1173,6 +1175,7 @@ static void test_real_time_hog(const char *path)
 	blame_sample(blame);
 	check_owner("real-time hog", &list[0], charged(&list[0], BLAME_PROCESS, hog_name, 0),
 		    run_time(list[1].pid, hog_name) - ran);
+out:
 	end_process(&list[0]);
 	end_process(&list[1]);
 	end_process(&other);
