@@ -17,7 +17,7 @@ bool input_has_time(const struct input *in, uint64_t time)
 	return before && after;
 }
 
-static void warn_problem(struct input *in)
+void input_warn_problem(struct input *in)
 {
 	if (!in->warned && *recording_problem(in->rec)) {
 		warnx("%s", recording_problem(in->rec));
@@ -47,7 +47,7 @@ void input_open(struct input *in, const struct settings *settings, enum input_st
 	memset(in, 0, sizeof(*in));
 	if (settings->from) {
 		in->rec = recording_open(settings->from, &in->k);
-		warn_problem(in);
+		input_warn_problem(in);
 		in->until = settings->until;
 		if (settings->at)
 			seek_start(in, settings);
@@ -154,7 +154,7 @@ int input_status(struct input *in, unsigned int shown, bool selected)
 	if (!in->rec)
 		return app_status(in->k, shown, selected);
 	app_flush();
-	warn_problem(in);
+	input_warn_problem(in);
 	unread = kvmstats_failed_reads(in->k, &why);
 	if (!shown)
 		warnx("no VM %s", selected && kvmstats_first(in->k) ? "matches" : "is in this sample");

@@ -38,6 +38,9 @@ bool input_seek_time(struct input *in, uint64_t time);
 /* Return true if a recording has samples before and after this time, or at it. */
 bool input_has_time(const struct input *in, uint64_t time);
 
+/* Print the problem with the recording, once. */
+void input_warn_problem(struct input *in);
+
 /* Return the problem with the sample or the recording, "" if there is none. */
 const char *input_problem(const struct input *in);
 /* A directory with the processes of this host; -1 for a recording */

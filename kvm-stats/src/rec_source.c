@@ -43,6 +43,8 @@ struct rec_added {
 struct recording {
 	const char *path;
 	int fd[2];			/* FILE.1, -1 if there is none; FILE, or standard input */
+	unsigned char first[CHUNK_HEAD];	/* head of the first chunk in FILE, with its checksum */
+	unsigned int replaced;		/* how often another file has replaced FILE since it was opened */
 	uint64_t end;			/* offset in FILE where find_more() continues */
 	struct rec_sample *sample;	/* index; NULL for a pipe */
 	unsigned long samples, room;
@@ -456,10 +458,13 @@ static void add_chunk(void *arg, const struct chunk *chunk, uint64_t at, uint64_
 	const bool is_key = chunk && chunk->kind == 'K';
 	const uint8_t part = rec->end ? 1 : 0;
 	struct stat st;
+	bool cut;
 
 	if (!chunk) {
-		set_problem(rec, rec->path, at, size,
-			    !fstat(rec->fd[part], &st) && at + size >= (uint64_t)st.st_size);
+		cut = !fstat(rec->fd[part], &st) && at + size >= (uint64_t)st.st_size;
+		/* While the file is read, its last sample may be incomplete for a moment. */
+		if (!cut || rec->end <= FILE_HEAD)
+			set_problem(rec, rec->path, at, size, cut);
 		return;
 	}
 	if (is_added(chunk->kind)) {
@@ -487,13 +492,100 @@ static void add_chunk(void *arg, const struct chunk *chunk, uint64_t at, uint64_
 	rec->added_from = 0;
 }
 
-/* Find what was written to the file since the last time. */
-static void find_more(struct recording *rec)
+/* Return the number of the first sample in FILE. */
+static unsigned long first_of_file(const struct recording *rec)
 {
+	unsigned long i = rec->samples;
+
+	while (i && rec->sample[i - 1].part)
+		i--;
+	return i;
+}
+
+/* FILE has become FILE.1, and fd is the new FILE. */
+static void replace_file(struct recording *rec, int fd)
+{
+	const unsigned long old = first_of_file(rec);
+	unsigned long i;
+
+	for (i = old; i < rec->samples; i++) {
+		rec->sample[i - old] = rec->sample[i];
+		rec->sample[i - old].key -= old;
+		rec->sample[i - old].part = 0;
+	}
+	rec->samples -= old;
+	rec->next = rec->next > old ? rec->next - old : 0;
+	if (rec->fd[0] >= 0)
+		close(rec->fd[0]);
+	rec->fd[0] = rec->fd[1];
+	rec->fd[1] = fd;
+	rec->end = FILE_HEAD;
+	rec->added_from = 0;
+	rec->replaced++;
+}
+
+/* Return true if the file that is read has been emptied, and perhaps written again. */
+static bool is_emptied(const struct recording *rec)
+{
+	unsigned char first[CHUNK_HEAD];
+	ssize_t n;
+
+	if (rec->end == FILE_HEAD)
+		return false;
+	n = pread(rec->fd[1], first, sizeof(first), FILE_HEAD);
+	/* -1 is a disk that cannot read it */
+	return n >= 0 && (n < (ssize_t)sizeof(first) || memcmp(first, rec->first, sizeof(first)));
+}
+
+static bool is_renamed(const struct recording *rec)
+{
+	struct stat opened, named;
+
+	return fstat(rec->fd[1], &opened) || stat(rec->path, &named) ||
+	       opened.st_dev != named.st_dev || opened.st_ino != named.st_ino;
+}
+
+/* Open FILE again, unless it is empty until the recorder writes the first sample. */
+static void open_new_file(struct recording *rec)
+{
+	const int fd = open(rec->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 && errno != ENOENT && !*rec->problem)
+		snprintf(rec->problem, sizeof(rec->problem), "%.150s was replaced: %s", rec->path,
+			 strerror(errno));
+	if (fd < 0)
+		return;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !scan_begins(fd))
+		replace_file(rec, fd);
+	else
+		close(fd);
+}
+
+static void find_in_file(struct recording *rec)
+{
+	const bool starts = rec->end == FILE_HEAD;
 	struct stat st;
 
 	if (!fstat(rec->fd[1], &st) && (uint64_t)st.st_size > rec->end)
 		rec->end = scan_chunks(rec->fd[1], rec->end, st.st_size, add_chunk, rec);
+	if (starts && pread(rec->fd[1], rec->first, sizeof(rec->first), FILE_HEAD) < 0)
+		memset(rec->first, 0, sizeof(rec->first));
+}
+
+/* Find what was written since the last time: first to the file that was renamed since then. */
+static void find_more(struct recording *rec)
+{
+	const unsigned long before = rec->samples;
+	const bool renamed = is_renamed(rec);
+
+	if (is_emptied(rec))
+		open_new_file(rec);
+	find_in_file(rec);
+	if (!renamed || rec->samples > before)
+		return;
+	open_new_file(rec);
+	find_in_file(rec);
 }
 
 static int open_part(const char *path)
@@ -786,6 +878,18 @@ void recording_skip(struct recording *rec, struct host host)
 void recording_continue(struct recording *rec)
 {
 	source_replace(rec->k, &source_recording, rec);
+}
+
+unsigned int recording_replaced(const struct recording *rec)
+{
+	return rec->replaced;
+}
+
+void recording_seek_file(struct recording *rec)
+{
+	const unsigned long first = first_of_file(rec);
+
+	recording_seek(rec, first ? first - 1 : 0);
 }
 
 unsigned long recording_count(const struct recording *rec)

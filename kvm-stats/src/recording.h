@@ -158,6 +158,13 @@ uint64_t recording_collect(struct recording *rec, uint64_t nanoseconds);
 /* Go to a sample, from 0 on, and to the one before it, so that there is growth. */
 void recording_seek(struct recording *rec, unsigned long sample);
 
+/*
+ * For a reader that follows FILE while it is written: how often another file has replaced it, and
+ * FILE.1 is the one before. Go to the last sample of FILE.1, or, without it, to the first of FILE.
+ */
+unsigned int recording_replaced(const struct recording *rec);
+void recording_seek_file(struct recording *rec);
+
 /* Return the problem with a part of the recording, "" if there is none. */
 const char *recording_problem(const struct recording *rec);
 

@@ -974,6 +974,11 @@ bool model_update(struct model *m, struct kvmstats *k, uint64_t now, uint64_t du
 		 */
 		m->changes = kvmstats_source_changes(k);
 		free_values(m);
+		if (m->restart) {
+			memset(&m->usage_ended, 0, sizeof(m->usage_ended));
+			m->vms_started = m->vms_ended = 0;
+			m->restart = false;
+		}
 		m->began = false;
 		m->mark[0] = m->mark[1] = 0;
 	}

@@ -128,6 +128,7 @@ struct model {
 	bool has_table[KVMSTATS_SCOPES];
 	struct vm_series *first;
 	bool began;			/* the first sample was taken */
+	bool restart;			/* counters of the host restart with those of the VMs */
 	struct blame_sum *blame;	/* as of the same sample; NULL: not measured */
 	bool stalls;			/* they are measured */
 	int proc;			/* /proc of the VMs, or -1 */

@@ -10,6 +10,7 @@
 #include "rec_encode.h"
 #include "sampler.h"
 #include "serve.h"
+#include "stop.h"
 
 bool exports_program(const struct server *s, enum program program)
 {
@@ -30,7 +31,7 @@ void open_recorded_sums(struct server *s, const char *path)
 		s->programs.open[i]->continues = false;
 		if (!exports_program(s, i))
 			s->programs.open[i] = NULL;
-		else if (s->paced && !recording_has(s->in.rec, program_kinds[i]))
+		else if (s->paced && !s->follows && !recording_has(s->in.rec, program_kinds[i]))
 			errx(STATUS_NOTHING, "%s: recorded without --%s", path, program_names[i]);
 	}
 }
@@ -77,18 +78,43 @@ static void take_report(const struct recording *rec, struct sampler_report *repo
 		strcat(report->health, "\n");
 }
 
+/*
+ * Start all counters from 0 when FILE is replaced: a server that starts later cannot read those of
+ * the older files, and Prometheus would take lower counters for growth.
+ */
+static void restart_counters(struct server *s)
+{
+	s->replaced = recording_replaced(s->in.rec);
+	s->model->restart = true;
+	close_programs(&s->programs);
+	open_recorded_sums(s, "-");
+}
+
+/* Return when the sample was taken, by app_now(): before the start, if it was in the file by then. */
+static uint64_t sample_time(const struct server *s, uint64_t now)
+{
+	const uint64_t wall = app_wall(now), taken = recording_now(s->in.rec);
+	uint64_t time;
+
+	if (!s->follows || s->caught_up || taken > wall)
+		return now;
+	/* before the boot of this host */
+	time = wall - taken < now ? now - (wall - taken) : 0;
+	return time > s->model->time ? time : s->model->time;
+}
+
 void update_model(struct server *s, uint64_t begin, bool failed)
 {
-	const bool blame = has_sums(s, PROGRAM_BLAME), stalls = has_sums(s, PROGRAM_STALLS);
 	struct sampler_report report = { .failed = failed };
+	bool blame, stalls;
 	struct host host;
 	uint64_t now;
 
 	s->began = true;
-	add_programs(&s->programs, kvmstats_first(s->in.k), NULL, 0);
 	host = recording_host(s->in.rec);
 	now = app_now();
 	report.duration = now - begin;
+	now = sample_time(s, now);
 	snprintf(report.health, sizeof(report.health), "%s%s", kvmstats_problem(s->in.k),
 		 report.failed ? "\n" : "");
 	if (s->live)
@@ -96,12 +122,20 @@ void update_model(struct server *s, uint64_t begin, bool failed)
 	if (!report.failed)
 		model_find_states(s->model, s->in.k, now);
 	pthread_mutex_lock(&s->lock);
+	if (s->follows && s->replaced != recording_replaced(s->in.rec))
+		restart_counters(s);
+	blame = has_sums(s, PROGRAM_BLAME);
+	stalls = has_sums(s, PROGRAM_STALLS);
+	/* Under the lock, because responses read the exits of the sample before. */
+	add_programs(&s->programs, kvmstats_first(s->in.k), NULL, 0);
 	s->model->blame = blame ? &s->programs.blame : NULL;
 	s->model->stalls = stalls;
 	if (!report.failed) {
 		model_update(s->model, s->in.k, now, report.duration);
 		s->model->host = host;
 		s->model->cpu = report.cpu;
+		if (!s->live)
+			s->model->timestamp = recording_now(s->in.rec);
 		if (has_sums(s, PROGRAM_EXITS))
 			update_exits(s, now);
 		if (stalls)
@@ -134,19 +168,49 @@ static bool wait_for_interval(struct server *s, uint64_t next)
 	return !stop;
 }
 
+/* Return false if there is no sample. */
+static bool read_sample(struct server *s)
+{
+	const uint64_t begin = app_now();
+	bool failed = false;
+
+	/* recording_open() has taken the first sample. */
+	if (s->began && !input_fetch(&s->in))
+		return false;
+	if (s->follows && s->replaced != recording_replaced(s->in.rec))
+		recording_seek_file(s->in.rec);
+	else if (s->began)
+		failed = kvmstats_sample(s->in.k);
+	update_model(s, begin, failed);
+	return true;
+}
+
+static void read_new_samples(struct server *s)
+{
+	while (!stop_requested() && read_sample(s))
+		;
+	input_warn_problem(&s->in);
+}
+
+void catch_up(struct server *s)
+{
+	recording_seek_file(s->in.rec);
+	read_new_samples(s);
+	s->caught_up = true;
+}
+
 void *sample_until_stopped(void *server)
 {
 	struct server *s = server;
 	const uint64_t one = 1;
-	uint64_t next = app_now(), begin;
+	uint64_t next = app_now();
 
 	do {
 		/* The last sample of a recording becomes too old, as if the host did not answer. */
-		if (s->began && !input_fetch(&s->in))
+		if (s->follows)
+			read_new_samples(s);
+		else if (!read_sample(s))
 			break;
-		/* recording_open() has taken the first sample. */
-		begin = app_now();
-		update_model(s, begin, s->began && kvmstats_sample(s->in.k));
 		if (write(s->sample_done, &one, sizeof(one)) < 0)
 			break;
 		next += s->interval;

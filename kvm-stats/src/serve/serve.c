@@ -161,7 +161,10 @@ int command_serve(const struct settings *settings)
 		errx(STATUS_NOTHING, "out of memory");
 	if (settings->from) {
 		input_open(&s.in, settings, INPUT_FIRST, false, 0);
+		s.follows = recording_count(s.in.rec) && !settings->at;
 		open_recorded_sums(&s, settings->from);
+		if (s.follows)
+			catch_up(&s);
 		open_sockets(&s);
 	} else {
 		fork_server(&s);

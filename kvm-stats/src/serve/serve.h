@@ -110,8 +110,11 @@ struct server {
 	unsigned int of_bucket[ADDRESS_BUCKETS];
 	struct connection *scrapers[OTHER_SCRAPERS];
 	uint64_t other_scrape;	/* when a connection that scraped was closed */
-	struct input in;	/* its samples are only for the sampling thread, like the next four */
+	struct input in;	/* its samples are only for the sampling thread, like the next seven */
 	bool paced;		/* it is a file: a sample each interval */
+	bool follows;		/* a file that is written: each interval those that are new */
+	bool caught_up;		/* all samples that were in the file at the start have been read */
+	unsigned int replaced;	/* recording_replaced() of the last sample */
 	bool live;		/* it is what the sampler writes of this host */
 	uint64_t watchdog;	/* nanoseconds between notifications, 0 without a watchdog */
 	struct programs programs;	/* those that are exported are open */
@@ -131,9 +134,11 @@ struct server {
 bool exports_program(const struct server *s, enum program program);
 /*
  * Take the sums of the programs that are exported from the recording. Exit if it does not have them;
- * a pipe has them later.
+ * a pipe, or a file that is followed, has them later.
  */
 void open_recorded_sums(struct server *s, const char *path);
+/* Read all samples of a file that is followed. Nothing is served before: counters only grow. */
+void catch_up(struct server *s);
 void *sample_until_stopped(void *server);
 /* Replace the sample in the model by the last one, which may have failed. begin: of a recorded one */
 void update_model(struct server *s, uint64_t begin, bool failed);

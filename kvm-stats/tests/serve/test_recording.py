@@ -1,15 +1,163 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """serve --from: a recording instead of this host, from a file and from a pipe."""
 
+import os
 import re
 import subprocess
 import time
 import unittest
 
-from serving import BUILD, DATA, DEADLINE, Serve, one, pick, wait_for
+from serving import BUILD, DATA, DEADLINE, HOST, Case, Serve, one, pick, wait_for
 
 RECORDING = DATA / "trouble/recording"
+START = "2026-11-22T03:00:00Z"
 PROGRAM = BUILD / "kvm-stats"
+
+
+class Followed(Case):
+    """A recording that is written while it is served: of a VM that exits 1,000 times per vCPU-second."""
+
+    def setUp(self):
+        super().setUp()
+        self.recorded = self.host()
+        self.recorded.vm(1, "web", run=300, ready=100, halt=500, exits=1000)
+        self.recorded.extra = ["wait 1 100 process backup\n", "exit 1 30 500 100 50\n"]
+        self.recorded.write()
+        self.file = self.folder / "recording"
+        self.recorder = None
+        self.record()
+        self.addCleanup(self.end_recorder)
+
+    def record(self, *options):
+        """Start the recorder, which takes ten samples per second."""
+        before = self.file.stat().st_size if self.file.exists() else 0
+        self.recorder = subprocess.Popen(
+            [HOST, "record", "-d", "0.1", "--blame", "5", "--exits", "5", *options, self.file],
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "KVM_STATS_HOST": str(self.recorded.path)})
+        wait_for(lambda: self.file.exists() and self.file.stat().st_size > before, "a sample")
+
+    def end_recorder(self):
+        """Kill the recorder."""
+        self.recorder.kill()
+        self.recorder.wait()
+
+    def follow(self):
+        """Serve the recording until the end of the test."""
+        serving = Serve("-d", "0.1", "--blame", "5", "--exits", "5", "--from", str(self.file), env={},
+                        program=PROGRAM)
+        self.addCleanup(serving.stop)
+        return serving
+
+    @staticmethod
+    def counters(found):
+        """Return the counters of VMs and of the host."""
+        return {key: value for key, value in found.items()
+                if key[0].startswith("kvm_vm") and key[0].endswith("_total")}
+
+    @staticmethod
+    def exits(found):
+        """Return the number of exits, and the vCPU-seconds, of which each has 1,000 of them."""
+        return (one(found, "kvm_vm_exits_total", vm="web"),
+                sum(pick(found, "kvm_vm_vcpu_seconds_total", vm="web").values()))
+
+    def assert_exact(self, found):
+        """Check that the counters agree with each other."""
+        exits, seconds = self.exits(found)
+        self.assertAlmostEqual(exits, 1000 * seconds, delta=2)
+
+    def assert_equal(self, *servings):
+        """Check that servers have equal counters at a sample that all of them have."""
+        def same_sample():
+            found = [serving.series() for serving in servings]
+            times = {one(s, "kvm_stats_last_sample_timestamp_seconds") for s in found}
+            return found if len(times) == 1 else None
+        found = wait_for(same_sample, "the same sample")
+        for other in found[1:]:
+            self.assertEqual(self.counters(found[0]), self.counters(other))
+        self.assert_exact(found[0])
+
+    def test_second_server(self):
+        """Servers that start at different times have equal counters, as exact as those of a host."""
+        first = self.follow()
+        live = self.serve(self.recorded)
+        first.next_sample()
+        second = self.follow()
+        self.assert_equal(first, second)
+        second.next_sample()
+        self.assert_equal(first, second)
+        self.assert_exact(live.next_sample())
+
+    def test_restarted_server(self):
+        """Counters continue when a server restarts: none decreases, also of owners and reasons."""
+        first = self.follow()
+        found = wait_for(lambda: (lambda s: s if one(s, "kvm_stats_blame_up") else None)(
+            first.series()), "the owners, which are recorded every ten seconds")
+        self.assertTrue(pick(found, "kvm_vm_wait_seconds_total", owner="backup"))
+        self.assertTrue(pick(found, "kvm_vm_exits_by_reason_total", reason="0x1e"))
+        before = self.counters(first.next_sample())
+        first.stop()
+        again = self.follow()
+        after = self.counters(again.series())
+        self.assertGreaterEqual(self.exits(again.series())[1], 0.2)
+        self.assertEqual([key for key, value in before.items() if after.get(key, 0) < value], [])
+
+    def test_restarted_recorder(self):
+        """When the recorder restarts, counters of VMs start from 0 in all servers."""
+        first = self.follow()
+        before = self.exits(first.next_sample())[0]
+        self.end_recorder()
+        self.record()
+        after = wait_for(lambda: (lambda s: s if self.exits(s)[0] < before else None)(
+            first.series()), "the new recorder")
+        self.assert_exact(after)
+        self.assertEqual(first.get("healthz", accept=None)[0], 200)
+        self.assert_equal(first, self.follow())
+
+    def test_rotated_file(self):
+        """When FILE becomes FILE.1, counters start from 0 in all servers; no growth is counted twice."""
+        self.end_recorder()
+        for number in range(2, 40):
+            self.recorded.vm(number, f"vm-{number}", vcpus=4, run=number, exits=1000 + number)
+        self.recorded.write()
+        self.record("--max-size", "64K")
+        first, last, grown, restarts = self.follow(), None, 0, 0
+        begin = time.monotonic()
+        while restarts < 2 or not grown:
+            self.assertLess(time.monotonic() - begin, DEADLINE)
+            found = first.series()
+            self.assert_exact(found)
+            seconds = self.exits(found)[1]
+            # as rate() of Prometheus
+            if last is not None:
+                grown += seconds - last if seconds >= last else seconds
+                restarts += seconds < last
+            last = seconds
+        self.assertLessEqual(grown, 2 * (time.monotonic() - begin + 0.2))
+        self.assert_equal(first, self.follow())
+
+    def test_emptied_file(self):
+        """Servers follow a recording that another program has emptied."""
+        first = self.follow()
+        os.truncate(self.file, 0)
+        samples = first.samples()
+        wait_for(lambda: first.samples() > samples + 5, "samples after that")
+        self.assert_equal(first, self.follow())
+
+    def test_ended_recorder(self):
+        """The last sample becomes too old, also for a server that starts later."""
+        self.end_recorder()
+        serving = Serve("-d", "0.1", "--max-age", "2", "--from", str(self.file), env={},
+                        program=PROGRAM)
+        self.addCleanup(serving.stop)
+        wait_for(lambda: serving.get("healthz", accept=None)[0] == 503, "a sample that is too old")
+        serving.stop()
+        serving = Serve("-d", "0.1", "--max-age", "2", "--from", str(self.file), env={},
+                        program=PROGRAM)
+        self.addCleanup(serving.stop)
+        self.assertEqual(serving.get("healthz", accept=None)[0], 503)
+        self.record()
+        wait_for(lambda: serving.get("healthz", accept=None)[0] == 200, "the next sample")
 
 
 class Recording(unittest.TestCase):
@@ -29,7 +177,7 @@ class Recording(unittest.TestCase):
 
     def test_file(self):
         """Each interval has the next sample, and the last one becomes too old."""
-        serving = self.serve("--from", str(RECORDING), "--max-age", "5")
+        serving = self.serve("--from", str(RECORDING), "--at", START, "--max-age", "5")
         found = serving.series()
         self.assertEqual({dict(key)["vm"] for key in pick(found, "kvm_vm_info")},
                          {"calm", "second", "idle"})
@@ -53,7 +201,7 @@ class Recording(unittest.TestCase):
 
     def test_sums(self):
         """Owners, exits and stalls are exported as the recording has them."""
-        serving = self.serve("--from", str(RECORDING), "--blame", "5", "--exits", "5", "--stalls")
+        serving = self.serve("--from", str(RECORDING), "--at", START, "--blame", "5", "--exits", "5", "--stalls")
         found = wait_for(lambda: (lambda s: s if one(s, "kvm_stats_samples_total") == 20
                                   else None)(serving.series()), "the last sample")
         waits = pick(found, "kvm_vm_wait_seconds_total", vm="second")
@@ -68,7 +216,7 @@ class Recording(unittest.TestCase):
     def test_sums_that_were_not_recorded(self):
         """A file without them is rejected."""
         for option in ("--blame=5", "--exits=5", "--stalls"):
-            done = subprocess.run([PROGRAM, "serve", option, "--from", DATA / "who/recording"],
+            done = subprocess.run([PROGRAM, "serve", option, "--from", DATA / "who/recording", "--at", START],
                                   check=False, capture_output=True, text=True, timeout=DEADLINE)
             self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, f"recorded without {option.split('=')[0]}\\n$")
