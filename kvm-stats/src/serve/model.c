@@ -781,16 +781,22 @@ static bool update_vm_series(struct model *m, struct vm_series *e, const struct 
 	return update_vcpus(m, e, vm, old);
 }
 
-static void note_history(struct model *m, struct vm_series *e, uint64_t now)
+static void note_history(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm,
+			 uint64_t now)
 {
 	unsigned int at = e->nr_history % HISTORY;
 
 	if (m->modes)
 		hour_add(&e->hour, e->value + m->modes->first, now);
+	/* CPUs can be offline for a part of the history. */
+	if (e->read)
+		e->cpu_time += m->host.cpus * (vm->time - e->read);
+	e->read = vm->time;
 	if (e->nr_history &&
-	    now - e->history_time[(e->nr_history - 1) % HISTORY] < HISTORY_STEP)
+	    vm->time - e->history_time[(e->nr_history - 1) % HISTORY] < HISTORY_STEP)
 		return;
-	e->history_time[at] = now;
+	e->history_time[at] = vm->time;
+	e->history[at][HISTORY_CPUS] = e->cpu_time;
 	if (m->modes)
 		memcpy(e->history[at], e->value + m->modes->first, MODES * sizeof(uint64_t));
 	if (m->exits)
@@ -925,7 +931,7 @@ static bool update_all_series(struct model *m, struct kvmstats *k, uint64_t now)
 		ok &= update_vm_series(m, e, vm, first);
 		ok &= update_waits(m, e, vm, now);
 		e->state = e->found_state;
-		note_history(m, e, now);
+		note_history(m, e, vm, now);
 		if (vm->ended)
 			end_vm_series(m, e, now);
 	}

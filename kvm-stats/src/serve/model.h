@@ -25,7 +25,8 @@
 #define HISTORY_STEP	(5 * 1000000000ULL)
 #define HISTORY_EXITS	MODES		/* event counts follow the modes */
 #define HISTORY_FAILED	(MODES + 1)
-#define HISTORY_WIDTH	(MODES + 2)
+#define HISTORY_CPUS	(MODES + 2)	/* time of all online CPUs of the host: nanoseconds */
+#define HISTORY_WIDTH	(MODES + 3)
 #define MARK_INTERVAL	(30 * 1000000000ULL)
 
 struct exits_sum;
@@ -107,7 +108,8 @@ struct vm_series {
 	char state, found_state;	/* find_stuck_state() while it is stuck; 0. The latter is not locked. */
 	uint64_t state_time;		/* when it was found */
 	uint64_t history[HISTORY][HISTORY_WIDTH];
-	uint64_t history_time[HISTORY];
+	uint64_t history_time[HISTORY];	/* when the values were read, which is before the sample ends */
+	uint64_t read, cpu_time;	/* when the last ones were read; HISTORY_CPUS then */
 	unsigned int nr_history;	/* steps so far; the last is (nr_history - 1) % HISTORY */
 	struct hour hour;
 };

@@ -101,7 +101,7 @@ static int compare_problems(const void *a, const void *b)
 }
 
 /* Compute how the vCPUs of all VMs use the host; VMs can be observed for different times. */
-static void add_up(struct rows *rows, unsigned int cpus)
+static void add_up(struct rows *rows)
 {
 	uint64_t time, run = 0, ready = 0, vcpus = 0;
 	const struct row *row;
@@ -113,12 +113,14 @@ static void add_up(struct rows *rows, unsigned int cpus)
 			time += growth(row->e, from, mode);
 		if (!time || row->e->ended)
 			continue;
+		/* millionths of the CPUs: many VMs use less than a thousandth */
+		run += kvmstats_permille(1000 * growth(row->e, from, KVMSTATS_RUN),
+					 growth(row->e, from, HISTORY_CPUS));
 		/* thousandths of CPUs */
 		vcpus += kvmstats_permille(time, row->time);
-		run += kvmstats_permille(growth(row->e, from, KVMSTATS_RUN), row->time);
 		ready += kvmstats_permille(growth(row->e, from, KVMSTATS_READY), row->time);
 	}
-	rows->run = cpus ? run / cpus : 0;
+	rows->run = run / 1000;
 	rows->ready = kvmstats_permille(ready, vcpus);
 	for (i = 0; i < rows->count; i++) {
 		rows->problems += has_problem(&rows->row[i]);
@@ -141,6 +143,6 @@ struct rows make_rows(const struct model *m)
 	for (e = m->first; e; e = e->next)
 		rows.row[rows.count++] = make_row(e);
 	qsort(rows.row, n, sizeof(*rows.row), compare_problems);
-	add_up(&rows, m->host.cpus);
+	add_up(&rows);
 	return rows;
 }

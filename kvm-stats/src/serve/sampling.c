@@ -131,8 +131,8 @@ void update_model(struct server *s, uint64_t begin, bool failed)
 	s->model->blame = blame ? &s->programs.blame : NULL;
 	s->model->stalls = stalls;
 	if (!report.failed) {
-		model_update(s->model, s->in.k, now, report.duration);
 		s->model->host = host;
+		model_update(s->model, s->in.k, now, report.duration);
 		s->model->cpu = report.cpu;
 		if (!s->live)
 			s->model->timestamp = recording_now(s->in.rec);

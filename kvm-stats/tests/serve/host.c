@@ -15,6 +15,7 @@
  *	ended NUMBER COUNT NANOSECONDS		so many waits of this length end at each sample
  *	exit NUMBER REASON COUNT KERNEL USER	exits of the VM per second, and permille of time
  *						that they take
+ *	cpus NUMBER				online CPUs of the host
  *	unreadable TEXT				a process that cannot be read
  *	hold FILE				a sample lasts until FILE is removed;
  *						FILE.waiting exists during it
@@ -117,10 +118,12 @@ uint64_t __wrap_app_now(void)
 }
 
 /* Replaces host_now(): the host of doc/top.png. */
+static unsigned int online_cpus = 16;
+
 struct host __wrap_host_now(void);
 struct host __wrap_host_now(void)
 {
-	return (struct host){ .cpus = 16, .load = 1840, .cpu_pressure = 1234 };
+	return (struct host){ .cpus = online_cpus, .load = 1840, .cpu_pressure = 1234 };
 }
 
 static struct kvmstats_table *make_table(const struct kvmstats_desc *desc, unsigned int n)
@@ -284,6 +287,8 @@ static int host_sample(struct kvmstats *k, void *state)
 		line[strcspn(line, "\n")] = '\0';
 		if (!strncmp(line, "vm ", 3))
 			put_vm(k, host, line);
+		else if (!strncmp(line, "cpus ", 5))
+			online_cpus = atoi(line + 5);
 		else if (!strncmp(line, "unreadable ", 11))
 			core_unread(k, KVMSTATS_PERMISSION, "%s", line + 11);
 		else if (!strncmp(line, "hold ", 5))

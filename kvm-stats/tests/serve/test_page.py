@@ -4,6 +4,7 @@
 import gzip
 import html
 import re
+import threading
 import time
 import urllib.parse
 
@@ -50,10 +51,14 @@ class Page(Pages):
                                 "one": "stuck<small>no vCPU is run: the VMM is paused or stopped, or waits"})
 
     def test_host_line(self):
-        """The line of the host covers all VMs and has the unit of the table."""
+        """The line of the host covers all VMs, also if a sample ends long after they were read."""
         host = self.host()
         host.vm(1, "one", vcpus=4, run=500, ready=200, halt=300)
         host.vm(2, "two", vcpus=12, run=250, halt=750)
+        held = host.path / "held"
+        held.touch()
+        host.extra = [f"hold {held}\n"]
+        threading.Timer(1, host.release).start()
         serving = self.serve(host)
         wait_for(lambda: all(vm["seconds"] > 4 for vm in serving.api()["vms"]), "a window")
         # 4 * 0.5 + 12 * 0.25 of 16 CPUs run, 4 * 0.2 of 16 vCPUs are ready. At each end of a window of
@@ -70,6 +75,22 @@ class Page(Pages):
                              r"load 18.40; CPU pressure 12.3 %", text)
             self.assertAlmostEqual(float(line[1]), 31.25, delta=tick)
             self.assertAlmostEqual(float(line[2]), 5, delta=tick)
+
+    def test_offline_cpus(self):
+        """The host's share counts the CPUs that were online in each part of the last minute."""
+        host = self.host()
+        host.vm(1, "one", vcpus=16, run=1000)
+        serving = self.serve(host)
+        wait_for(lambda: serving.api()["vms"][0]["seconds"] > 4, "a window")
+        host.extra = ["cpus 8\n"]
+        host.vm(1, "one", vcpus=16, run=500, ready=500)
+        host.write()
+        before = serving.api()["vms"][0]["seconds"]
+        wait_for(lambda: serving.api()["vms"][0]["seconds"] > before + 4, "a window with 8 CPUs")
+        found = serving.api()["host"]
+        self.assertEqual(found["cpus"], 8)
+        # half a sample of 0.1 s with other CPUs, in 10 s
+        self.assertAlmostEqual(found["run_percent"], 100, delta=1)
 
     def test_thresholds(self):
         """Each problem begins at its threshold, which alerts have as well."""
