@@ -783,6 +783,19 @@ static void take_all_pairs(void)
 		pair.owner.id++;
 }
 
+/* Return true if the map has the pair of the VM for time that is not named. */
+static bool has_unknown_pair(const struct process *process)
+{
+	struct blame_pair pair = { .owner.kind = BLAME_UNKNOWN };
+	struct blame_charge charge;
+	size_t i;
+
+	for (i = 0; i < blame->threads.count; i++)
+		if (blame->threads.list[i].vm.tgid == (uint32_t)process->pid)
+			pair.vm = blame->threads.list[i].vm;
+	return !bpf_map_lookup_elem(bpf_map__fd(blame->program->maps.charges), &pair, &charge);
+}
+
 /* With all pairs taken, the time of a new owner is unknown. */
 static void test_full_charges(void)
 {
@@ -795,6 +808,7 @@ static void test_full_charges(void)
 	/* Samples of a full map remove pairs, but not the one for the VM's unknown time. */
 	take_all_pairs();
 	blame_sample(blame);
+	tap_result(has_unknown_pair(&list[0]), "a sample of a full map keeps the pair for unknown time");
 	blame_sample(blame);
 	take_all_pairs();
 	no_pair = blame_counts(blame).no_pair;

@@ -190,17 +190,24 @@ static int read_charges(struct blame *b)
 /*
  * Add the pair of each VM for time that is not named, unless the map has it: it may have been
  * removed, and when the map is full the program cannot add it. Returns the number of added ones.
+ * bpf_map_update_batch() has no BPF_NOEXIST.
  */
 static size_t restore_unknown_pairs(const struct blame *b)
 {
 	const int map = bpf_map__fd(b->program->maps.charges);
-	struct blame_pair pair = { .owner.kind = BLAME_UNKNOWN };
+	struct blame_row unknown = { .pair.owner.kind = BLAME_UNKNOWN };
+	const struct blame_thread *thread = b->threads.list;
 	const struct blame_charge none = { 0 };
+	const struct blame_row *found;
 	size_t i, added = 0;
 
-	for (i = 0; i < b->threads.count; i++) {
-		pair.vm = b->threads.list[i].vm;
-		added += !bpf_map_update_elem(map, &pair, &none, BPF_NOEXIST);
+	for (i = 0; i < b->threads.count; i++, thread++) {
+		if (i && !memcmp(&thread->vm, &thread[-1].vm, sizeof(thread->vm)))
+			continue;
+		unknown.pair.vm = thread->vm;
+		found = bsearch(&unknown, b->rows, b->count, sizeof(*b->rows), compare_blame_rows);
+		if (!found || found->removed)
+			added += !bpf_map_update_elem(map, &unknown.pair, &none, BPF_NOEXIST);
 	}
 	return added;
 }
