@@ -198,7 +198,7 @@ class Migrated(unittest.TestCase):
     def test_kept(self):
         """The new host may miss the hypercalls of two ticks."""
         event = "kvm_pv/hypercalls/"
-        ticks = "600 hypercalls in 2 ticks after a pause of 1100 ms\n"
+        ticks = "at most 600 hypercalls in 2 ticks\n"
         for value, good in ((200010, True), (199400, True), (199399, False), (100000, False)):
             with self.subTest(value=value):
                 self.assertEqual(not pv_perf_migration.check_kept(

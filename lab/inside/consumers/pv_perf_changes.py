@@ -146,7 +146,6 @@ def check_unknown(results, guest):
                                     known.replace(b"hypercalls", b"hypocalls\0")):
         problems.append("descriptor not found in guest memory")
     problems += guest.migrate()
-    guest.monitor("cont")
     problems += guest.finish_test("unknown")
     text = guest.get_output("unknown")
     problems += check_stops(parse_intervals(text, "hypercalls"))
@@ -161,11 +160,8 @@ def check_unknown(results, guest):
 
 def migrate_to(guest, has_feature):
     """Migrate the guest to a host with or without the feature; return the problems."""
-    guest.monitor("stop")
     pv_perf.PARAMETER.write_text("1" if has_feature else "0")
-    problems = guest.migrate()
-    guest.monitor("cont")
-    return problems
+    return guest.migrate()
 
 
 def check_absent(results, guest):
