@@ -788,15 +788,11 @@ static void note_history(struct model *m, struct vm_series *e, const struct kvms
 
 	if (m->modes)
 		hour_add(&e->hour, e->value + m->modes->first, now);
-	/* CPUs can be offline for a part of the history. */
-	if (e->read)
-		e->cpu_time += m->host.cpus * (vm->time - e->read);
-	e->read = vm->time;
 	if (e->nr_history &&
 	    vm->time - e->history_time[(e->nr_history - 1) % HISTORY] < HISTORY_STEP)
 		return;
 	e->history_time[at] = vm->time;
-	e->history[at][HISTORY_CPUS] = e->cpu_time;
+	e->history[at][HISTORY_CPUS] = m->cpu_time + m->host.cpus * (vm->time - m->cpu_until);
 	if (m->modes)
 		memcpy(e->history[at], e->value + m->modes->first, MODES * sizeof(uint64_t));
 	if (m->exits)
@@ -918,7 +914,13 @@ static bool update_all_series(struct model *m, struct kvmstats *k, uint64_t now)
 	m->vms = m->vcpus = 0;
 	for (e = m->first; e; e = e->next)
 		e->seen = false;
-	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+	vm = kvmstats_first(k);
+	if (vm) {
+		/* CPUs can be offline for a part of the history. */
+		m->cpu_time += m->host.cpus * (vm->time - m->cpu_until);
+		m->cpu_until = vm->time;
+	}
+	for (; vm; vm = vm->next) {
 		m->vms += !vm->ended;
 		m->vcpus += vm->ended ? 0 : vm->vcpus;
 		e = get_vm_series(m, near, vm, &first);

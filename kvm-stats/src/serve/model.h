@@ -109,7 +109,6 @@ struct vm_series {
 	uint64_t state_time;		/* when it was found */
 	uint64_t history[HISTORY][HISTORY_WIDTH];
 	uint64_t history_time[HISTORY];	/* when the values were read, which is before the sample ends */
-	uint64_t read, cpu_time;	/* when the last ones were read; HISTORY_CPUS then */
 	unsigned int nr_history;	/* steps so far; the last is (nr_history - 1) % HISTORY */
 	struct hour hour;
 };
@@ -135,6 +134,7 @@ struct model {
 	bool stalls;			/* they are measured */
 	int proc;			/* /proc of the VMs, or -1 */
 	struct host host;		/* when the last sample was taken */
+	uint64_t cpu_time, cpu_until;	/* time of all online CPUs, and until when: nanoseconds */
 	uint64_t mark[2];		/* when the totals of vCPUs were marked, the older first */
 	bool marks;			/* the last sample is a mark */
 
