@@ -552,8 +552,8 @@ static void open_new_file(struct recording *rec)
 	struct stat st;
 
 	if (fd < 0 && errno != ENOENT && !*rec->problem)
-		snprintf(rec->problem, sizeof(rec->problem), "%.150s was replaced: %s", rec->path,
-			 strerror(errno));
+		snprintf(rec->problem, sizeof(rec->problem), "%.150s: cannot open the file that replaced it: %s",
+			 rec->path, strerror(errno));
 	if (fd < 0)
 		return;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !scan_begins(fd))

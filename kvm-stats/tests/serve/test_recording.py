@@ -144,6 +144,15 @@ class Followed(Case):
         wait_for(lambda: first.samples() > samples + 5, "samples after that")
         self.assert_equal(first, self.follow())
 
+    @unittest.skipIf(os.geteuid(), "needs root, which the server cannot use later")
+    def test_unreadable_file(self):
+        """A server reports that it may not open the new file."""
+        serving = self.follow()
+        os.chown(self.folder, 65534, 65534)
+        self.file.rename(self.folder / "recording.1")
+        wait_for(lambda: re.search(f"{self.file}: cannot open the file that replaced it: "
+                                   "Permission denied\n", serving.said()), "a message")
+
     def test_ended_recorder(self):
         """The last sample becomes too old, also for a server that starts later."""
         self.end_recorder()
