@@ -78,6 +78,12 @@ static void take_report(const struct recording *rec, struct sampler_report *repo
 		strcat(report->health, "\n");
 }
 
+/* Return true if another file has replaced FILE since the last sample. */
+static bool is_replaced(const struct server *s)
+{
+	return s->follows && s->replaced != recording_replaced(s->in.rec);
+}
+
 /*
  * Start all counters from 0 when FILE is replaced: a server that starts later cannot read those of
  * the older files, and Prometheus would take lower counters for growth.
@@ -122,7 +128,7 @@ void update_model(struct server *s, uint64_t begin, bool failed)
 	if (!report.failed)
 		model_find_states(s->model, s->in.k, now);
 	pthread_mutex_lock(&s->lock);
-	if (s->follows && s->replaced != recording_replaced(s->in.rec))
+	if (is_replaced(s))
 		restart_counters(s);
 	blame = has_sums(s, PROGRAM_BLAME);
 	stalls = has_sums(s, PROGRAM_STALLS);
@@ -177,7 +183,7 @@ static bool read_sample(struct server *s)
 	/* recording_open() has taken the first sample. */
 	if (s->began && !input_fetch(&s->in))
 		return false;
-	if (s->follows && s->replaced != recording_replaced(s->in.rec))
+	if (is_replaced(s))
 		recording_seek_file(s->in.rec);
 	else if (s->began)
 		failed = kvmstats_sample(s->in.k);
