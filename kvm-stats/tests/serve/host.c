@@ -117,9 +117,9 @@ uint64_t __wrap_app_now(void)
 	return stopped;
 }
 
-/* Replaces host_now(): the host of doc/top.png. */
 static unsigned int online_cpus = 16;
 
+/* Replaces host_now(): the host of doc/top.png. */
 struct host __wrap_host_now(void);
 struct host __wrap_host_now(void)
 {
