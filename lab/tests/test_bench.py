@@ -1,24 +1,14 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of lab/checks/long/bench: limits and the table of figures."""
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
-import sys
 import unittest
-from pathlib import Path
 
 from host import results
+from tools import load
 
-TOP = Path(__file__).resolve().parents[2]
-PATH = str(TOP / "lab/checks/long/bench")
-LOADER = importlib.machinery.SourceFileLoader("bench", PATH)
-bench = importlib.util.module_from_spec(
-    importlib.util.spec_from_loader("bench", LOADER))
-sys.dont_write_bytecode = True
-LOADER.exec_module(bench)
+bench = load("lab/checks/long/bench")
 
 
 class Limits(unittest.TestCase):
@@ -86,7 +76,3 @@ class Table(unittest.TestCase):
         found, lines = self.print_table(("differ/f", [0], 0), ("differ/g", [1], 0))
         self.assertEqual((found.passed, found.failed), (1, 1))
         self.assertTrue(lines[1].startswith("not ok - differ/g"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of lab/host/completeness.py."""
 
@@ -122,7 +121,3 @@ class Check(unittest.TestCase):
     def test_not_a_descriptor(self):
         self.assertIn("not a descriptor",
                       self.verdict("kvm-stats: no VM\n" + LIST)[1])
-
-
-if __name__ == "__main__":
-    unittest.main()

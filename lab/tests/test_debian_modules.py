@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of lab/host/debian_modules.py: the options of Debian's kernels and the targets."""
 
@@ -121,16 +120,13 @@ class Fetch(unittest.TestCase):
     """Debian's kernel has the version of the source."""
 
     def setUp(self):
-        work = tempfile.TemporaryDirectory()
-        self.addCleanup(work.cleanup)
+        work = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.modules = debian_modules.Modules("riscv64")
-        self.modules.kernel_dir = Path(work.name) / "kernel"
-        source = Path(work.name) / "linux"
+        self.modules.kernel_dir = work / "kernel"
+        source = work / "linux"
         source.mkdir()
         (source / "Makefile").write_text("VERSION = 7\nPATCHLEVEL = 3\nSUBLEVEL = 4\n")
-        tree = mock.patch.object(records.base_file, "TREE", source)
-        tree.start()
-        self.addCleanup(tree.stop)
+        self.enterContext(mock.patch.object(records.base_file, "TREE", source))
 
     def write(self, release):
         """Write the release name of a fetched kernel."""
@@ -162,7 +158,3 @@ class Fetch(unittest.TestCase):
         """If the mirror offers another version only, the package counts as not delivered."""
         with self.assertRaisesRegex(steps.NotDelivered, "is 7.3.5.deb13-riscv64, .* is 7.3.4$"):
             self.fetch("7.3.5+deb13-riscv64")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,43 +1,28 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of lab/demo: the selection of bases, with fake trees and builds."""
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import os
 import unittest
-from pathlib import Path
 from unittest import mock
 
-TOP = Path(__file__).resolve().parents[2]
+from tools import load
+
 GONE = "base 7.3: Debian no longer offers p in s; LINUX_SRC=TREE names a source tree"
-
-
-def load():
-    """Return lab/demo as a module, without running it."""
-    loader = importlib.machinery.SourceFileLoader("demo", str(TOP / "lab/demo"))
-    module = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader("demo", loader))
-    with mock.patch("host.steps.main"):
-        loader.exec_module(module)
-    return module
 
 
 class VanishedBase(unittest.TestCase):
     """The default base's package is no longer offered."""
 
     def setUp(self):
-        self.demo = load()
+        self.demo = load("lab/demo")
         self.run = mock.Mock(return_value=mock.Mock(returncode=0))
         for target, name, value in (
                 (self.demo.base_file, "NAME", "7.3"),
                 (self.demo.base_file, "list_names", lambda: ["5.10", "6.12", "7.3"]),
                 (self.demo.subprocess, "run", self.run)):
-            patch = mock.patch.object(target, name, value)
-            patch.start()
-            self.addCleanup(patch.stop)
+            self.enterContext(mock.patch.object(target, name, value))
 
     def try_others(self, available, **environment):
         """Return the status and the output of the demo if some bases are available."""
@@ -64,7 +49,3 @@ class VanishedBase(unittest.TestCase):
         """Another base is not what the user has chosen."""
         with self.assertRaisesRegex(self.demo.records.Invalid, GONE):
             self.try_others(["5.10"], BASE="7.3")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,21 +1,13 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Blocks of commands are found in a page with their comments."""
 
-import importlib.machinery
-import importlib.util
-import sys
 import unittest
 from pathlib import Path
 from unittest import mock
 
-TOP = Path(__file__).resolve().parents[2]
-LOADER = importlib.machinery.SourceFileLoader("documented_commands",
-                                              str(TOP / "lab/checks/documented-commands"))
-documented_commands = importlib.util.module_from_spec(
-    importlib.util.spec_from_loader("documented_commands", LOADER))
-sys.dont_write_bytecode = True
-LOADER.exec_module(documented_commands)
+from tools import load
+
+documented_commands = load("lab/checks/documented-commands")
 
 PAGE = """\
 Text
@@ -86,7 +78,3 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.check("<!-- run -->\n    true\n"), [True])
         self.assertEqual(self.check("<!-- run: 0 or 1 -->\n    false\n"), [True])
         self.assertEqual(self.check("<!-- run: 0 or 1 -->\n    exit 2\n"), [False])
-
-
-if __name__ == "__main__":
-    unittest.main()

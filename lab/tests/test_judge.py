@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of lab/host/judge.py."""
 
@@ -315,7 +314,3 @@ class Listing(unittest.TestCase):
                                          ("", 0, ""), ("a\n", 1, "a\n")):
             with self.subTest(output=output):
                 self.assertFalse(judge.listing(output, status, recorded)[0])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of lab/host/kernel.py: lost options, added functions, directories with sanitizers."""
 
@@ -19,9 +18,7 @@ class Lost(unittest.TestCase):
     """Comparison of the fragments with the resulting configuration."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         (self.folder / "Kconfig").write_text(KCONFIG)
         for command in (("init", "-q"), ("add", "-A")):
             subprocess.run(["git", "-C", self.folder, *command], check=True)
@@ -132,7 +129,3 @@ class Sanitized(unittest.TestCase):
                 subprocess.run(["gcc", *options, "-c", source, "-o", f"{folder}/a.o"],
                                check=True)
                 self.assertEqual(kernel.is_sanitized(f"{folder}/a.o"), seen)
-
-
-if __name__ == "__main__":
-    unittest.main()

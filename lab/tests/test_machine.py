@@ -1,11 +1,9 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of lab/host/machine.py, with a script instead of QEMU."""
 
 import os
 import platform
 import re
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -124,13 +122,9 @@ class Boot(unittest.TestCase):
     """Problems of simulated boots."""
 
     def setUp(self):
-        folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, folder)
-        self.folder = Path(folder)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         # Use separate slots: running checks may hold all others.
-        build = mock.patch.object(machine.records, "BUILD", self.folder)
-        build.start()
-        self.addCleanup(build.stop)
+        self.enterContext(mock.patch.object(machine.records, "BUILD", self.folder))
 
     def prepare(self, play):
         """Return a boot that runs this script."""
@@ -263,9 +257,7 @@ class Patience(unittest.TestCase):
     def setUp(self):
         self.now = 0
         self.waited = 0
-        clock = mock.patch("host.machine.time.monotonic", lambda: self.now)
-        clock.start()
-        self.addCleanup(clock.stop)
+        self.enterContext(mock.patch("host.machine.time.monotonic", lambda: self.now))
 
     def make_patience(self, limit):
         """Return the patience with an idle process whose waits are simulated."""
@@ -317,12 +309,9 @@ class BootSlots(unittest.TestCase):
     """At most one test machine runs per slot."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        for name, value in (("records.BUILD", Path(folder.name)), ("BOOT_SLOTS", 2)):
-            patch = mock.patch(f"host.machine.{name}", value)
-            patch.start()
-            self.addCleanup(patch.stop)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        for name, value in (("records.BUILD", Path(folder)), ("BOOT_SLOTS", 2)):
+            self.enterContext(mock.patch(f"host.machine.{name}", value))
         self.events = []
 
     def request(self, name):
@@ -363,7 +352,3 @@ class BootSlots(unittest.TestCase):
             for thread in waiting:
                 thread.join()
         self.assertEqual(self.events, names)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,13 +1,11 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of the file MAINTAINERS."""
 
 import re
 import subprocess
 import unittest
-from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[2]
+from tools import TOP
 
 
 def find_unmatched(patterns, files):
@@ -33,7 +31,3 @@ class Maintainers(unittest.TestCase):
         files = subprocess.run(["git", "-C", TOP, "ls-files"], check=True, text=True,
                                capture_output=True).stdout.splitlines()
         self.assertEqual(find_unmatched(patterns, files), ([], []))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of modules/kvm-stats-modules on a fake host: a directory with its files."""
 
@@ -12,7 +11,9 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-PROGRAM = Path(__file__).resolve().parents[2] / "modules/kvm-stats-modules"
+from tools import TOP
+
+PROGRAM = TOP / "modules/kvm-stats-modules"
 KERNEL = "7.3.4+deb13-amd64"
 HEADERS = f"linux-headers-{KERNEL}"
 DIFF = """diff --git a/virt/kvm/kvm_main.c b/virt/kvm/kvm_main.c
@@ -33,9 +34,7 @@ class Machine(unittest.TestCase):
     """A fake host whose packages, kernels and firmware are files."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.top = Path(folder.name)
+        self.top = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.root = self.top / "root"
         self.write("root/var/lib/dpkg/status", "")
         self.debian = self.write(f"root/lib/modules/{KERNEL}/kernel/kvm.ko", "Debian's")
@@ -370,7 +369,3 @@ class Machine(unittest.TestCase):
         other = "6.12.117+deb13-amd64"
         self.assertIn(f"takes effect when {KERNEL} is booted",
                       self.run_program("install", KERNEL, running=other)[1])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,10 +1,7 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """The lists of mutants, and the results that lab/checks/long/mutants reports for them."""
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import sys
 import tempfile
@@ -14,13 +11,9 @@ from pathlib import Path
 from unittest import mock
 
 from host import mutant_file, records, results, steps
+from tools import load
 
-TOP = Path(__file__).resolve().parents[2]
-loader = importlib.machinery.SourceFileLoader("mutants",
-                                              str(TOP / "lab/checks/long/mutants"))
-mutants = importlib.util.module_from_spec(
-    importlib.util.spec_from_loader("mutants", loader))
-loader.exec_module(mutants)
+mutants = load("lab/checks/long/mutants")
 
 GOOD = '[[mutant]]\nname = "a"\nfile = "f"\nwas = "x"\nbecomes = ""\n'
 
@@ -85,9 +78,7 @@ class Apply(unittest.TestCase):
     MUTANT = mutant_file.Mutant("a", ["f", "g"], "x;", "y;")
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.source = Path(folder.name)
+        self.source = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def write(self, **texts):
         """Replace the files of the source tree."""
@@ -316,7 +307,3 @@ class Machines(unittest.TestCase):
 
     def test_it_survives(self):
         self.assertEqual(self.find(None, None), (None, ["x86_64", "x86_64-npt"]))
-
-
-if __name__ == "__main__":
-    unittest.main()

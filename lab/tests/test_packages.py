@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of lab/fetch/install-packages with a fake apt-get."""
 
@@ -8,7 +7,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[2]
+from tools import TOP
+
 LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock",
          "/var/cache/apt/archives/lock")
 
@@ -17,9 +17,7 @@ class Install(unittest.TestCase):
     """Calls of apt-get and output; of two packages, one is missing."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.add_program("dpkg-query", "echo installed here")
         self.add_program("id", "echo 0")
 
@@ -103,7 +101,3 @@ class Install(unittest.TestCase):
         self.assertEqual(self.install("away")[::2], (
             1, "packages are missing, install them with: "
                "sudo apt-get install -y --no-install-recommends away\n"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Conversion of patches to a kernel tree and back, with a kernel of three files."""
 
@@ -10,7 +9,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[2]
+from tools import TOP
+
 
 MAKEFILE = "VERSION = 5\nPATCHLEVEL = 10\nSUBLEVEL = 7\n"
 BASE = """# A comment.
@@ -68,9 +68,8 @@ class Repository(unittest.TestCase):
     """A repository and a base kernel for each test."""
 
     def setUp(self):
-        work = tempfile.TemporaryDirectory()
-        self.addCleanup(work.cleanup)
-        self.repo = Path(work.name) / "repo"
+        work = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.repo = work / "repo"
         self.patches = self.repo / "patches/5.10"
         for name in ("first", "second"):
             (self.patches / name).mkdir(parents=True)
@@ -84,7 +83,7 @@ class Repository(unittest.TestCase):
             shutil.copytree(TOP / folder, self.repo / folder)
         (self.repo / "virt").mkdir()
         (self.repo / "virt/new.c").write_text("one\nzwei\n")
-        self.base = Path(work.name) / "linux"
+        self.base = work / "linux"
         (self.base / "virt").mkdir(parents=True)
         (self.base / "Makefile").write_text(MAKEFILE)
         (self.base / ".gitignore").write_text("*.o\n")
@@ -979,7 +978,6 @@ class TwoBases(Repository):
         self.assertIn("no base '1', choose from: 5.10 9.1", self.run_script("tree", BASE="1")[1])
 
 
-
 class Like(Repository):
     """A base that is like another, whose kernel has two more lines at the top of a file."""
 
@@ -1212,7 +1210,3 @@ class Like(Repository):
         self.assertEqual((status, said), (
             2, "tree: no base '5.10 6.0', choose from: 5.10 6.0\n"))
         self.assertFalse((self.repo / "build").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

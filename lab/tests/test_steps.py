@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of lab/host/steps.py: the environment of compilers."""
 
@@ -14,9 +13,7 @@ class Environment(unittest.TestCase):
     """The environment with and without ccache."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.links = self.folder / "ccache"
 
     def read_environment(self, **env):
@@ -37,7 +34,3 @@ class Environment(unittest.TestCase):
         self.assertEqual(found["PATH"].split(":")[0], str(self.links))
         self.assertEqual(found["CCACHE_BASEDIR"], str(records.TOP))
         self.assertEqual(found["MORE"], "x")
-
-
-if __name__ == "__main__":
-    unittest.main()

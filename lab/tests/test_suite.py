@@ -1,10 +1,7 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of lab/host/suite.py: the tests of a kernel and the results of a boot."""
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import subprocess
 import tempfile
@@ -14,6 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 from host import records, results, suite
+from tools import load, run_refused
 
 
 class Selftests(unittest.TestCase):
@@ -167,11 +165,7 @@ class Modules(unittest.TestCase):
     """The base for lab/checks/modules."""
 
     def test_base(self):
-        loader = importlib.machinery.SourceFileLoader(
-            "modules", str(records.TOP / "lab/checks/modules"))
-        modules = importlib.util.module_from_spec(
-            importlib.util.spec_from_loader("modules", loader))
-        loader.exec_module(modules)
+        modules = load("lab/checks/modules")
         kernels = {"5.10": "", "6.2": "a", "6.12": "b"}
         with mock.patch.multiple(
                 records.base_file, list_names=lambda: list(kernels),
@@ -188,11 +182,7 @@ class Order(unittest.TestCase):
     """The order in which kernels are built."""
 
     def test_order(self):
-        loader = importlib.machinery.SourceFileLoader(
-            "kernels", str(records.TOP / "lab/checks/kernels"))
-        kernels = importlib.util.module_from_spec(
-            importlib.util.spec_from_loader("kernels", loader))
-        loader.exec_module(kernels)
+        kernels = load("lab/checks/kernels")
 
         def order(took):
             with mock.patch.object(suite.durations, "read",
@@ -334,11 +324,7 @@ class Typed(unittest.TestCase):
     """lab/run rejects invalid arguments with one line before it builds anything."""
 
     def complaint(self, *words):
-        done = subprocess.run([records.LAB / "run", *words], capture_output=True,
-                              text=True, check=False)
-        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")),
-                         (2, "", 1), done.stderr)
-        return done.stderr
+        return run_refused(self, "lab/run", *words)
 
     def test_unknown(self):
         text = self.complaint("x86_64", "debugfs", "nonsense")
@@ -359,7 +345,3 @@ class Typed(unittest.TestCase):
 
     def test_nothing(self):
         self.assertIn("required: kernel", self.complaint())
-
-
-if __name__ == "__main__":
-    unittest.main()

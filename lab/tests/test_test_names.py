@@ -1,12 +1,11 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Each result of a selftest is a statement that makes sense without the line above it."""
 
 import re
 import unittest
-from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[2]
+from tools import TOP
+
 SELFTESTS = TOP / "tools/testing/selftests/kvm"
 # A call that reports a result; the text of a skipped one is its reason.
 CALL = re.compile(r"\b(?:ok|ok_alone|bad|bad_\w+|expect|ksft_test_result(?:_pass)?)\((.*?)\);", re.S)
@@ -50,7 +49,3 @@ class Names(unittest.TestCase):
         self.assertEqual(names, ["%s: it is %s", "vm is\\n", 'a \\"b\\" c'])
         self.assertEqual([name for name in names if CONTINUATION.search(name)], names[:1])
         self.assertGreater(sum(len(find_names(text)) for text in read_sources().values()), 350)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,14 +1,12 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """lab/TESTED.md lists the kernels of every base, as their records describe them."""
 
 import re
 import unittest
-from pathlib import Path
 
 from host import base_file, records
+from tools import TOP
 
-TOP = Path(__file__).resolve().parents[2]
 RESULTS = {"guest": "guests", "vcpu": "VMs and vCPUs", "own-tests": "no selftests",
            "build": "compiled"}
 
@@ -55,7 +53,3 @@ class Page(unittest.TestCase):
         for base, kernels in read_page().items():
             with self.subTest(base=base):
                 self.assertEqual(kernels, read_records(base))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,25 +1,19 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Statements about later kernels in commit messages, as upstream-fixes reads them."""
 
-import importlib.machinery
-import importlib.util
 import io
 import subprocess
-import sys
 import tarfile
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
 
 from host import records, steps
+from tools import load
 
-TOP = Path(__file__).resolve().parents[2]
-loader = importlib.machinery.SourceFileLoader("upstream_fixes",
-                                              str(TOP / "lab/checks/upstream-fixes"))
-fixes = importlib.util.module_from_spec(importlib.util.spec_from_loader("upstream_fixes", loader))
-loader.exec_module(fixes)
+fixes = load("lab/checks/upstream-fixes")
 
 WRITTEN = r"""[[fix]]
 subject = "KVM: Count once"
@@ -97,9 +91,7 @@ class Newest(unittest.TestCase):
     """Debian has a kernel that is newer than all bases."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.fetched = []
 
     def fetch(self, script, folder, package, *suites):
@@ -151,7 +143,3 @@ class Newest(unittest.TestCase):
             subprocess.run([*git, *command], check=True)
         text = fixes.git_source(self.folder, "HEAD")
         self.assertEqual((text("f.c"), text("gone.c")), (BUG, None))
-
-
-if __name__ == "__main__":
-    unittest.main()
