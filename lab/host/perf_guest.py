@@ -17,7 +17,7 @@ GUEST_PROGRAMS = ("perf-work", "guest-kexec", "guest-hotplug", "guest-throttled"
 
 def load_program(name):
     """Import a program of the test machine and return the module."""
-    # In the test machine, the programs, judge.py and tap.py share one directory.
+    # In the test machine, the programs and judge.py share one directory.
     sys.modules["judge"] = judge
     if str(PROGRAMS) not in sys.path:
         sys.path.append(str(PROGRAMS))
@@ -97,8 +97,7 @@ def build_files(record, folder, plan, *later):
         following = build_next_initramfs(record, folder, another, kernel, following)
     add_kexec_kernel(root, kernel, following)
     pack_initramfs(record, root, plan, initrd)
-    return [kernel, initrd, *(records.LAB / f"host/{name}.py" for name in ("judge", "tap")),
-            *PROGRAMS.glob("*.py")]
+    return [kernel, initrd, records.LAB / "host/judge.py", *PROGRAMS.glob("*.py")]
 
 
 def boot(found, prefix, record, release, test, guest_files, rerun=None):
