@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 from host import kernel, patch_file
+from tools import commit_all
 
 KCONFIG = "config KVM\n\ttristate\n\nmenuconfig NET\n\tbool\n"
 
@@ -20,8 +21,7 @@ class Lost(unittest.TestCase):
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         (self.folder / "Kconfig").write_text(KCONFIG)
-        for command in (("init", "-q"), ("add", "-A")):
-            subprocess.run(["git", "-C", self.folder, *command], check=True)
+        commit_all(self.folder)
 
     def find_lost(self, made, *fragments, tree="linux"):
         paths = []

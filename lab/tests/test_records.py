@@ -11,7 +11,7 @@ import unittest.mock
 from pathlib import Path
 
 from host import base_file, records
-from tools import TOP, run_refused
+from tools import TOP, commit_all, run_refused
 
 
 class Parser(unittest.TestCase):
@@ -358,9 +358,7 @@ class Copy(unittest.TestCase):
         tree = self.top / records.BASE_BUILD_DIR.relative_to(TOP) / "linux"
         tree.mkdir(parents=True)
         (tree / "Makefile").write_text(self.MAKEFILE)
-        for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "base"]):
-            subprocess.run(["git", "-C", tree, "-c", "user.name=a", "-c", "user.email=a@b",
-                            *command], check=True)
+        commit_all(tree)
 
     def build(self, kernel):
         """Return the last line of lab/build, which fails."""

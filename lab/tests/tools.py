@@ -30,3 +30,16 @@ def run_refused(test, command, *arguments, **variables):
     test.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1),
                      done.stderr)
     return done.stderr
+
+
+def run_git(folder, *arguments, **options):
+    """Run git as some user; return its output."""
+    return subprocess.run(["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b",
+                           *arguments], text=True, check=True, stdout=subprocess.PIPE,
+                          **options).stdout
+
+
+def commit_all(folder):
+    """Turn a directory into a repository of git with one commit."""
+    for command in ("init", "-q"), ("add", "-A"), ("commit", "-qm", "all"):
+        run_git(folder, *command)
