@@ -12,7 +12,7 @@ import re
 import shutil
 from pathlib import Path
 
-from . import judge, kernel, programs, records, steps, suite
+from . import kernel, programs, records, steps, suite
 
 PACKAGES = ("flex", "bison", "bc", "libelf-dev", "libssl-dev", "dwarves", "rsync",
             "zlib1g-dev", "python3")
@@ -136,11 +136,8 @@ def list_selftests(record, whole=True):
 
 def list_tests(record, whole=True):
     """Return the tests of list_selftests() and that of kvm-stats for suite.boot()."""
-    def tap(output, status):
-        return judge.tap(output, status, record.level)
-
-    return [*(suite.Test(name, [name], tap) for name in list_selftests(record, whole)),
-            suite.Test("kvm-stats", ["sources", "next", "files"], tap)]
+    return [*(suite.Test(name, [name]) for name in list_selftests(record, whole)),
+            suite.Test("kvm-stats", ["sources", "next", "files"])]
 
 
 class Modules:
@@ -189,8 +186,7 @@ class Modules:
         """Return the test that unloads the modules. The lab's module cannot be unloaded."""
         names = [Path(name).stem.replace("-", "_") for name in self.modules
                  if not name.startswith("extmod/")]
-        return suite.Test("unload", ["unload", *reversed(names)],
-                          lambda output, status: judge.tap(output, status, self.record.level))
+        return suite.Test("unload", ["unload", *reversed(names)])
 
     def make_record(self, userland=None, more_modules=(), folder=None):
         """Return the record of a machine with Debian's kernel and the modules of a directory.

@@ -7,8 +7,8 @@ from pathlib import Path
 from . import completeness, durations, judge, kernel, machine, programs, records, steps
 
 # argv: the program in lab/bin and its arguments; judge: a function of its output and exit
-# status that returns (passed, text).
-Test = collections.namedtuple("Test", "name argv judge")
+# status that returns (passed, text), None for a program that prints TAP.
+Test = collections.namedtuple("Test", "name argv judge", defaults=(None,))
 
 # Arguments of selftests. The number of operations is what a test machine on an overloaded
 # build host does in a minute.
@@ -164,8 +164,9 @@ def boot(results, prefix, record, chosen, *, files=(), overlay=None,
                 continue
             log = folder / f"{name}.log"
             log.write_bytes(this.channel.output[name])
-            passed, text = by_name[name].judge(log.read_text(errors="replace"),
-                                               this.channel.status[name])
+            said = log.read_text(errors="replace"), this.channel.status[name]
+            passed, text = (by_name[name].judge(*said) if by_name[name].judge
+                            else judge.tap(*said, record.level))
             results.report(f"{prefix}/{name}", passed, "  ".join(
                 [text, f"{this.times[name]:.1f} s", *note]
                 + ([] if passed else [f"(log: {log})"])), rerun=rerun(name))

@@ -222,13 +222,11 @@ class Boot:
 class Boots(unittest.TestCase):
     """A boot has a result per test and one for the boot itself."""
 
-    def said(self, boot, *names, **options):
+    def said(self, boot, *names, judge=lambda output, status: (not status, output), **options):
         with tempfile.TemporaryDirectory() as folder:
-            record = types.SimpleNamespace(boot=Path(folder) / "x", reason="why")
+            record = types.SimpleNamespace(boot=Path(folder) / "x", reason="why", level="guest")
             (Path(folder) / "here").mkdir()
-            tests = [suite.Test(name, [name],
-                                lambda output, status: (not status, output))
-                     for name in names]
+            tests = [suite.Test(name, [name], judge) for name in names]
             found = results.Results()
             with mock.patch.object(suite.machine, "pack"), \
                     mock.patch.object(suite.machine, "Boot", boot), \
@@ -241,6 +239,14 @@ class Boots(unittest.TestCase):
         self.assertEqual((found.passed, found.failed), (3, 0))
         self.assertRegex(lines[0], r"^ok +- here/a +said  0\.5 s  \[why\]$")
         self.assertRegex(lines[2], r"^ok +- here/boot +1\.0 s in all$")
+
+    def test_tap(self):
+        """The output of a test without a judge is TAP."""
+        for output, line in ((b"ok 1\n1..1\n", "^ok     - here/a +1 ok  "),
+                             (b"ok 1 # SKIP x\nok 2\n1..2\n", "^not ok - here/a +skipped ")):
+            boot = Boot(("a", 0))
+            boot.channel.output["a"] = output
+            self.assertRegex(self.said(boot, "a", judge=None)[1][0], line)
 
     def test_a_test_fails(self):
         found, lines = self.said(Boot(("a", 1)), "a")
