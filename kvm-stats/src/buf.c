@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -48,14 +49,34 @@ void buf_fixed(struct buf *b, uint64_t n, unsigned int digits)
 	size_t i = sizeof(text);
 	unsigned int d = 0;
 
+	if (!digits) {
+		buf_u64(b, n);
+		return;
+	}
 	do {
-		if (d && d == digits)
+		if (d == digits)
 			text[--i] = '.';
 		text[--i] = '0' + n % 10;
 		n /= 10;
 		d++;
 	} while (n || d <= digits);
 	buf_put(b, text + i, sizeof(text) - i);
+}
+
+void buf_printf(struct buf *b, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(NULL, 0, format, args);
+	va_end(args);
+	/* with the 0 at the end */
+	if (n < 0 || !buf_fits(b, n + 1))
+		return;
+	va_start(args, format);
+	b->len += vsnprintf(b->text + b->len, n + 1, format, args);
+	va_end(args);
 }
 
 size_t utf8_length(const char *text)
@@ -84,7 +105,7 @@ static void put_escaped(struct buf *b, const char *text,
 	size_t n;
 
 	for (; *text; text += n ? n : 1) {
-		n = utf8_length(text);
+		n = (unsigned char)*text < 0x80 ? 1 : utf8_length(text);
 		instead = !n ? "?" : n == 1 ? escape(*text) : NULL;
 		if (!instead)
 			continue;

@@ -52,6 +52,9 @@ static inline void buf_char(struct buf *b, char c)
 void buf_u64(struct buf *b, uint64_t n);
 void buf_fixed(struct buf *b, uint64_t n, unsigned int digits);
 
+__attribute__((format(printf, 2, 3)))
+void buf_printf(struct buf *b, const char *format, ...);
+
 /*
  * Append an untrusted string, escaped for a label of both formats, or for HTML. The
  * caller adds the double quotes. Bytes that are not UTF-8 become "?".

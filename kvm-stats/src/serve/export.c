@@ -20,9 +20,7 @@ static void list_metrics(void)
 	unsigned int i;
 
 	for (i = 0; i < nr_metrics; i++)
-		printf("%s%s\t%s\t%s\t%s\n", metrics[i].name,
-		       metrics[i].type == METRIC_COUNTER ? "_total" :
-		       metrics[i].type == METRIC_INFO ? "_info" : "",
+		printf("%s%s\t%s\t%s\t%s\n", metrics[i].name, metric_suffix(&metrics[i]),
 		       types[metrics[i].type], metrics[i].labels, metrics[i].help);
 	app_flush();
 }

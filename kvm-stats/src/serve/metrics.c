@@ -205,6 +205,11 @@ static bool get_fds(const struct model *m, const struct codes *codes, unsigned i
 	return true;
 }
 
+const char *metric_suffix(const struct metric *metric)
+{
+	return metric->type == METRIC_COUNTER ? "_total" : metric->type == METRIC_INFO ? "_info" : "";
+}
+
 #define VM_COUNTER(id, words, where, text) \
 	{ .name = "kvm_vm_" id, .type = METRIC_COUNTER, .unit = "", .labels = "vm", \
 	  .help = text, .from = FROM_STATISTIC, .scope = where, .statistics = words }
@@ -225,8 +230,8 @@ const struct metric metrics[] = {
 	{ .name = "kvm_vm", .type = METRIC_INFO, .unit = "",
 	  .labels = "vm, pid, vm_id" INFO_LABELS(LABEL_NAME),
 	  .help = "Identity of the VM", .from = FROM_INFO },
-	VM_GAUGE("start_time_seconds", "seconds", "vm", FROM_START,
-		 "Start time of the VM's process since 1970"),
+	{ .name = "kvm_vm_start_time_seconds", .type = METRIC_GAUGE, .unit = "seconds", .labels = "vm",
+	  .help = "Start time of the VM's process since 1970", .from = FROM_START, .digits = 3 },
 	VM_GAUGE("vcpus", "", "vm", FROM_VCPUS, "Number of vCPUs"),
 	{ .name = "kvm_vm_vcpus_blocking", .type = METRIC_GAUGE, .unit = "", .labels = "vm",
 	  .help = "Number of vCPUs halted at the last sample",

@@ -21,14 +21,15 @@ enum metric_from {
 	FROM_INFO,		/* identity of the VM */
 	FROM_START,		/* start time of the VM */
 	FROM_VCPUS,		/* number of vCPUs */
-	FROM_MODES,		/* time of vCPUs by mode */
-	FROM_STATISTIC,		/* kernel statistics of the VM, or sums over its vCPUs */
-	FROM_PAGES,		/* kernel statistics that count pages */
-	FROM_ROLES,		/* time of other threads by role */
 	FROM_WAITS,		/* owners of waits for a CPU, see waits.h */
 	FROM_LENGTHS,		/* lengths of these waits */
 	FROM_EXITS,		/* exits by reason, with --exits */
 	FROM_STALLS,		/* sleeps outside of halts by reason, with --stalls */
+	/* Each of the next four has families in the model. */
+	FROM_MODES,		/* time of vCPUs by mode */
+	FROM_STATISTIC,		/* kernel statistics of the VM, or sums over its vCPUs */
+	FROM_PAGES,		/* kernel statistics that count pages */
+	FROM_ROLES,		/* time of other threads by role */
 	FROM_PROGRAM,		/* get() */
 };
 
@@ -90,6 +91,9 @@ struct metric {
 
 extern const struct metric metrics[];
 extern const unsigned int nr_metrics;
+
+/* Return the suffix of the samples, or "": those of histograms have several. */
+const char *metric_suffix(const struct metric *metric);
 
 /*
  * The modes of a vCPU's time: label "mode", named by kvmstats_mode_name(). UNKNOWN is

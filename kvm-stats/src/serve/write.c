@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include <stdio.h>
+#include <string.h>
 
 #include "exits_sum.h"
 #include "write.h"
@@ -14,9 +14,14 @@ struct metrics_writer {
 	struct model *m;
 	bool openmetrics;
 	const struct vm_series *end;	/* the first VM that is excluded, or NULL */
+	const struct metric *metric;	/* whose series are written */
+	bool has_head;
+	/* Name of the next series, with its suffix; that of a metric has less than 128 bytes. */
+	char name[160];
+	size_t name_len;
 };
 
-static void put_head(struct metrics_writer *w, const struct metric *metric)
+static void put_head(struct metrics_writer *w)
 {
 	static const char *const types[][2] = {
 		[METRIC_COUNTER] = { "counter", "counter" },
@@ -24,119 +29,103 @@ static void put_head(struct metrics_writer *w, const struct metric *metric)
 		[METRIC_HISTOGRAM] = { "histogram", "histogram" },
 		[METRIC_INFO] = { "gauge", "info" },
 	};
+	const struct metric *metric = w->metric;
 	/* The text format names the samples here, OpenMetrics the family. */
-	const char *end = w->openmetrics ? "" : metric->type == METRIC_COUNTER ? "_total" :
-			  metric->type == METRIC_INFO ? "_info" : "";
+	const char *end = w->openmetrics ? "" : metric_suffix(metric);
 
-	buf_str(w->b, "# HELP ");
-	buf_str(w->b, metric->name);
-	buf_str(w->b, end);
-	buf_char(w->b, ' ');
-	buf_str(w->b, metric->help);
-	buf_str(w->b, "\n# TYPE ");
-	buf_str(w->b, metric->name);
-	buf_str(w->b, end);
-	buf_char(w->b, ' ');
-	buf_str(w->b, types[metric->type][w->openmetrics]);
-	if (w->openmetrics && *metric->unit) {
-		buf_str(w->b, "\n# UNIT ");
-		buf_str(w->b, metric->name);
-		buf_char(w->b, ' ');
-		buf_str(w->b, metric->unit);
-	}
-	buf_char(w->b, '\n');
+	buf_printf(w->b, "# HELP %s%s %s\n# TYPE %s%s %s\n", metric->name, end, metric->help,
+		   metric->name, end, types[metric->type][w->openmetrics]);
+	if (w->openmetrics && *metric->unit)
+		buf_printf(w->b, "# UNIT %s %s\n", metric->name, metric->unit);
 }
 
-static void put_number(struct metrics_writer *w, uint64_t n, unsigned int digits)
+static void set_suffix(struct metrics_writer *w, const char *suffix)
 {
-	if (digits)
-		buf_fixed(w->b, n, digits);
-	else
-		buf_u64(w->b, n);
-	buf_char(w->b, '\n');
+	w->name_len = stpcpy(stpcpy(w->name, w->metric->name), suffix) - w->name;
 }
 
-static const struct vm_series *first_vm_series(const struct metrics_writer *w)
+static void begin_metric(struct metrics_writer *w, const struct metric *metric)
 {
-	return w->m->first == w->end ? NULL : w->m->first;
+	w->metric = metric;
+	w->has_head = false;
+	set_suffix(w, metric_suffix(metric));
 }
 
-static const struct vm_series *next_vm_series(const struct metrics_writer *w, const struct vm_series *e)
+/* Write the name of a series, after the head if it is the first one of its metric. */
+static void put_name(struct metrics_writer *w)
 {
-	return e->next == w->end ? NULL : e->next;
+	if (!w->has_head)
+		put_head(w);
+	w->has_head = true;
+	buf_put(w->b, w->name, w->name_len);
 }
 
 static void put_label(struct metrics_writer *w, const char *name, const char *value)
 {
-	buf_str(w->b, ",");
+	buf_char(w->b, ',');
 	buf_str(w->b, name);
 	buf_str(w->b, "=\"");
 	buf_label(w->b, value);
 	buf_char(w->b, '"');
 }
 
+static void put_id(struct metrics_writer *w, const char *label, uint64_t id)
+{
+	buf_str(w->b, label);
+	buf_u64(w->b, id);
+	buf_char(w->b, '"');
+}
+
+/* Begin a series of a VM or vCPU. More labels and put_end() follow. */
+static void put_begin(struct metrics_writer *w, const struct vm_series *e,
+		      const struct vcpu_series *v)
+{
+	put_name(w);
+	buf_put(w->b, e->labels, e->labels_len);
+	if (v)
+		put_id(w, ",vcpu=\"", v->id);
+}
+
+static void put_end(struct metrics_writer *w, uint64_t n, unsigned int digits)
+{
+	buf_str(w->b, "} ");
+	buf_fixed(w->b, n, digits);
+	buf_char(w->b, '\n');
+}
+
+/* Write a series with one more label, whose value needs no escapes. Most series are such. */
+static void put_labelled(struct metrics_writer *w, const struct vm_series *e,
+			 const struct vcpu_series *v, const char *label, const char *value,
+			 uint64_t n)
+{
+	put_begin(w, e, v);
+	buf_str(w->b, label);
+	buf_str(w->b, value);
+	buf_char(w->b, '"');
+	put_end(w, n, w->metric->digits);
+}
+
+static void put_plain(struct metrics_writer *w, const struct vm_series *e,
+		      const struct vcpu_series *v, uint64_t n)
+{
+	put_begin(w, e, v);
+	put_end(w, n, w->metric->digits);
+}
+
 #define PUT_LABEL(id)	put_label(w, #id, identity->id);
 
-static void put_info(struct metrics_writer *w, const struct metric *metric)
+static void put_info(struct metrics_writer *w, const struct vm_series *e)
 {
-	const struct kvmstats_identity *identity;
-	const struct vm_series *e;
-	char number[24];
+	const struct kvmstats_identity *identity = &e->identity;
 
-	if (!first_vm_series(w))
-		return;
-	put_head(w, metric);
-	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
-		identity = &e->identity;
-		buf_str(w->b, "kvm_vm_info");
-		buf_put(w->b, e->labels, e->labels_len);
-		snprintf(number, sizeof(number), "%d", identity->pid);
-		put_label(w, "pid", number);
-		snprintf(number, sizeof(number), "%llu", (unsigned long long)identity->vm_id);
-		put_label(w, "vm_id", identity->vm_id ? number : "");
-		INFO_LABELS(PUT_LABEL)
-		buf_str(w->b, "} 1\n");
-	}
-}
-
-static void put_gauge(struct metrics_writer *w, const struct metric *metric,
-		      uint64_t (*get)(const struct vm_series *e), unsigned int digits)
-{
-	const struct vm_series *e;
-	bool head = false;
-
-	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
-		if (digits && !get(e))
-			continue;
-		if (!head)
-			put_head(w, metric);
-		head = true;
-		buf_str(w->b, metric->name);
-		buf_put(w->b, e->labels, e->labels_len);
-		buf_str(w->b, "} ");
-		put_number(w, get(e), digits);
-	}
-}
-
-static uint64_t get_start(const struct vm_series *e)
-{
-	return e->start;
-}
-
-static uint64_t get_series_vcpus(const struct vm_series *e)
-{
-	return e->ended ? 0 : e->vcpus;
-}
-
-/* Write {vm="NAME" or {vm="NAME",vcpu="0". */
-static void put_vm_labels(struct metrics_writer *w, const struct vm_series *e, const struct vcpu_series *v)
-{
-	buf_put(w->b, e->labels, e->labels_len);
-	if (v) {
-		buf_str(w->b, ",vcpu=\"");
-		buf_u64(w->b, v->id);
-		buf_char(w->b, '"');
-	}
+	put_begin(w, e, NULL);
+	put_id(w, ",pid=\"", identity->pid);
+	if (identity->vm_id)
+		put_id(w, ",vm_id=\"", identity->vm_id);
+	else
+		put_label(w, "vm_id", "");
+	INFO_LABELS(PUT_LABEL)
+	put_end(w, 1, 0);
 }
 
 static uint64_t since(const struct family *c, const uint64_t *value, const uint64_t *base,
@@ -146,90 +135,35 @@ static uint64_t since(const struct family *c, const uint64_t *value, const uint6
 	return (c->grows ? value[i] - base[i] : value[i]) * c->factor;
 }
 
-static void put_modes_series(struct metrics_writer *w, const struct family *c, const char *name,
-		      const struct vm_series *e, const struct vcpu_series *v)
-{
-	const uint64_t *value = v ? v->value : e->value, *base = v ? v->base : e->base;
-	unsigned int i;
-
-	for (i = 0; i < MODES; i++) {
-		if (!(e->modes & 1U << i))
-			continue;
-		buf_str(w->b, name);
-		put_vm_labels(w, e, v);
-		buf_str(w->b, ",mode=\"");
-		buf_str(w->b, kvmstats_mode_name(i));
-		buf_str(w->b, "\"} ");
-		put_number(w, since(c, value, base, i), 9);
-	}
-}
-
-static void put_roles(struct metrics_writer *w, const struct family *c, const char *name,
-		      const struct vm_series *e)
-{
-	unsigned int i;
-
-	for (i = 0; i < KVMSTATS_ROLES; i++) {
-		buf_str(w->b, name);
-		put_vm_labels(w, e, NULL);
-		buf_str(w->b, ",role=\"");
-		buf_str(w->b, kvmstats_role_name(i));
-		buf_str(w->b, "\"} ");
-		put_number(w, since(c, e->value, e->base, i), c->metric->digits);
-	}
-}
-
-static void put_pages(struct metrics_writer *w, const struct family *c, const char *name,
-		      const struct vm_series *e)
-{
-	unsigned int i;
-
-	for (i = 0; i < PAGE_SIZES; i++) {
-		if (c->words[i] == UINT16_MAX)
-			continue;
-		buf_str(w->b, name);
-		put_vm_labels(w, e, NULL);
-		buf_str(w->b, ",page_size=\"");
-		buf_str(w->b, page_sizes[i].name);
-		buf_str(w->b, "\"} ");
-		put_number(w, since(c, e->value, e->base, i), 0);
-	}
-}
-
 /* Write a histogram from the counts between its bounds; sum: NULL if it is unknown. */
-static void put_histogram(struct metrics_writer *w, const char *name, const struct vm_series *e,
+static void put_histogram(struct metrics_writer *w, const struct vm_series *e,
 			  const uint64_t counts[BOUNDS + 1], const uint64_t *sum)
 {
 	uint64_t count = 0;
 	unsigned int i;
 
+	set_suffix(w, "_bucket");
 	for (i = 0; i <= BOUNDS; i++) {
 		count += counts[i];
-		buf_str(w->b, name);
-		buf_str(w->b, "_bucket");
-		put_vm_labels(w, e, NULL);
+		put_begin(w, e, NULL);
 		buf_str(w->b, ",le=\"");
 		buf_str(w->b, i < BOUNDS ? bound_names[i] : "+Inf");
-		buf_str(w->b, "\"} ");
-		put_number(w, count, 0);
+		buf_char(w->b, '"');
+		put_end(w, count, 0);
 	}
 	/* OpenMetrics requires both _count and _sum, or neither. */
 	if (!sum)
 		return;
-	buf_str(w->b, name);
-	buf_str(w->b, "_count");
-	put_vm_labels(w, e, NULL);
-	buf_str(w->b, "} ");
-	put_number(w, count, 0);
-	buf_str(w->b, name);
-	buf_str(w->b, "_sum");
-	put_vm_labels(w, e, NULL);
-	buf_str(w->b, "} ");
-	put_number(w, *sum, 9);
+	set_suffix(w, "_count");
+	put_begin(w, e, NULL);
+	put_end(w, count, 0);
+	set_suffix(w, "_sum");
+	put_begin(w, e, NULL);
+	put_end(w, *sum, 9);
 }
 
 static void put_statistic_histogram(struct metrics_writer *w, const struct family *c,
-				    const char *name, const struct vm_series *e)
+				    const struct vm_series *e)
 {
 	const uint64_t sum = since(c, e->value, e->base, BOUNDS + 1);
 	uint64_t counts[BOUNDS + 1];
@@ -237,162 +171,155 @@ static void put_statistic_histogram(struct metrics_writer *w, const struct famil
 
 	for (i = 0; i <= BOUNDS; i++)
 		counts[i] = since(c, e->value, e->base, i);
-	put_histogram(w, name, e, counts, c->nr_stats_summed ? &sum : NULL);
+	put_histogram(w, e, counts, c->nr_stats_summed ? &sum : NULL);
 }
 
-static void put_values(struct metrics_writer *w, const struct family *c, const char *name,
-		       const struct vm_series *e, const struct vcpu_series *v)
+/* Write the series of a family for a VM, or for one of its vCPUs. */
+static void put_family(struct metrics_writer *w, const struct family *c, const struct vm_series *e,
+		       const struct vcpu_series *v)
 {
-	if (c->metric->from == FROM_MODES) {
-		put_modes_series(w, c, name, e, v);
-	} else if (c->metric->from == FROM_ROLES) {
-		put_roles(w, c, name, e);
-	} else if (c->metric->from == FROM_PAGES) {
-		put_pages(w, c, name, e);
-	} else if (c->histogram) {
-		put_statistic_histogram(w, c, name, e);
-	} else {
-		buf_str(w->b, name);
-		put_vm_labels(w, e, v);
-		buf_str(w->b, "} ");
-		put_number(w, since(c, v ? v->value : e->value, v ? v->base : e->base, 0),
-			   c->metric->digits);
+	const uint64_t *value = v ? v->value : e->value, *base = v ? v->base : e->base;
+	unsigned int i;
+
+	switch (w->metric->from) {
+	case FROM_MODES:
+		for (i = 0; i < MODES; i++)
+			if (e->modes & 1U << i)
+				put_labelled(w, e, v, ",mode=\"", kvmstats_mode_name(i),
+					     since(c, value, base, i));
+		break;
+	case FROM_ROLES:
+		for (i = 0; i < KVMSTATS_ROLES; i++)
+			put_labelled(w, e, v, ",role=\"", kvmstats_role_name(i),
+				     since(c, value, base, i));
+		break;
+	case FROM_PAGES:
+		for (i = 0; i < PAGE_SIZES; i++)
+			if (c->words[i] != UINT16_MAX)
+				put_labelled(w, e, v, ",page_size=\"", page_sizes[i].name,
+					     since(c, value, base, i));
+		break;
+	default:
+		if (c->histogram)
+			put_statistic_histogram(w, c, e);
+		else
+			put_plain(w, e, v, since(c, value, base, 0));
 	}
 }
 
-static void put_family(struct metrics_writer *w, const struct family *c)
+/* Write a series of a VM with two more labels. */
+static void put_labelled2(struct metrics_writer *w, const struct vm_series *e, const char *label1,
+			  const char *value1, const char *label2, const char *value2, uint64_t n)
 {
-	bool total = c->metric->type == METRIC_COUNTER;
-	const struct vm_series *e;
-	char name[160];
-	unsigned int i;
+	put_begin(w, e, NULL);
+	put_label(w, label1, value1);
+	put_label(w, label2, value2);
+	put_end(w, n, w->metric->digits);
+}
 
-	if (!c->shown || !first_vm_series(w))
+static void put_waits_series(struct metrics_writer *w, const struct vm_series *e)
+{
+	const struct wait_owner *owner;
+
+	if (!e->waits)
 		return;
-	put_head(w, c->metric);
-	snprintf(name, sizeof(name), "%s%s", c->metric->name, total ? "_total" : "");
-	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
-		for (i = 0; c->per_vcpu && i < e->nr_vcpu; i++)
-			put_values(w, c, name, e, &e->vcpu[i]);
-		if (!c->per_vcpu)
-			put_values(w, c, name, e, NULL);
-	}
+	for (owner = e->waits->owner; owner < e->waits->owner + e->waits->count; owner++)
+		put_labelled2(w, e, "kind", owner->key.kind, "owner", owner->key.name, owner->ns);
+	put_labelled2(w, e, "kind", "other", "owner", "", e->waits->other_ns);
 }
 
-static void put_wait(struct metrics_writer *w, const struct metric *metric, const struct vm_series *e,
-		     const char *kind, const char *owner, uint64_t ns)
+static void put_lengths_series(struct metrics_writer *w, const struct vm_series *e)
 {
-	buf_str(w->b, metric->name);
-	buf_str(w->b, "_total");
-	buf_put(w->b, e->labels, e->labels_len);
-	put_label(w, "kind", kind);
-	put_label(w, "owner", owner);
-	buf_str(w->b, "} ");
-	put_number(w, ns, metric->digits);
-}
-
-static void put_waits_series(struct metrics_writer *w, const struct metric *metric)
-{
-	const struct vm_series *e;
-	bool head = false;
-	unsigned int i;
-
-	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
-		if (!e->waits)
-			continue;
-		if (!head)
-			put_head(w, metric);
-		head = true;
-		for (i = 0; i < e->waits->count; i++)
-			put_wait(w, metric, e, e->waits->owner[i].key.kind,
-				 e->waits->owner[i].key.name, e->waits->owner[i].ns);
-		put_wait(w, metric, e, "other", "", e->waits->other_ns);
-	}
-}
-
-static void put_lengths_series(struct metrics_writer *w, const struct metric *metric)
-{
-	const struct vm_series *e;
-	bool head = false;
+	uint64_t counts[BOUNDS + 1] = { 0 }, sum;
 	unsigned int i, bound;
 
-	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
-		uint64_t counts[BOUNDS + 1] = { 0 }, sum;
-
-		if (!e->waits)
-			continue;
-		if (!head)
-			put_head(w, metric);
-		head = true;
-		for (i = bound = 0; i < BLAME_BUCKETS; i++) {
-			if (bound < BOUNDS && i + BLAME_SHIFT >= BOUND_BUCKET(bound))
-				bound++;
-			counts[bound] += e->waits->ended.bucket[i];
-		}
-		sum = e->waits->ended.ns;
-		put_histogram(w, metric->name, e, counts, &sum);
+	if (!e->waits)
+		return;
+	sum = e->waits->ended.ns;
+	for (i = bound = 0; i < BLAME_BUCKETS; i++) {
+		if (bound < BOUNDS && i + BLAME_SHIFT >= BOUND_BUCKET(bound))
+			bound++;
+		counts[bound] += e->waits->ended.bucket[i];
 	}
+	put_histogram(w, e, counts, &sum);
 }
 
-static void put_exit_series(struct metrics_writer *w, const struct metric *metric, const struct vm_series *e,
-		     const struct exits_total *total, const char *phase, uint64_t n)
+static void put_exits(struct metrics_writer *w, const struct vm_series *e)
 {
-	char name[EXIT_NAME_SIZE];
-
-	buf_str(w->b, metric->name);
-	buf_str(w->b, "_total");
-	buf_put(w->b, e->labels, e->labels_len);
-	put_label(w, "reason", exit_name(total->cell.isa, total->key.reason, name));
-	if (phase)
-		put_label(w, "phase", phase);
-	buf_str(w->b, "} ");
-	put_number(w, n, metric->digits);
-}
-
-static void put_exits_series(struct metrics_writer *w, const struct metric *metric)
-{
-	const struct vm_series *e;
-	bool head = false;
+	char buf[EXIT_NAME_SIZE];
+	const char *reason;
 	size_t i;
 
-	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
-		if (!e->exits || !e->exits->sum.listed)
-			continue;
-		if (!head)
-			put_head(w, metric);
-		head = true;
-		for (i = 0; i < e->exits->sum.count; i++) {
-			const struct exits_total *total = exits_total_at(e->exits, i);
+	for (i = 0; e->exits && i < e->exits->sum.count; i++) {
+		const struct exits_total *total = exits_total_at(e->exits, i);
 
-			if (!total->item.listed)
-				continue;
-			if (!metric->digits) {
-				put_exit_series(w, metric, e, total, NULL, total->cell.count);
-				continue;
-			}
-			put_exit_series(w, metric, e, total, "kernel", total->cell.kernel);
-			put_exit_series(w, metric, e, total, "user", total->cell.user);
+		if (!total->item.listed)
+			continue;
+		reason = exit_name(total->cell.isa, total->key.reason, buf);
+		if (w->metric->digits) {
+			put_labelled2(w, e, "reason", reason, "phase", "kernel",
+				      total->cell.kernel);
+			put_labelled2(w, e, "reason", reason, "phase", "user",
+				      total->cell.user);
+		} else {
+			put_labelled(w, e, NULL, ",reason=\"", reason, total->cell.count);
 		}
 	}
 }
 
-static void put_stalls_series(struct metrics_writer *w, const struct metric *metric)
+static void put_stalls(struct metrics_writer *w, const struct vm_series *e)
 {
-	const struct vm_series *e;
 	unsigned int reason;
 
-	if (!w->m->stalls || !first_vm_series(w))
-		return;
-	put_head(w, metric);
-	for (e = first_vm_series(w); e; e = next_vm_series(w, e)) {
-		for (reason = STALL_STOPPED; reason < STALL_REASONS; reason++) {
-			buf_str(w->b, metric->name);
-			buf_str(w->b, "_total");
-			buf_put(w->b, e->labels, e->labels_len);
-			put_label(w, "reason", stall_name(reason));
-			buf_str(w->b, "} ");
-			put_number(w, e->stall[reason], metric->digits);
-		}
+	for (reason = STALL_STOPPED; w->m->stalls && reason < STALL_REASONS; reason++)
+		put_labelled(w, e, NULL, ",reason=\"", stall_name(reason), e->stall[reason]);
+}
+
+/* Write the series of a metric without a family for a VM. */
+static void put_own_series(struct metrics_writer *w, const struct vm_series *e)
+{
+	switch (w->metric->from) {
+	case FROM_INFO:
+		put_info(w, e);
+		break;
+	case FROM_START:
+		if (e->start)
+			put_plain(w, e, NULL, e->start);
+		break;
+	case FROM_VCPUS:
+		put_plain(w, e, NULL, e->ended ? 0 : e->vcpus);
+		break;
+	case FROM_WAITS:
+		put_waits_series(w, e);
+		break;
+	case FROM_LENGTHS:
+		put_lengths_series(w, e);
+		break;
+	case FROM_EXITS:
+		put_exits(w, e);
+		break;
+	case FROM_STALLS:
+		put_stalls(w, e);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Write the series of a metric for all VMs; c: its family, or NULL. */
+static void put_vms(struct metrics_writer *w, const struct metric *metric, const struct family *c)
+{
+	const struct vm_series *e;
+	unsigned int i;
+
+	begin_metric(w, metric);
+	for (e = w->m->first; e != w->end; e = e->next) {
+		for (i = 0; c && c->per_vcpu && i < e->nr_vcpu; i++)
+			put_family(w, c, e, &e->vcpu[i]);
+		if (!c)
+			put_own_series(w, e);
+		else if (!c->per_vcpu)
+			put_family(w, c, e, NULL);
 	}
 }
 
@@ -440,21 +367,17 @@ static void put_program(struct metrics_writer *w, const struct metric *metric,
 	struct program_value value = { 0 };
 	unsigned int i;
 
+	begin_metric(w, metric);
 	for (i = 0; metric->get(w->m, codes, i, &value); i++) {
-		if (!i)
-			put_head(w, metric);
-		buf_str(w->b, metric->name);
-		buf_str(w->b, metric->type == METRIC_COUNTER ? "_total" :
-			metric->type == METRIC_INFO ? "_info" : "");
+		put_name(w);
 		if (value.label) {
-			buf_char(w->b, '{');
-			buf_str(w->b, metric->labels);
-			buf_str(w->b, "=\"");
+			buf_printf(w->b, "{%s=\"", metric->labels);
 			buf_label(w->b, value.label);
 			buf_str(w->b, "\"}");
 		}
 		buf_char(w->b, ' ');
-		put_number(w, value.n, metric->digits);
+		buf_fixed(w->b, value.n, metric->digits);
+		buf_char(w->b, '\n');
 	}
 }
 
@@ -462,32 +385,20 @@ void write_metrics(struct buf *b, struct model *m, enum format format,
 		   const struct codes *codes)
 {
 	struct metrics_writer w = { .b = b, .m = m, .openmetrics = format == FORMAT_OPENMETRICS };
+	const struct family *c;
 	unsigned int i;
 
 	buf_reset(b);
 	apply_series_limit(&w);
-	for (i = 0; i < nr_metrics; i++) {
-		if (metrics[i].from == FROM_INFO)
-			put_info(&w, &metrics[i]);
-		else if (metrics[i].from == FROM_START)
-			put_gauge(&w, &metrics[i], get_start, 3);
-		else if (metrics[i].from == FROM_VCPUS)
-			put_gauge(&w, &metrics[i], get_series_vcpus, 0);
-		else if (metrics[i].from == FROM_WAITS)
-			put_waits_series(&w, &metrics[i]);
-		else if (metrics[i].from == FROM_LENGTHS)
-			put_lengths_series(&w, &metrics[i]);
-	}
-	for (i = 0; i < m->nr_families; i++)
-		put_family(&w, &m->family[i]);
-	for (i = 0; i < nr_metrics; i++) {
-		if (metrics[i].from == FROM_EXITS)
-			put_exits_series(&w, &metrics[i]);
-		if (metrics[i].from == FROM_STALLS)
-			put_stalls_series(&w, &metrics[i]);
+	for (i = 0; i < nr_metrics; i++)
+		if (metrics[i].from < FROM_MODES)
+			put_vms(&w, &metrics[i], NULL);
+	for (c = m->family; c < m->family + m->nr_families; c++)
+		if (c->shown)
+			put_vms(&w, c->metric, c);
+	for (i = 0; i < nr_metrics; i++)
 		if (metrics[i].from == FROM_PROGRAM)
 			put_program(&w, &metrics[i], codes);
-	}
 	if (w.openmetrics)
 		buf_str(b, "# EOF\n");
 }
