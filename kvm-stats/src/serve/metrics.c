@@ -9,7 +9,42 @@
 #include "metrics.h"
 #include "model.h"
 
+uint64_t read_cpu_time(int who)
+{
+	struct rusage usage;
+
+	if (getrusage(who, &usage))
+		return 0;
+	return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000ULL +
+	       usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+}
+
 /* Values of the program's own metrics */
+
+/* Define a function get() for a metric that has one series, if the condition is true. */
+#define GET(name, condition, value)							\
+static bool name(const struct model *m, const struct codes *codes, unsigned int index,	\
+		 struct program_value *v)						\
+{											\
+	v->n = value;									\
+	return !index && (condition);							\
+}
+
+GET(get_up, true, m->samples && strcmp(m->source, "none"))
+GET(get_blame, m->options->owners, m->blame != NULL)
+GET(get_vms, true, m->vms)
+GET(get_program_vcpus, true, m->vcpus)
+GET(get_timestamp, m->samples, m->timestamp)
+GET(get_duration, m->samples, m->duration)
+GET(get_samples, true, m->samples)
+GET(get_dropped, true, m->served->dropped)
+/* Counters of events that happened while the program ran: export has none. */
+GET(get_started, codes, m->vms_started)
+GET(get_ended, codes, m->vms_ended)
+GET(get_unobserved, codes && m->has_unobserved, m->unobserved)
+GET(get_host_exits, codes && m->exits, m->usage.exits)
+/* A metric of the process; the textfile collector has its own. */
+GET(get_process_cpu, codes, m->cpu + read_cpu_time(RUSAGE_SELF))
 
 static bool get_version(const struct model *m, const struct codes *codes, unsigned int index,
 			struct program_value *value)
@@ -19,39 +54,11 @@ static bool get_version(const struct model *m, const struct codes *codes, unsign
 	return !index;
 }
 
-static bool get_up(const struct model *m, const struct codes *codes, unsigned int index,
-		   struct program_value *value)
-{
-	value->n = m->samples && strcmp(m->source, "none");
-	return !index;
-}
-
 static bool get_source(const struct model *m, const struct codes *codes, unsigned int index,
 		       struct program_value *value)
 {
 	value->n = 1;
 	value->label = m->source;
-	return !index;
-}
-
-static bool get_blame(const struct model *m, const struct codes *codes, unsigned int index,
-		      struct program_value *value)
-{
-	value->n = m->blame != NULL;
-	return !index && m->options->owners;
-}
-
-static bool get_vms(const struct model *m, const struct codes *codes, unsigned int index,
-		    struct program_value *value)
-{
-	value->n = m->vms;
-	return !index;
-}
-
-static bool get_program_vcpus(const struct model *m, const struct codes *codes, unsigned int index,
-			      struct program_value *value)
-{
-	value->n = m->vcpus;
 	return !index;
 }
 
@@ -65,34 +72,6 @@ static bool get_unreadable(const struct model *m, const struct codes *codes,
 	return true;
 }
 
-static bool get_timestamp(const struct model *m, const struct codes *codes,
-			  unsigned int index, struct program_value *value)
-{
-	value->n = m->timestamp;
-	return !index && m->samples;
-}
-
-static bool get_duration(const struct model *m, const struct codes *codes,
-			 unsigned int index, struct program_value *value)
-{
-	value->n = m->duration;
-	return !index && m->samples;
-}
-
-static bool get_samples(const struct model *m, const struct codes *codes,
-			unsigned int index, struct program_value *value)
-{
-	value->n = m->samples;
-	return !index;
-}
-
-static bool get_dropped(const struct model *m, const struct codes *codes,
-			unsigned int index, struct program_value *value)
-{
-	value->n = m->served->dropped;
-	return !index;
-}
-
 static bool get_code(const struct model *m, const struct codes *codes, unsigned int index,
 		     struct program_value *value)
 {
@@ -102,29 +81,6 @@ static bool get_code(const struct model *m, const struct codes *codes, unsigned 
 	value->label = value->text;
 	value->n = codes[index].count;
 	return true;
-}
-
-/* Counters of events that happened while the program ran: export has none. */
-
-static bool get_started(const struct model *m, const struct codes *codes,
-			unsigned int index, struct program_value *value)
-{
-	value->n = m->vms_started;
-	return !index && codes;
-}
-
-static bool get_ended(const struct model *m, const struct codes *codes, unsigned int index,
-		      struct program_value *value)
-{
-	value->n = m->vms_ended;
-	return !index && codes;
-}
-
-static bool get_unobserved(const struct model *m, const struct codes *codes,
-			   unsigned int index, struct program_value *value)
-{
-	value->n = m->unobserved;
-	return !index && codes && m->has_unobserved;
 }
 
 static bool get_usage(const struct model *m, const struct codes *codes, unsigned int index,
@@ -141,32 +97,6 @@ static bool get_usage(const struct model *m, const struct codes *codes, unsigned
 		return true;
 	}
 	return false;
-}
-
-static bool get_host_exits(const struct model *m, const struct codes *codes, unsigned int index,
-			   struct program_value *value)
-{
-	value->n = m->usage.exits;
-	return !index && codes && m->exits;
-}
-
-/* Metrics of the process; the textfile collector has its own. */
-
-uint64_t read_cpu_time(int who)
-{
-	struct rusage usage;
-
-	if (getrusage(who, &usage))
-		return 0;
-	return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000ULL +
-	       usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
-}
-
-static bool get_process_cpu(const struct model *m, const struct codes *codes, unsigned int index,
-			    struct program_value *value)
-{
-	value->n = m->cpu + read_cpu_time(RUSAGE_SELF);
-	return !index && codes;
 }
 
 static bool get_memory(const struct model *m, const struct codes *codes, unsigned int index,
