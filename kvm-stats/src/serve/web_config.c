@@ -24,9 +24,13 @@ struct parser {
 	bool client_preference;
 };
 
+/* A key, or, without a name, all others. Its value is a string, a list of strings, or a mapping. */
 struct key {
 	const char *name;
-	void (*read)(struct parser *p, const char *key, const yaml_node_t *value);
+	/* Read the string, or one of the list; node: its place. */
+	void (*read)(struct parser *p, const char *key, const yaml_node_t *node, const char *text);
+	bool list;
+	const struct key *keys;		/* for a mapping */
 };
 
 const char *const web_header_names[WEB_HEADERS] = {
@@ -74,16 +78,40 @@ static char *copy_text(struct parser *p, const char *text)
 	return copy;
 }
 
-static bool read_bool(struct parser *p, const char *key, const yaml_node_t *value)
+static bool read_bool(struct parser *p, const char *key, const yaml_node_t *node, const char *text)
 {
-	const char *text = read_text(p, key, value);
 	bool is_true = !strcasecmp(text, "true") || !strcasecmp(text, "yes") ||
 		       !strcasecmp(text, "on");
 
 	if (!is_true && strcasecmp(text, "false") && strcasecmp(text, "no") &&
 	    strcasecmp(text, "off"))
-		config_error(p, value, "%s '%s': must be true or false", key, text);
+		config_error(p, node, "%s '%s': must be true or false", key, text);
 	return is_true;
+}
+
+/* Return true if the value of a section or list is missing. */
+static bool is_null(const yaml_node_t *node)
+{
+	return node->type == YAML_SCALAR_NODE && !node->data.scalar.length;
+}
+
+static void read_list(struct parser *p, const char *name, const yaml_node_t *list,
+		      const struct key *key)
+{
+	const yaml_node_item_t *item;
+	const yaml_node_t *node;
+
+	if (is_null(list))
+		return;
+	if (list->type != YAML_SEQUENCE_NODE) {
+		config_error(p, list, "%s: not a list", name);
+		return;
+	}
+	for (item = list->data.sequence.items.start; item < list->data.sequence.items.top;
+	     item++) {
+		node = yaml_document_get_node(&p->doc, *item);
+		key->read(p, name, node, read_text(p, name, node));
+	}
 }
 
 static void read_map(struct parser *p, const char *name, const yaml_node_t *map,
@@ -94,8 +122,7 @@ static void read_map(struct parser *p, const char *name, const yaml_node_t *map,
 	const struct key *k;
 	const char *text;
 
-	/* An empty section has a null value. */
-	if (map->type == YAML_SCALAR_NODE && !map->data.scalar.length)
+	if (is_null(map))
 		return;
 	if (map->type != YAML_MAPPING_NODE) {
 		config_error(p, map, "%s: not a mapping", name);
@@ -112,65 +139,60 @@ static void read_map(struct parser *p, const char *name, const yaml_node_t *map,
 		}
 		for (k = keys; k->name && strcmp(k->name, text); k++)
 			;
-		if (k->read)
-			k->read(p, text, value);
+		if (k->keys)
+			read_map(p, text, value, k->keys);
+		else if (k->list)
+			read_list(p, text, value, k);
+		else if (k->read)
+			k->read(p, text, value, read_text(p, text, value));
 		else
 			config_error(p, key, "'%s': unknown key", text);
 	}
 }
 
-/* Call read for each string of a list. */
-static void read_list(struct parser *p, const char *key, const yaml_node_t *list,
-		      void (*read)(struct parser *p, const char *key, const yaml_node_t *item,
-				   const char *text))
+/* Find the row that begins with text, and return its second word, or NULL. */
+static const char *find_word(const char *const table[][2], const char *text)
 {
-	const yaml_node_item_t *item;
-	const yaml_node_t *node;
-
-	if (list->type == YAML_SCALAR_NODE && !list->data.scalar.length)
-		return;
-	if (list->type != YAML_SEQUENCE_NODE) {
-		config_error(p, list, "%s: not a list", key);
-		return;
+	for (; (*table)[0]; table++) {
+		if (!strcmp((*table)[0], text))
+			return (*table)[1];
 	}
-	for (item = list->data.sequence.items.start; item < list->data.sequence.items.top;
-	     item++) {
-		node = yaml_document_get_node(&p->doc, *item);
-		read(p, key, node, read_text(p, key, node));
-	}
+	return NULL;
 }
 
 /* tls_server_config */
 
 /* A relative file name is relative to the directory of web.yml. */
-static void read_file_name(struct parser *p, const char *key, const yaml_node_t *value)
+static void read_file_name(struct parser *p, const char *key, const yaml_node_t *node,
+			   const char *text)
 {
 	char **file = !strcmp(key, "cert_file") ? &p->cert_file :
 		      !strcmp(key, "key_file") ? &p->key_file : &p->ca_file;
-	const char *name = read_text(p, key, value), *slash = strrchr(p->path, '/');
+	const char *slash = strrchr(p->path, '/');
 
 	free(*file);
 	*file = NULL;
 	/* as without the key */
-	if (!*name)
+	if (!*text)
 		return;
-	if (*name == '/' || !slash)
-		*file = copy_text(p, name);
-	else if (asprintf(file, "%.*s/%s", (int)(slash - p->path), p->path, name) < 0)
+	if (*text == '/' || !slash)
+		*file = copy_text(p, text);
+	else if (asprintf(file, "%.*s/%s", (int)(slash - p->path), p->path, text) < 0)
 		*file = NULL;
 }
 
-static void read_pem(struct parser *p, const char *key, const yaml_node_t *value)
+static void read_pem(struct parser *p, const char *key, const yaml_node_t *node,
+		     const char *text)
 {
 	char **pem = !strcmp(key, "cert") ? &p->config->cert :
 		     !strcmp(key, "key") ? &p->config->key : &p->config->ca;
-	const char *text = read_text(p, key, value);
 
 	free(*pem);
 	*pem = *text ? copy_text(p, text) : NULL;
 }
 
-static void read_client_auth(struct parser *p, const char *key, const yaml_node_t *value)
+static void read_client_auth(struct parser *p, const char *key, const yaml_node_t *node,
+			     const char *text)
 {
 	static const struct {
 		const char *name;
@@ -184,7 +206,6 @@ static void read_client_auth(struct parser *p, const char *key, const yaml_node_
 		{ "VerifyClientCertIfGiven", CLIENT_AUTH_VERIFY_IF_GIVEN },
 		{ "RequireAndVerifyClientCert", CLIENT_AUTH_REQUIRE_AND_VERIFY },
 	};
-	const char *text = read_text(p, key, value);
 	size_t i;
 
 	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -193,10 +214,10 @@ static void read_client_auth(struct parser *p, const char *key, const yaml_node_
 			return;
 		}
 	}
-	config_error(p, value, "client_auth_type '%s': unknown policy", text);
+	config_error(p, node, "client_auth_type '%s': unknown policy", text);
 }
 
-static void add_san(struct parser *p, const char *key, const yaml_node_t *item,
+static void add_san(struct parser *p, const char *key, const yaml_node_t *node,
 		    const char *text)
 {
 	char **sans = realloc(p->config->sans, (p->config->nr_sans + 1) * sizeof(*sans));
@@ -206,15 +227,10 @@ static void add_san(struct parser *p, const char *key, const yaml_node_t *item,
 		p->config->sans = sans;
 	if (!sans || !san) {
 		free(san);
-		config_error(p, item, "out of memory");
+		config_error(p, node, "out of memory");
 		return;
 	}
 	sans[p->config->nr_sans++] = san;
-}
-
-static void read_sans(struct parser *p, const char *key, const yaml_node_t *value)
-{
-	read_list(p, key, value, add_san);
 }
 
 /* Versions in the order of age; their names in Go and in GnuTLS */
@@ -232,30 +248,29 @@ static size_t version_index(const char *name)
 	return i;
 }
 
-static void read_version(struct parser *p, const char *key, const yaml_node_t *value)
+static void read_version(struct parser *p, const char *key, const yaml_node_t *node,
+			 const char *text)
 {
-	const char *text = read_text(p, key, value);
-
 	if (version_index(text) == NR_VERSIONS)
-		config_error(p, value, "%s '%s': must be TLS10, TLS11, TLS12 or TLS13", key, text);
+		config_error(p, node, "%s '%s': must be TLS10, TLS11, TLS12 or TLS13", key, text);
 	else if (!strcmp(key, "min_version"))
 		p->min_version = text;
 	else
 		p->max_version = text;
 }
 
-/* Append ":+NAME" to list unless it is in it; false if there is no space. */
-static bool append(char *list, size_t size, const char *name)
+/* Append ":+NAME" to list, unless it is in it or too long. */
+static void append(char *list, size_t size, const char *name)
 {
 	size_t len = strlen(list);
 	char item[64];
 
 	snprintf(item, sizeof(item), ":+%s", name);
-	return strstr(list, item) ||
-	       (size_t)snprintf(list + len, size - len, "%s", item) < size - len;
+	if (!strstr(list, item))
+		snprintf(list + len, size - len, "%s", item);
 }
 
-static void add_cipher(struct parser *p, const char *key, const yaml_node_t *item,
+static void add_cipher(struct parser *p, const char *key, const yaml_node_t *node,
 		       const char *text)
 {
 	static const char *const ciphers[][2] = {
@@ -265,123 +280,106 @@ static void add_cipher(struct parser *p, const char *key, const yaml_node_t *ite
 		{ "CHACHA20_POLY1305", "CHACHA20-POLY1305" },
 		{ "AES_128_CBC_SHA", "AES-128-CBC" },
 		{ "AES_256_CBC_SHA", "AES-256-CBC" },
+		{ NULL }
 	};
 	static const char *const prefixes[] = {
 		"TLS_ECDHE_ECDSA_WITH_", "TLS_ECDHE_RSA_WITH_", "TLS_",
 	};
-	const char *end = "";
+	const char *end = "", *name;
 	size_t i;
 
 	for (i = 0; i < 3 && !*end; i++) {
 		if (!strncmp(text, prefixes[i], strlen(prefixes[i])))
 			end = text + strlen(prefixes[i]);
 	}
-	for (i = 0; i < sizeof(ciphers) / sizeof(ciphers[0]); i++) {
-		if (!strcmp(end, ciphers[i][0])) {
-			append(p->ciphers, sizeof(p->ciphers), ciphers[i][1]);
-			return;
-		}
-	}
-	config_error(p, item, "%s '%s': unknown cipher suite", key, text);
+	name = find_word(ciphers, end);
+	if (name)
+		append(p->ciphers, sizeof(p->ciphers), name);
+	else
+		config_error(p, node, "%s '%s': unknown cipher suite", key, text);
 }
 
-static void read_ciphers(struct parser *p, const char *key, const yaml_node_t *value)
-{
-	read_list(p, key, value, add_cipher);
-}
-
-static void add_curve(struct parser *p, const char *key, const yaml_node_t *item,
+static void add_curve(struct parser *p, const char *key, const yaml_node_t *node,
 		      const char *text)
 {
 	static const char *const curves[][2] = {
 		{ "CurveP256", "GROUP-SECP256R1" }, { "CurveP384", "GROUP-SECP384R1" },
-		{ "CurveP521", "GROUP-SECP521R1" }, { "X25519", "GROUP-X25519" },
+		{ "CurveP521", "GROUP-SECP521R1" }, { "X25519", "GROUP-X25519" }, { NULL }
 	};
-	size_t i;
+	const char *name = find_word(curves, text);
 
-	for (i = 0; i < sizeof(curves) / sizeof(curves[0]); i++) {
-		if (!strcmp(text, curves[i][0])) {
-			append(p->groups, sizeof(p->groups), curves[i][1]);
-			return;
-		}
-	}
-	config_error(p, item, "%s '%s': unknown curve", key, text);
+	if (name)
+		append(p->groups, sizeof(p->groups), name);
+	else
+		config_error(p, node, "%s '%s': unknown curve", key, text);
 }
 
-static void read_curves(struct parser *p, const char *key, const yaml_node_t *value)
+static void read_preference(struct parser *p, const char *key, const yaml_node_t *node,
+			    const char *text)
 {
-	read_list(p, key, value, add_curve);
-}
-
-static void read_preference(struct parser *p, const char *key, const yaml_node_t *value)
-{
-	p->client_preference = !read_bool(p, key, value);
+	p->client_preference = !read_bool(p, key, node, text);
 }
 
 static const struct key tls_keys[] = {
-	{ "cert", read_pem },
-	{ "key", read_pem },
-	{ "client_ca", read_pem },
-	{ "cert_file", read_file_name },
-	{ "key_file", read_file_name },
-	{ "client_ca_file", read_file_name },
-	{ "client_auth_type", read_client_auth },
-	{ "client_allowed_sans", read_sans },
-	{ "min_version", read_version },
-	{ "max_version", read_version },
-	{ "cipher_suites", read_ciphers },
-	{ "prefer_server_cipher_suites", read_preference },
-	{ "curve_preferences", read_curves },
-	{ NULL, NULL }
+	{ "cert", .read = read_pem },
+	{ "key", .read = read_pem },
+	{ "client_ca", .read = read_pem },
+	{ "cert_file", .read = read_file_name },
+	{ "key_file", .read = read_file_name },
+	{ "client_ca_file", .read = read_file_name },
+	{ "client_auth_type", .read = read_client_auth },
+	{ "client_allowed_sans", .read = add_san, .list = true },
+	{ "min_version", .read = read_version },
+	{ "max_version", .read = read_version },
+	{ "cipher_suites", .read = add_cipher, .list = true },
+	{ "prefer_server_cipher_suites", .read = read_preference },
+	{ "curve_preferences", .read = add_curve, .list = true },
+	{ NULL }
 };
 
 /* http_server_config */
 
 /* HTTP/2 is not supported, so either value has the same effect. */
-static void read_http2(struct parser *p, const char *key, const yaml_node_t *value)
+static void read_http2(struct parser *p, const char *key, const yaml_node_t *node,
+		       const char *text)
 {
-	read_bool(p, key, value);
+	read_bool(p, key, node, text);
 }
 
-static void read_header(struct parser *p, const char *key, const yaml_node_t *value)
+static void read_header(struct parser *p, const char *key, const yaml_node_t *node,
+			const char *text)
 {
-	const char *text = read_text(p, key, value);
 	int i;
 
 	if (*text && ((!strcmp(key, "X-Content-Type-Options") && strcmp(text, "nosniff")) ||
 		      (!strcmp(key, "X-Frame-Options") && strcmp(text, "deny") &&
 		       strcmp(text, "sameorigin"))))
-		config_error(p, value, "%s '%s': invalid value", key, text);
+		config_error(p, node, "%s '%s': invalid value", key, text);
 	if (strpbrk(text, "\r\n"))
-		config_error(p, value, "%s: more than one line", key);
-	for (i = 0; i < WEB_HEADERS; i++) {
-		if (!strcmp(key, web_header_names[i])) {
-			free(p->config->header[i]);
-			p->config->header[i] = copy_text(p, text);
-		}
+		config_error(p, node, "%s: more than one line", key);
+	for (i = 0; i < WEB_HEADERS && strcmp(key, web_header_names[i]); i++)
+		;
+	if (i == WEB_HEADERS) {
+		config_error(p, node, "'%s': unknown key", key);
+		return;
 	}
+	free(p->config->header[i]);
+	p->config->header[i] = copy_text(p, text);
 }
 
-static void read_headers(struct parser *p, const char *key, const yaml_node_t *value)
-{
-	static struct key keys[WEB_HEADERS + 1];
-	int i;
-
-	for (i = 0; i < WEB_HEADERS; i++)
-		keys[i] = (struct key){ web_header_names[i], read_header };
-	read_map(p, key, value, keys);
-}
+static const struct key header_keys[] = { { .read = read_header } };
 
 static const struct key http_keys[] = {
-	{ "http2", read_http2 },
-	{ "headers", read_headers },
-	{ NULL, NULL }
+	{ "http2", .read = read_http2 },
+	{ "headers", .keys = header_keys },
+	{ NULL }
 };
 
 /* rate_limit */
 
 /* A duration of Go: "1m30s", "100ms"; a number alone is in nanoseconds. */
-static void read_interval(struct parser *p, const char *key, const yaml_node_t *value)
+static void read_interval(struct parser *p, const char *key, const yaml_node_t *node,
+			  const char *text)
 {
 	static const struct {
 		const char *name;
@@ -390,7 +388,7 @@ static void read_interval(struct parser *p, const char *key, const yaml_node_t *
 		{ "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 },
 		{ "h", 3600e9 },
 	};
-	const char *text = read_text(p, key, value), *at = text;
+	const char *at = text;
 	double sum = 0, n;
 	size_t i, len;
 	char *end;
@@ -409,25 +407,24 @@ static void read_interval(struct parser *p, const char *key, const yaml_node_t *
 		at = end + len;
 	} while (*at && n >= 0);
 	if (n < 0 || sum > 86400e9)
-		config_error(p, value, "interval '%s': not a duration", text);
+		config_error(p, node, "interval '%s': not a duration", text);
 	else
 		p->config->rate_interval = sum;
 }
 
-static void read_burst(struct parser *p, const char *key, const yaml_node_t *value)
+static void read_burst(struct parser *p, const char *key, const yaml_node_t *node,
+		       const char *text)
 {
-	const char *text = read_text(p, key, value);
-
 	if (!*text || text[strspn(text, "0123456789")] || strlen(text) > 9)
-		config_error(p, value, "burst '%s': not a number", text);
+		config_error(p, node, "burst '%s': not a number", text);
 	else
 		p->config->rate_burst = strtoul(text, NULL, 10);
 }
 
 static const struct key rate_keys[] = {
-	{ "interval", read_interval },
-	{ "burst", read_burst },
-	{ NULL, NULL }
+	{ "interval", .read = read_interval },
+	{ "burst", .read = read_burst },
+	{ NULL }
 };
 
 /* basic_auth_users */
@@ -443,68 +440,42 @@ static bool is_bcrypt(const char *hash)
 	       bcrypt_cost(hash) <= BCRYPT_COST_MAX && strspn(hash + 7, digits) == 53;
 }
 
-static void read_users(struct parser *p, const char *key, const yaml_node_t *map)
+static void add_user(struct parser *p, const char *name, const yaml_node_t *node, const char *hash)
 {
-	const yaml_node_pair_t *pair;
-	const yaml_node_t *value;
 	struct web_user *user;
-	const char *name, *hash;
 
-	if (map->type == YAML_SCALAR_NODE && !map->data.scalar.length)
+	if (!is_bcrypt(hash))
+		config_error(p, node, "user '%s': not a bcrypt hash with a cost of %d or less",
+			     name, BCRYPT_COST_MAX);
+	if (p->config->nr_users == WEB_USERS_MAX)
+		config_error(p, node, "more than %d users", WEB_USERS_MAX);
+	if (*p->error)
 		return;
-	if (map->type != YAML_MAPPING_NODE) {
-		config_error(p, map, "%s: not a mapping", key);
-		return;
-	}
-	for (pair = map->data.mapping.pairs.start; pair < map->data.mapping.pairs.top; pair++) {
-		name = read_text(p, key, yaml_document_get_node(&p->doc, pair->key));
-		value = yaml_document_get_node(&p->doc, pair->value);
-		hash = read_text(p, name, value);
-		if (!is_bcrypt(hash))
-			config_error(p, value, "user '%s': not a bcrypt hash with a cost of %d or less",
-				     name, BCRYPT_COST_MAX);
-		if (p->config->nr_users == WEB_USERS_MAX)
-			config_error(p, value, "more than %d users", WEB_USERS_MAX);
-		if (*p->error)
-			return;
-		user = &p->config->user[p->config->nr_users++];
-		user->name = copy_text(p, name);
-		user->hash = copy_text(p, hash);
-	}
+	user = &p->config->user[p->config->nr_users++];
+	user->name = copy_text(p, name);
+	user->hash = copy_text(p, hash);
 }
+
+static const struct key user_keys[] = { { .read = add_user } };
 
 /* The whole file */
 
-static void read_tls(struct parser *p, const char *key, const yaml_node_t *value)
-{
-	read_map(p, key, value, tls_keys);
-}
-
-static void read_http(struct parser *p, const char *key, const yaml_node_t *value)
-{
-	read_map(p, key, value, http_keys);
-}
-
-static void read_rate(struct parser *p, const char *key, const yaml_node_t *value)
-{
-	read_map(p, key, value, rate_keys);
-}
-
 static const struct key sections[] = {
-	{ "tls_server_config", read_tls },
-	{ "http_server_config", read_http },
-	{ "basic_auth_users", read_users },
-	{ "rate_limit", read_rate },
-	{ NULL, NULL }
+	{ "tls_server_config", .keys = tls_keys },
+	{ "http_server_config", .keys = http_keys },
+	{ "basic_auth_users", .keys = user_keys },
+	{ "rate_limit", .keys = rate_keys },
+	{ NULL }
 };
 
-static void stat_file(struct web_file *file)
+/* Return the state of a file; all zero if it has none. */
+static struct stat stat_file(const char *path)
 {
 	struct stat st;
 
-	memset(&file->st, 0, sizeof(file->st));
-	if (!stat(file->path, &st))
-		file->st = st;
+	if (stat(path, &st))
+		memset(&st, 0, sizeof(st));
+	return st;
 }
 
 /* Return the content of a file, or NULL after reporting an error. */
@@ -517,7 +488,7 @@ static char *read_whole_file(struct parser *p, const char *path)
 
 	/* The state before the content, so that a later change is never missed */
 	snprintf(file->path, sizeof(file->path), "%s", path);
-	stat_file(file);
+	file->st = stat_file(path);
 	f = fopen(path, "re");
 	if (f) {
 		text = calloc(1, FILE_MAX_BYTES + 1);
@@ -707,19 +678,16 @@ void web_config_put(struct web_config *config)
 
 bool web_files_changed(const struct web_files *files)
 {
-	const struct stat *old, *new;
-	struct web_file now;
+	const struct stat *old;
+	struct stat new;
 	unsigned int i;
 
 	for (i = 0; i < files->nr; i++) {
-		memcpy(now.path, files->file[i].path, sizeof(now.path));
-		stat_file(&now);
 		old = &files->file[i].st;
-		new = &now.st;
-		if (old->st_dev != new->st_dev || old->st_ino != new->st_ino ||
-		    old->st_size != new->st_size ||
-		    old->st_mtim.tv_sec != new->st_mtim.tv_sec ||
-		    old->st_mtim.tv_nsec != new->st_mtim.tv_nsec)
+		new = stat_file(files->file[i].path);
+		if (old->st_dev != new.st_dev || old->st_ino != new.st_ino ||
+		    old->st_size != new.st_size || old->st_mtim.tv_sec != new.st_mtim.tv_sec ||
+		    old->st_mtim.tv_nsec != new.st_mtim.tv_nsec)
 			return true;
 	}
 	return false;
