@@ -15,19 +15,13 @@ static void put_busy(struct buf *b, const struct vm_series *e)
 	buf_str(b, "<td class=g>");
 	if (steps < 2)
 		return;
-	buf_str(b, "<svg class=line viewBox=\"0 0 ");
-	buf_u64(b, HISTORY - 2);
-	buf_str(b, " 100\" preserveAspectRatio=none aria-hidden=true><path d=\"M");
-	buf_u64(b, HISTORY - steps);
-	buf_str(b, " 100");
+	buf_printf(b, "<svg class=line viewBox=\"0 0 %u 100\" preserveAspectRatio=none"
+		   " aria-hidden=true><path d=\"M%u 100", HISTORY - 2, HISTORY - steps);
 	for (i = steps - 1; i; i--) {
-		if (!history_shares(e, i, i - 1, share))
-			continue;
-		buf_char(b, 'L');
-		buf_u64(b, HISTORY - 1 - i);
-		buf_char(b, ' ');
-		buf_u64(b, 100 - (share[KVMSTATS_RUN] + share[KVMSTATS_READY] +
-				  share[KVMSTATS_THROTTLED]) / 10);
+		if (history_shares(e, i, i - 1, share))
+			buf_printf(b, "L%u %u", HISTORY - 1 - i, 100 -
+				   (share[KVMSTATS_RUN] + share[KVMSTATS_READY] +
+				    share[KVMSTATS_THROTTLED]) / 10);
 	}
 	buf_str(b, "V100z\"/></svg>");
 }
@@ -99,9 +93,7 @@ static void put_key(struct buf *b, unsigned int modes)
 		put_meaning(b, i);
 	}
 	for (i = PROBLEM_ENDED + 1; i < PROBLEMS; i++) {
-		buf_str(b, "<dt class=problem>");
-		buf_str(b, problem_name(i));
-		buf_str(b, "<dd>");
+		buf_printf(b, "<dt class=problem>%s<dd>", problem_name(i));
 		buf_html(b, problem_meaning(i));
 	}
 	buf_str(b, "<dt>exits/s<dd>exits of all vCPUs from the guest"
@@ -110,18 +102,10 @@ static void put_key(struct buf *b, unsigned int modes)
 		"</details>\n");
 }
 
-static void put_table_head(struct buf *b, bool unknown)
-{
-	buf_str(b, "<table id=vms><thead><tr><th scope=col>VM<th scope=col>problem<th scope=col>vCPUs"
-		"<th scope=col>time<th scope=col>run %<th scope=col>ready %<th scope=col>throttled %"
-		"<th scope=col>halt %<th scope=col>poll %<th scope=col>other %");
-	buf_str(b, unknown ? "<th scope=col>unknown %" : "");
-	buf_str(b, "<th scope=col>exits/s<th scope=col>busy</thead>\n<tbody>\n");
-}
-
 /* Write the rows that are asked for. Return how many are left out because the page is full. */
 static unsigned int put_rows(struct buf *b, const struct rows *rows,
-			     const struct page_request *request, unsigned int *matching)
+			     const struct page_request *request, unsigned int modes,
+			     unsigned int *matching)
 {
 	const bool bounded = !request->all || *request->filter;
 	const struct row *row;
@@ -136,7 +120,7 @@ static unsigned int put_rows(struct buf *b, const struct rows *rows,
 		if (bounded && b->len > PAGE_ROOM)
 			left++;
 		else
-			put_row_html(b, row, rows->unknown ? MODES : KVMSTATS_UNKNOWN);
+			put_row_html(b, row, modes);
 	}
 	return left;
 }
@@ -147,55 +131,41 @@ static void put_quiet(struct buf *b, const struct rows *rows)
 	const unsigned int quiet = rows->count - rows->problems - rows->ended;
 	unsigned int named = 0, i;
 
-	buf_str(b, "<p id=quiet>");
-	buf_u64(b, quiet);
-	buf_str(b, quiet == 1 ? " VM without a problem" : " VMs without problems");
-	if (rows->ended) {
-		buf_str(b, ", ");
-		buf_u64(b, rows->ended);
-		buf_str(b, " ended");
-	}
+	buf_printf(b, "<p id=quiet>%u%s", quiet,
+		   quiet == 1 ? " VM without a problem" : " VMs without problems");
+	if (rows->ended)
+		buf_printf(b, ", %u ended", rows->ended);
 	buf_str(b, ": <a href=\"?all=1\">all with numbers</a></p>\n<p class=names>");
 	for (i = rows->problems; i < rows->count && named < QUIET_NAMES && b->len < PAGE_ROOM; i++) {
 		if (rows->row[i].e->ended)
 			continue;
 		buf_str(b, "<span>");
 		put_vm_link(b, rows->row[i].e->label);
-		buf_char(b, ' ');
-		buf_u64(b, (rows->row[i].share[KVMSTATS_RUN] + 5) / 10);
-		buf_str(b, " %</span>\n");
+		buf_printf(b, " %u %%</span>\n", (rows->row[i].share[KVMSTATS_RUN] + 5) / 10);
 		named++;
 	}
-	if (named < quiet) {
-		buf_str(b, "and ");
-		buf_u64(b, quiet - named);
-		buf_char(b, ' ');
-		buf_str(b, "more");
-	}
+	if (named < quiet)
+		buf_printf(b, "and %u more", quiet - named);
 	buf_str(b, "</p>\n");
-}
-
-static void put_left(struct buf *b, unsigned int left)
-{
-	if (!left)
-		return;
-	buf_str(b, "<p><b>");
-	buf_u64(b, left);
-	buf_str(b, " more</b> are not shown: <a href=\"?all=1\">all</a></p>\n");
 }
 
 void page_list(struct buf *b, const struct model *m, const struct page_request *request)
 {
 	struct rows rows = make_rows(m);
+	const unsigned int modes = shown_modes(&rows);
 	unsigned int left, matching;
 
 	put_head(b, m, request, &rows, NULL);
 	put_filter(b, request);
-	put_key(b, rows.unknown ? MODES : KVMSTATS_UNKNOWN);
-	put_table_head(b, rows.unknown);
-	left = put_rows(b, &rows, request, &matching);
+	put_key(b, modes);
+	buf_str(b, "<table id=vms><thead><tr><th scope=col>VM<th scope=col>problem<th scope=col>vCPUs");
+	put_mode_heads(b, modes);
+	buf_str(b, "<th scope=col>busy</thead>\n<tbody>\n");
+	left = put_rows(b, &rows, request, modes, &matching);
 	buf_str(b, "</tbody></table>\n");
-	put_left(b, left);
+	if (left)
+		buf_printf(b, "<p><b>%u more</b> are not shown: <a href=\"?all=1\">all</a></p>\n",
+			   left);
 	if (!matching)
 		buf_str(b, *request->filter ? "<p>No VM has this text.</p>\n" : !rows.count ?
 			"<p>There are no VMs.</p>\n" : "<p>No VM has a problem.</p>\n");

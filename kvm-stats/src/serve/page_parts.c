@@ -33,9 +33,8 @@ static void put_host_html(struct buf *b, const struct model *m, const struct row
 {
 	if (!m->host.cpus)
 		return;
-	buf_str(b, "<p id=host>Host: ");
-	buf_u64(b, m->host.cpus);
-	buf_str(b, m->host.cpus == 1 ? " CPU, " : " CPUs, ");
+	buf_printf(b, "<p id=host>Host: %u%s", m->host.cpus,
+		   m->host.cpus == 1 ? " CPU, " : " CPUs, ");
 	buf_fixed(b, m->vcpus * 10ULL / m->host.cpus, 1);
 	buf_str(b, " vCPUs for each; guests run on <b>");
 	buf_fixed(b, rows->run, 1);
@@ -61,11 +60,8 @@ static void put_state(struct buf *b, const struct model *m, const struct page_re
 	put_time(b, m->timestamp, "%Y-%m-%d %H:%M:%S %Z");
 	buf_str(b, "</b>, source ");
 	buf_html(b, m->source);
-	buf_str(b, "; ");
-	buf_u64(b, m->vms);
-	buf_str(b, m->vms == 1 ? " VM, " : " VMs, ");
-	buf_u64(b, m->vcpus);
-	buf_str(b, m->vcpus == 1 ? " vCPU; <b>" : " vCPUs; <b>");
+	buf_printf(b, "; %u%s%u%s<b>", m->vms, m->vms == 1 ? " VM, " : " VMs, ", m->vcpus,
+		   m->vcpus == 1 ? " vCPU; " : " vCPUs; ");
 	if (rows->problems)
 		buf_u64(b, rows->problems);
 	else
@@ -74,30 +70,23 @@ static void put_state(struct buf *b, const struct model *m, const struct page_re
 	for (i = 0; i < KVMSTATS_REASONS; i++) {
 		if (!m->unread[i])
 			continue;
-		buf_str(b, " <b>");
-		buf_u64(b, m->unread[i]);
-		buf_str(b, " could not be read</b>: ");
+		buf_printf(b, " <b>%u could not be read</b>: ", m->unread[i]);
 		buf_html(b, m->why[i]);
 		buf_char(b, '.');
 	}
 	buf_str(b, "</p>\n");
 	/* Samples of a long interval are older. */
-	if (age > STALE_SECONDS * SECOND && age > 2 * request->interval) {
-		buf_str(b, "<p class=stale>Data are old: the last sample was taken ");
-		buf_u64(b, age / SECOND);
-		buf_str(b, " s ago.</p>\n");
-	}
+	if (age > STALE_SECONDS * SECOND && age > 2 * request->interval)
+		buf_printf(b, "<p class=stale>Data are old: the last sample was taken"
+			   " %llu s ago.</p>\n", (unsigned long long)(age / SECOND));
 }
 
 /* Write the start of a page. Without a script, the page asks for its successor. */
 static void put_document(struct buf *b, const char *host, unsigned int problems, const char *vm)
 {
 	buf_str(b, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>");
-	if (problems && !vm) {
-		buf_char(b, '(');
-		buf_u64(b, problems);
-		buf_str(b, ") ");
-	}
+	if (problems && !vm)
+		buf_printf(b, "(%u) ", problems);
 	buf_html(b, vm ? vm : host);
 	buf_str(b, vm ? " on " : ": VMs");
 	buf_html(b, vm ? host : "");
@@ -137,9 +126,8 @@ void page_too_old(struct buf *b, const struct model *m, const struct page_reques
 	buf_html(b, host);
 	buf_str(b, "</h1>\n<p class=stale>");
 	if (m->samples) {
-		buf_str(b, "The last sample is too old: it was taken ");
-		buf_u64(b, (request->now - m->time) / SECOND);
-		buf_str(b, " s ago, at ");
+		buf_printf(b, "The last sample is too old: it was taken %llu s ago, at ",
+			   (unsigned long long)((request->now - m->time) / SECOND));
 		put_time(b, m->timestamp, "%Y-%m-%d %H:%M:%S %Z");
 	} else {
 		buf_str(b, "No sample was taken yet");
@@ -159,24 +147,16 @@ void put_vm_link(struct buf *b, const char *label)
 	buf_str(b, "</a>");
 }
 
-static void put_small(struct buf *b, const char *name, const char *meaning)
-{
-	buf_str(b, "<small>");
-	buf_str(b, name);
-	buf_str(b, *name ? ": " : "");
-	buf_str(b, meaning);
-	buf_str(b, "</small>");
-}
-
 void put_problem(struct buf *b, const struct row *row)
 {
 	const enum problem problem = row->judgement.problem;
 
 	buf_str(b, problem_name(problem));
 	if (problem == PROBLEM_STUCK && row->stall)
-		put_small(b, stall_name(row->stall), stall_meaning(row->stall));
+		buf_printf(b, "<small>%s: %s</small>", stall_name(row->stall),
+			   stall_meaning(row->stall));
 	else if (problem > PROBLEM_ENDED)
-		put_small(b, "", problem_meaning(problem));
+		buf_printf(b, "<small>%s</small>", problem_meaning(problem));
 	if (problem == PROBLEM_STARVED && row->e->waits)
 		waits_summary(b, row->e->waits);
 }
@@ -184,13 +164,21 @@ void put_problem(struct buf *b, const struct row *row)
 /* A narrow screen omits a number that is 0. */
 void put_number(struct buf *b, const char *class, uint64_t n, unsigned int digits, bool known)
 {
-	buf_str(b, "<td class=\"n");
-	buf_str(b, class);
-	buf_str(b, n ? "\">" : " z\">");
+	buf_printf(b, "<td class=\"n%s%s\">", class, n ? "" : " z");
 	if (known)
 		buf_fixed(b, n, digits);
 	else
 		buf_char(b, '-');
+}
+
+void put_mode_heads(struct buf *b, unsigned int modes)
+{
+	unsigned int i;
+
+	buf_str(b, "<th scope=col>time");
+	for (i = 0; i < modes; i++)
+		buf_printf(b, "<th scope=col>%s %%", kvmstats_mode_name(i));
+	buf_str(b, "<th scope=col>exits/s");
 }
 
 /*
@@ -205,23 +193,19 @@ void put_bar(struct buf *b, const uint16_t share[MODES])
 	for (i = 0; i < MODES; i++)
 		end += share[i];
 	for (i = MODES; i-- > 0; end -= share[i]) {
-		if (!share[i])
-			continue;
-		buf_str(b, "<rect class=");
-		buf_str(b, kvmstats_mode_name(i));
-		buf_str(b, " width=");
-		buf_u64(b, end);
-		buf_str(b, " height=9 />");
+		if (share[i])
+			buf_printf(b, "<rect class=%s width=%u height=9 />",
+				   kvmstats_mode_name(i), end);
 	}
 	buf_str(b, "</svg>");
 }
 
 void put_mode(struct buf *b, enum kvmstats_mode mode)
 {
-	buf_str(b, "<svg class=key viewBox=\"0 0 9 9\" aria-hidden=true><rect width=9 height=9 class=");
-	buf_str(b, kvmstats_mode_name(mode));
-	buf_str(b, " /></svg>");
-	buf_str(b, kvmstats_mode_name(mode));
+	const char *name = kvmstats_mode_name(mode);
+
+	buf_printf(b, "<svg class=key viewBox=\"0 0 9 9\" aria-hidden=true>"
+		   "<rect width=9 height=9 class=%s /></svg>%s", name, name);
 }
 
 void put_meaning(struct buf *b, enum kvmstats_mode mode)

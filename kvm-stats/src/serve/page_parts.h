@@ -21,6 +21,14 @@ void put_vm_link(struct buf *b, const char *label);
 
 void put_problem(struct buf *b, const struct row *row);
 void put_number(struct buf *b, const char *class, uint64_t n, unsigned int digits, bool known);
+/* Return how many modes the tables of a page show. The mode unknown is the last one. */
+static inline unsigned int shown_modes(const struct rows *rows)
+{
+	return rows->unknown ? MODES : KVMSTATS_UNKNOWN;
+}
+
+/* Write the column heads from the bar to the exits. */
+void put_mode_heads(struct buf *b, unsigned int modes);
 void put_bar(struct buf *b, const uint16_t share[MODES]);
 /* A square in the colour of a mode, and the name of the mode */
 void put_mode(struct buf *b, enum kvmstats_mode mode);

@@ -11,9 +11,7 @@ static void put_fact(struct buf *b, const char *name, const char *value)
 {
 	if (!*value)
 		return;
-	buf_str(b, "<dt>");
-	buf_str(b, name);
-	buf_str(b, "<dd>");
+	buf_printf(b, "<dt>%s<dd>", name);
 	buf_html(b, value);
 	buf_char(b, '\n');
 }
@@ -76,16 +74,12 @@ static void put_minute_text(struct buf *b, const struct model *m, uint64_t minut
 {
 	unsigned int i;
 
-	buf_str(b, "<rect x=");
-	buf_u64(b, x);
-	buf_str(b, " width=1 height=1000><title>");
+	buf_printf(b, "<rect x=%u width=1 height=1000><title>", x);
 	put_time(b, minute_time(m, minute), "%H:%M");
 	for (i = 0; i < MODES; i++) {
 		if (!share[i])
 			continue;
-		buf_char(b, ' ');
-		buf_str(b, kvmstats_mode_name(i));
-		buf_char(b, ' ');
+		buf_printf(b, " %s ", kvmstats_mode_name(i));
 		buf_fixed(b, share[i], 1);
 		buf_str(b, " %");
 	}
@@ -109,18 +103,13 @@ static void put_hour(struct buf *b, const struct model *m, const struct vm_serie
 		if (!total || !hour_shares(&e->hour, total, first + x, share[x]))
 			memset(share[x], 0, sizeof(share[x]));
 	for (mode = 0; mode < MODES; mode++) {
-		buf_str(b, "<path class=");
-		buf_str(b, kvmstats_mode_name(mode));
-		buf_str(b, " d=\"");
+		buf_printf(b, "<path class=%s d=\"", kvmstats_mode_name(mode));
 		for (x = 0; x < MINUTES; x++) {
-			char text[64];
-
 			if (!share[x][mode])
 				continue;
 			base[x] += share[x][mode];
-			snprintf(text, sizeof(text), "M%u %dv%uh.9v-%uz", x, 1000 - (int)base[x],
-				 share[x][mode], share[x][mode]);
-			buf_str(b, text);
+			buf_printf(b, "M%u %dv%uh.9v-%uz", x, 1000 - (int)base[x],
+				   share[x][mode], share[x][mode]);
 		}
 		buf_str(b, "\"/>");
 	}
@@ -137,61 +126,52 @@ static void put_hour(struct buf *b, const struct model *m, const struct vm_serie
 	buf_str(b, "</p>\n");
 }
 
-static void put_vcpu_html(struct buf *b, const struct vcpu_series *v, bool unknown)
+static void put_vcpu_html(struct buf *b, const struct vcpu_series *v, unsigned int modes)
 {
 	uint16_t share[MODES];
 	const uint64_t all = get_shares(v->mark[0].mode, v->now.mode, share);
 	unsigned int i;
 
-	buf_str(b, "<tr><th scope=row>vCPU ");
-	buf_u64(b, v->id);
-	buf_str(b, "<td class=\"n t\">");
+	buf_printf(b, "<tr><th scope=row>vCPU %u<td class=\"n t\">", v->id);
 	if (v->tid)
 		buf_u64(b, v->tid);
 	else
 		buf_char(b, '-');
 	put_bar(b, share);
-	for (i = 0; i < (unknown ? MODES : KVMSTATS_UNKNOWN); i++)
+	for (i = 0; i < modes; i++)
 		put_number(b, "", share[i], 1, all);
 	put_number(b, " x", kvmstats_rate(v->now.exits - v->mark[0].exits, all) / 1000, 0, all);
 	buf_char(b, '\n');
 }
 
-static void put_vcpus_html(struct buf *b, const struct model *m, const struct vm_series *e, bool unknown)
+static void put_vcpus_html(struct buf *b, const struct model *m, const struct vm_series *e,
+			   unsigned int modes)
 {
 	unsigned int i;
 
 	buf_str(b, "<h2>vCPUs</h2>\n");
-	if (m->mark[0]) {
-		buf_str(b, "<p>In the last ");
-		buf_u64(b, (m->time - m->mark[0]) / SECOND);
-		buf_str(b, " s.</p>\n");
-	}
-	buf_str(b, "<table id=vcpus><thead><tr><th scope=col>vCPU<th scope=col>thread<th scope=col>time"
-		"<th scope=col>run %<th scope=col>ready %<th scope=col>throttled %<th scope=col>halt %"
-		"<th scope=col>poll %<th scope=col>other %");
-	buf_str(b, unknown ? "<th scope=col>unknown %" : "");
-	buf_str(b, "<th scope=col>exits/s</thead>\n<tbody>\n");
+	if (m->mark[0])
+		buf_printf(b, "<p>In the last %llu s.</p>\n",
+			   (unsigned long long)((m->time - m->mark[0]) / SECOND));
+	buf_str(b, "<table id=vcpus><thead><tr><th scope=col>vCPU<th scope=col>thread");
+	put_mode_heads(b, modes);
+	buf_str(b, "</thead>\n<tbody>\n");
 	for (i = 0; i < e->nr_vcpu && b->len < PAGE_ROOM; i++)
-		put_vcpu_html(b, &e->vcpu[i], unknown);
+		put_vcpu_html(b, &e->vcpu[i], modes);
 	buf_str(b, "</tbody></table>\n");
-	if (i < e->nr_vcpu) {
-		buf_str(b, "<p><b>");
-		buf_u64(b, e->nr_vcpu - i);
-		buf_str(b, " more vCPUs</b> are not shown; kvm-stats top shows them.</p>\n");
-	}
+	if (i < e->nr_vcpu)
+		buf_printf(b, "<p><b>%u more vCPUs</b> are not shown; kvm-stats top shows them."
+			   "</p>\n", e->nr_vcpu - i);
 }
 
 /* How to get something that is not measured; on: the program was asked for it */
 static void put_missing(struct buf *b, bool on, const char *option)
 {
-	if (on) {
+	if (on)
 		buf_str(b, "<p>None yet.</p>\n");
-		return;
-	}
-	buf_str(b, "<p>Not measured: start kvm-stats serve with <code>");
-	buf_str(b, option);
-	buf_str(b, "</code>.</p>\n");
+	else
+		buf_printf(b, "<p>Not measured: start kvm-stats serve with <code>%s</code>.</p>\n",
+			   option);
 }
 
 static void put_owners_html(struct buf *b, const struct model *m, const struct vm_series *e)
@@ -267,9 +247,7 @@ static void put_stalls_html(struct buf *b, const struct model *m, const struct v
 		if (!permille)
 			continue;
 		n++;
-		buf_str(b, "<tr><th scope=row>");
-		buf_str(b, stall_name(reason));
-		buf_str(b, "<td class=v>");
+		buf_printf(b, "<tr><th scope=row>%s<td class=v>", stall_name(reason));
 		buf_fixed(b, permille, 1);
 		buf_str(b, " %<td>");
 		buf_html(b, stall_meaning(reason));
@@ -303,7 +281,7 @@ bool page_vm(struct buf *b, const struct model *m, const struct page_request *re
 	put_exits_html(b, m, row->e);
 	put_stalls_html(b, m, row->e);
 	put_identity_html(b, row->e);
-	put_vcpus_html(b, m, row->e, rows.unknown);
+	put_vcpus_html(b, m, row->e, shown_modes(&rows));
 	buf_str(b, "</body></html>\n");
 	free(rows.row);
 	return true;

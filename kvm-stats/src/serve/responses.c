@@ -10,6 +10,8 @@
 #include "serve.h"
 
 #define PASSWORD_MAX	256
+#define PLAIN		"text/plain; charset=utf-8"
+#define HTML		"text/html; charset=utf-8"
 #define URL_HOST_MAX	300	/* longer than a name can be */
 
 /* Texts and the responses that send them */
@@ -104,7 +106,7 @@ static struct page *compress_page(struct server *s, const struct page *from)
 	return page;
 }
 
-static void put_health(const struct server *s, struct cached_text *text, struct page *page,
+static void put_health(const struct server *s, struct cached_text *text, struct buf *b,
 		       uint64_t now)
 {
 	const struct model *m = s->model;
@@ -113,27 +115,18 @@ static void put_health(const struct server *s, struct cached_text *text, struct 
 	unsigned int i;
 
 	if (!m->samples) {
-		buf_str(&page->b, "no sample taken yet\n");
+		buf_str(b, "no sample taken yet\n");
 	} else if (!works) {
-		buf_str(&page->b, "no source of statistics works\n");
-		buf_str(&page->b, s->health);
+		buf_printf(b, "no source of statistics works\n%s", s->health);
 	} else {
-		buf_str(&page->b, age > s->settings.max_age ? "last sample too old: " : "ok: ");
-		buf_u64(&page->b, m->vms);
-		buf_str(&page->b, m->vms == 1 ? " VM, source " : " VMs, source ");
-		buf_str(&page->b, m->source);
-		buf_str(&page->b, ", sampled ");
-		buf_fixed(&page->b, age / 1000000, 3);
-		buf_str(&page->b, " s ago\n");
-		buf_str(&page->b, s->health);
+		buf_printf(b, "%s%u%s, source %s, sampled ",
+			   age > s->settings.max_age ? "last sample too old: " : "ok: ", m->vms,
+			   m->vms == 1 ? " VM" : " VMs", m->source);
+		buf_fixed(b, age / 1000000, 3);
+		buf_printf(b, " s ago\n%s", s->health);
 		for (i = 0; i < KVMSTATS_REASONS; i++) {
-			if (!m->unread[i])
-				continue;
-			buf_str(&page->b, "cannot read ");
-			buf_u64(&page->b, m->unread[i]);
-			buf_str(&page->b, ": ");
-			buf_str(&page->b, m->why[i]);
-			buf_char(&page->b, '\n');
+			if (m->unread[i])
+				buf_printf(b, "cannot read %u: %s\n", m->unread[i], m->why[i]);
 		}
 	}
 	text->code = m->samples && works && age <= s->settings.max_age ? 200 : 503;
@@ -156,10 +149,10 @@ static const char *write_text(struct server *s, struct cached_text *text, struct
 		text->code = MHD_HTTP_SERVICE_UNAVAILABLE;
 		if (is_html(which)) {
 			page_too_old(&page->b, m, request, s->health);
-			return "text/html; charset=utf-8";
+			return HTML;
 		}
 		buf_str(&page->b, "503: last sample too old\n");
-		return "text/plain; charset=utf-8";
+		return PLAIN;
 	}
 	switch (which) {
 	case TEXT_JSON:
@@ -169,16 +162,16 @@ static const char *write_text(struct server *s, struct cached_text *text, struct
 	case TEXT_ALL:
 	case TEXT_FOUND:
 		page_list(&page->b, m, request);
-		return "text/html; charset=utf-8";
+		return HTML;
 	case TEXT_VM:
 		if (page_vm(&page->b, m, request))
-			return "text/html; charset=utf-8";
+			return HTML;
 		buf_str(&page->b, "404: no VM has this name; / lists all VMs\n");
 		text->code = MHD_HTTP_NOT_FOUND;
-		return "text/plain; charset=utf-8";
+		return PLAIN;
 	case TEXT_HEALTH:
-		put_health(s, text, page, now);
-		return "text/plain; charset=utf-8";
+		put_health(s, text, &page->b, now);
+		return PLAIN;
 	default:
 		write_metrics(&page->b, m, (enum format)which,
 			      s->model->served->codes);
@@ -422,7 +415,7 @@ static bool admit(struct server *s, struct connection *c, const char *host, enum
 	}
 	c->admitted = !error;
 	if (error)
-		*ret = code ? send_text(s, c, code, "text/plain; charset=utf-8", error) : MHD_YES;
+		*ret = code ? send_text(s, c, code, PLAIN, error) : MHD_YES;
 	return c->admitted;
 }
 
@@ -558,8 +551,7 @@ enum MHD_Result handle_request(void *server, struct MHD_Connection *connection,
 		*request = s;
 		enqueue_connection(s, c, STATE_ANSWERING);
 		error = check_headers(c, version);
-		return error ? send_text(s, c, MHD_HTTP_BAD_REQUEST, "text/plain; charset=utf-8",
-					 error) : MHD_YES;
+		return error ? send_text(s, c, MHD_HTTP_BAD_REQUEST, PLAIN, error) : MHD_YES;
 	}
 	if (*upload_size) {
 		*upload_size = 0;
@@ -569,16 +561,16 @@ enum MHD_Result handle_request(void *server, struct MHD_Connection *connection,
 	if (!c->admitted && !admit(s, c, host, &ret))
 		return ret;
 	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
-		return send_text(s, c, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain; charset=utf-8",
+		return send_text(s, c, MHD_HTTP_METHOD_NOT_ALLOWED, PLAIN,
 				 "405: use GET or HEAD\n");
 	if (!strcmp(url, "/style.css"))
 		return send_text(s, c, MHD_HTTP_OK, "text/css; charset=utf-8", page_style);
 	text = find_text(s, c, url, &asked);
 	if (text == TEXTS)
-		return send_text(s, c, MHD_HTTP_NOT_FOUND, "text/plain; charset=utf-8",
+		return send_text(s, c, MHD_HTTP_NOT_FOUND, PLAIN,
 				 "404: unknown path; / has links to all others\n");
 	if (!asked.filter || !asked.vm)
-		return send_text(s, c, MHD_HTTP_BAD_REQUEST, "text/plain; charset=utf-8",
+		return send_text(s, c, MHD_HTTP_BAD_REQUEST, PLAIN,
 				 "400: an argument has more than 128 bytes, or a 0\n");
 	return send_sample(s, c, text, &asked);
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,12 +35,9 @@ void waits_update(struct waits *waits, const struct sums *sums, struct blame_vic
 void waits_summary(struct buf *b, const struct waits *waits)
 {
 	const struct wait_owner *first = waits->owner;
-	char percent[24];
 
 	if (!waits->count || !waits->recent)
 		return;
-	snprintf(percent, sizeof(percent), "%u %%",
-		 (kvmstats_permille(first->recent, waits->recent) + 5) / 10);
 	buf_str(b, "<small>short of CPU: ");
 	if (!strcmp(first->key.kind, "quota")) {
 		buf_str(b, "its quota was used up for ");
@@ -51,6 +47,6 @@ void waits_summary(struct buf *b, const struct waits *waits)
 		buf_str(b, !strcmp(first->key.kind, "idle") || !strcmp(first->key.kind, "unknown") ?
 			" was " : " ran ");
 	}
-	buf_str(b, percent);
-	buf_str(b, " of the time it waited</small>");
+	buf_printf(b, "%u %% of the time it waited</small>",
+		   (kvmstats_permille(first->recent, waits->recent) + 5) / 10);
 }
