@@ -63,12 +63,6 @@ class Formats(Case):
         self.made.vm(1, "web-1", run=300, ready=100, halt=400, poll=100, exits=5000, emulated=7)
         self.made.vm(2, "db", vcpus=4, run=900, exits=100, failed=100)
 
-    def test_strict_parser_takes_openmetrics(self):
-        """The strict parser of the Python client accepts the output."""
-        found = self.serve(self.made).next_sample()
-        self.assertEqual(vms(found), ["db", "web-1"])
-        self.assertEqual(one(found, "kvm_vm_vcpus", vm="db"), 4)
-
     def test_promtool_takes_the_text_format(self):
         """promtool check metrics reports nothing."""
         serving = self.serve(self.made)
@@ -132,6 +126,7 @@ class Formats(Case):
         found = serving.next_sample()
         self.assertEqual(one(found, "kvm_stats_scrapes_total", code="404"), 2)
         self.assertEqual(one(found, "kvm_stats_scrapes_total", code="405"), 1)
+        self.assertEqual(one(found, "kvm_stats_series_dropped_total"), 0)
 
     def test_histogram_has_exact_bounds(self):
         """Halts of 5 ms are in [2^22, 2^23) ns: up to 0.016777215, not up to 0.004194303."""
@@ -337,6 +332,7 @@ class Commands(Case):
         ("serve", "-d", "0"): "--delay '0': must be 0.1",
         ("serve", "--max-age", "x"): "--max-age 'x': must be 0.1",
         ("serve", "-d", "60", "--max-age", "60"): "--max-age: must be at least twice --delay",
+        **{("serve", "--blame", value): f"--blame '{value}': must be 1" for value in ("0", "33", "x", "")},
         ("serve", "--exits", "11"): "--exits '11': must be 1 to 10",
         ("serve", "--listen", "nonsense"): "--listen 'nonsense': not ADDRESS:PORT",
         ("serve", "--listen", "127.0.0.1:99999"): "not ADDRESS:PORT",
