@@ -21,6 +21,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data"
+RULES = HERE.parent.parent / "rules"
 BUILD = Path(os.environ["KVM_STATS_BUILD"]).resolve()
 HOST = BUILD / "tests/serve/host"
 REPLAY = BUILD / "tests/replay"
@@ -32,12 +33,12 @@ DEADLINE = 60 * float(os.environ.get("SLOWER", "1"))
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def wait_for(condition, what="it"):
-    """Return the result of condition() as soon as it is true."""
+def wait_for(condition, what="it", until=bool):
+    """Return the result of condition() as soon as it is true, or until() is true for it."""
     end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
         found = condition()
-        if found:
+        if until(found):
             return found
         time.sleep(0.05)
     raise AssertionError(f"waited {DEADLINE} s for {what}")
@@ -107,14 +108,12 @@ class Host:
         """Let the next sample last until release(), and return after its start."""
         held = self.path / "held"
         held.touch()
-        self.extra = [f"hold {held}\n"]
-        self.write()
+        self.write([f"hold {held}\n"])
         wait_for((self.path / "held.waiting").exists, "the sample that does not end")
 
     def release(self):
         """End the sample that hold() keeps from ending."""
-        self.extra = []
-        self.write()
+        self.write([])
         (self.path / "held").unlink()
 
     def stop_clock(self, later=0):
@@ -152,8 +151,9 @@ class Host:
             shutil.rmtree(self.path / "proc" / pid)
         return self
 
-    def write(self):
-        """Apply all changes."""
+    def write(self, extra=None):
+        """Apply all changes; extra: replace the lines besides those of VMs."""
+        self.extra = self.extra if extra is None else extra
         new = self.path / "vms.new"
         new.write_text("".join(self.lines.values()) + "".join(self.extra), errors="surrogateescape")
         new.rename(self.path / "vms")
@@ -227,8 +227,7 @@ class Serve:
 
     def series(self):
         """Return all series, after the first sample."""
-        status, headers, body = wait_for(
-            lambda: (lambda got: got if got[0] != 503 else None)(self.scrape()), "a sample")
+        status, headers, body = wait_for(self.scrape, "a sample", lambda got: got[0] != 503)
         assert status == 200, (status, body)
         assert headers["Content-Type"].startswith("application/openmetrics-text"), headers
         return series(body.decode())
@@ -240,8 +239,8 @@ class Serve:
     def next_sample(self):
         """Return the series of a sample that began after this call."""
         begin = self.samples()
-        return wait_for(lambda: (lambda s: s if one(s, "kvm_stats_samples_total") >= begin + 2
-                                 else None)(self.series()), "a sample")
+        return wait_for(self.series, "a sample",
+                        lambda found: one(found, "kvm_stats_samples_total") >= begin + 2)
 
     def api(self, path="api/v1/vms"):
         """Return the JSON of a path."""
@@ -373,6 +372,24 @@ class Case(unittest.TestCase):
                               [f"127.0.0.1:{s.port}" for s in servings], **more)
         self.addCleanup(scraping.stop)
         return scraping
+
+    def program(self, script):
+        """Return a program that runs the shell script."""
+        path = self.folder / "program"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return path
+
+    def quick_rules(self):
+        """Return the rules, with seconds instead of minutes."""
+        rules = self.folder / "rules.yml"
+        rules.write_text(re.sub(r"(\d)m\b", r"\1s", (RULES / "kvm-stats.rules.yml").read_text()))
+        return rules
+
+    def check_metrics(self, text):
+        """Check that promtool accepts the metrics."""
+        done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
 
     def run_program(self, *arguments, host=None, data=None):
         """Return status, standard output and standard error of a command."""

@@ -20,8 +20,7 @@ class WebConfig(Case):
 
     def setUp(self):
         super().setUp()
-        self.made = self.host()
-        self.made.vm(1, "web", run=500)
+        self.made = self.host().vm(1, "web", run=500)
 
     def config(self, text):
         """Write the configuration file."""
@@ -418,8 +417,7 @@ class Hosts(Case):
 
     def test_names_of_this_host(self):
         """A page that rebinds its name to a loopback address reads nothing."""
-        made = self.host()
-        made.vm(1, "web", run=500)
+        made = self.host().vm(1, "web", run=500)
         serving = self.serve(made, "--host", "metrics.example", "--host", "other.example")
         serving.series()
         own = socket.gethostname()
@@ -457,13 +455,6 @@ class Hosts(Case):
             self.assertEqual(self.status(serving, host), 200, host)
         for host in ("other.example", "comment.example", "not.me", "example.com", "#127.0.0.1"):
             self.assertEqual(self.status(serving, host), 421, host)
-
-    def program(self, script):
-        """Return a program that runs the shell script."""
-        path = self.folder / "program"
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
-        return path
 
 
 def answer(serving, request, half_close=False):

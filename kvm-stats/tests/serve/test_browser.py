@@ -24,8 +24,7 @@ class InBrowser(Pages):
         host = self.host()
         serving = self.start("--max-age", "600", host=host)
         # A browser can be slower than samples, so this sample is the last one.
-        host.extra = ["broken\n"]
-        host.write()
+        host.write(["broken\n"])
 
         def both():
             before = serving.api()

@@ -271,12 +271,10 @@ class Limits(Case):
 
     def test_old_sample(self):
         """A sample older than --max-age is an error until the next one succeeds."""
-        host = self.host()
-        host.vm(1, "one", run=500)
+        host = self.host().vm(1, "one", run=500)
         serving = self.serve(host, "--max-age", "1")
         serving.next_sample()
-        host.extra = ["broken\n"]
-        host.write()
+        host.write(["broken\n"])
 
         def status():
             return serving.get()[0]
@@ -289,14 +287,12 @@ class Limits(Case):
         self.assertEqual(status, 503)
         self.assertIn(b"last sample too old", body)
         self.assertIn(b"the host is broken", body)
-        host.extra = []
-        host.write()
+        host.write([])
         wait_for(lambda: serving.get()[0] == 200, "the end of it")
 
     def held(self):
         """Return a host and a server whose current sample does not end."""
-        host = self.host()
-        host.vm(1, "one", run=500)
+        host = self.host().vm(1, "one", run=500)
         serving = self.serve(host)
         serving.next_sample()
         host.hold()
@@ -334,8 +330,7 @@ class Limits(Case):
 
     def test_scrapes_cause_no_samples(self):
         """A sample is taken early only if it is nearly due, and once."""
-        host = self.host()
-        host.vm(1, "one", run=500)
+        host = self.host().vm(1, "one", run=500)
         host.stop_clock()
         serving = self.serve(host, "-d", "600", "--max-age", "1200")
         for samples in (1, 2, 3):
@@ -348,8 +343,7 @@ class Limits(Case):
 
     def test_one_text_for_all(self):
         """All clients between two samples get the same bytes."""
-        host = self.host()
-        host.vm(1, "one", run=500)
+        host = self.host().vm(1, "one", run=500)
         serving = self.serve(host, "-d", "30", "--max-age", "90")
         serving.get(Accept_Encoding="gzip")
         texts = {serving.get(Accept_Encoding="gzip", User_Agent=str(i))[2] for i in range(10)}

@@ -63,8 +63,8 @@ class Identity(Case):
         serving = self.serve(host)
         first = serving.next_sample()
         begin = one(first, "kvm_stats_samples_total")
-        last = wait_for(lambda: (lambda found: found if one(
-            found, "kvm_stats_samples_total") > begin + 20 else None)(serving.series()), "samples")
+        last = wait_for(serving.series, "samples",
+                        lambda found: one(found, "kvm_stats_samples_total") > begin + 20)
         modes = pick(last, "kvm_vm_vcpu_seconds_total", vm="web")
         self.assertEqual({dict(key)["mode"] for key in modes},
                          {"run", "ready", "throttled", "halt", "poll", "other"})
@@ -264,21 +264,18 @@ class Identity(Case):
 
     def test_source_that_is_chosen_again(self):
         """After a change of the source, counters of VMs start at 0."""
-        host = self.host()
-        host.vm(1, "web", run=500, exits=100000, age=1000)
+        host = self.host().vm(1, "web", run=500, exits=100000, age=1000)
         serving = self.serve(host, "--stats", "*hist*", "--detail", "vcpu")
 
         def exits():
             return one(serving.series(), "kvm_vm_exits_total", vm="web")
 
-        before = wait_for(lambda: (lambda n: n if n > 50000 else None)(exits()), "exits")
+        before = wait_for(exits, "exits", lambda n: n > 50000)
         host.vm(1, "web", run=500, exits=10, age=1000)
-        host.extra = ["broken\n"]
-        host.write()
+        host.write(["broken\n"])
         wait_for(lambda: serving.get("healthz")[2].find(b"is broken") >= 0, "the end of the source")
-        host.extra = []
-        host.write()
-        after = wait_for(lambda: (lambda n: n if n < before else None)(exits()), "another source")
+        host.write([])
+        after = wait_for(exits, "another source", lambda n: n < before)
         # not the 20000 of the thousand seconds before
         self.assertLess(after, 10000)
 

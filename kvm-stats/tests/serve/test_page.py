@@ -52,8 +52,7 @@ class Page(Pages):
 
     def test_host_line(self):
         """The line of the host covers all VMs, also if a sample ends long after they were read."""
-        host = self.host()
-        host.vm(1, "one", vcpus=4, run=500, ready=200, halt=300)
+        host = self.host().vm(1, "one", vcpus=4, run=500, ready=200, halt=300)
         host.vm(2, "two", vcpus=12, run=250, halt=750)
         held = host.path / "held"
         held.touch()
@@ -78,13 +77,11 @@ class Page(Pages):
 
     def test_offline_cpus(self):
         """The host's share counts the CPUs that were online in each part of the last minute."""
-        host = self.host()
-        host.vm(1, "one", vcpus=16, run=1000)
+        host = self.host().vm(1, "one", vcpus=16, run=1000)
         serving = self.serve(host)
         wait_for(lambda: serving.api()["vms"][0]["seconds"] > 4, "a window")
         host.extra = ["cpus 8\n"]
-        host.vm(1, "one", vcpus=16, run=500, ready=500)
-        host.write()
+        host.vm(1, "one", vcpus=16, run=500, ready=500).write()
         before = serving.api()["vms"][0]["seconds"]
         wait_for(lambda: serving.api()["vms"][0]["seconds"] > before + 4, "a window with 8 CPUs")
         found = serving.api()["host"]
@@ -187,12 +184,10 @@ class Page(Pages):
 
     def test_old_sample(self):
         """A sample older than ten seconds is marked; one older than --max-age is not shown."""
-        host = self.host()
-        host.vm(1, "one", run=500)
+        host = self.host().vm(1, "one", run=500)
         serving = self.serve(host)
         serving.next_sample()
-        host.extra = ["broken\n"]
-        host.write()
+        host.write(["broken\n"])
         wait_for(lambda: "broken" in serving.get("healthz")[2].decode(), "a sample that fails")
         host.stop_clock()
         self.assertNotIn("Data are old: the", self.page(serving))
@@ -212,8 +207,7 @@ class Page(Pages):
 
     def test_long_interval(self):
         """A sample is not old before two intervals have passed."""
-        host = self.host()
-        host.vm(1, "one", run=500)
+        host = self.host().vm(1, "one", run=500)
         host.stop_clock()
         serving = self.serve(host, "-d", "20", "--max-age", "100")
         serving.series()
@@ -224,8 +218,8 @@ class Page(Pages):
     def test_size(self):
         """A page of 1,000 VMs has at most 60 kB, also if all have problems or long names."""
         serving = self.serve(self.host("quiet").busy(1000), "-d", "3")
-        text = wait_for(lambda: (lambda text: re.search(r"</a> [1-9]\d* %", text) and text)(
-            self.page(serving)), "a window")
+        text = wait_for(lambda: self.page(serving), "a window",
+                        lambda text: re.search(r"</a> [1-9]\d* %", text))
         self.assertLess(len(text), PAGE_MAX)
         self.assertIn("1000 VMs without problems", text)
         self.assertIn("and 900 more", text)
@@ -242,8 +236,8 @@ class Page(Pages):
         for number in range(1, 1001):
             host.vm(number, f"{number:04}" + 120 * "<", vcpus=1, run=100 + number % 99, ready=500)
         serving = self.serve(host, "-d", "3")
-        text = wait_for(lambda: (lambda text: "1000 with problems" in text and text)(
-            self.page(serving)), "the problems")
+        text = wait_for(lambda: self.page(serving), "the problems",
+                        lambda text: "1000 with problems" in text)
         self.assertLess(len(text), PAGE_MAX)
         shown = len(Table(text).rows) - 1
         self.assertGreater(shown, 10)
@@ -255,8 +249,7 @@ class VMPage(Pages):
 
     def test_content(self):
         """The page has the identity, the modes and the vCPUs of the VM."""
-        host = self.host()
-        host.vm(1, "web", vcpus=3, run=300, ready=200, halt=400, exits=1000)
+        host = self.host().vm(1, "web", vcpus=3, run=300, ready=200, halt=400, exits=1000)
         serving = self.serve(host, "--blame", "5")
         wait_for(lambda: serving.api()["vms"][0]["seconds"] > 4, "a window")
         text = self.page(serving, "vm?vm=web")
@@ -283,8 +276,7 @@ class VMPage(Pages):
 
     def test_owners(self):
         """The page lists the owners of this VM's waits only."""
-        host = self.host()
-        host.vm(1, "web", ready=500).vm(2, "db", run=900)
+        host = self.host().vm(1, "web", ready=500).vm(2, "db", run=900)
         host.extra = ["wait 1 600 vm 2\n", "wait 1 400 process <x>\n"]
         serving = self.serve(host, "--blame", "5")
 
@@ -298,8 +290,7 @@ class VMPage(Pages):
 
     def test_exits(self):
         """The page has the most expensive exits of the VM, with the numbers of the metrics."""
-        host = self.host()
-        host.vm(1, "web", run=900, exits=1000)
+        host = self.host().vm(1, "web", run=900, exits=1000)
         host.extra = ["exit 1 30 1000 100 500\n", "exit 1 48 5000 200 0\n", "exit 1 10 10 1 0\n"]
         serving = self.serve(host, "--exits", "2")
 
@@ -308,8 +299,7 @@ class VMPage(Pages):
             return [row for row in Table(text).rows if row[0] != "reason"]
 
         wait_for(lambda: len(rows()) == 2 and float(rows()[0][4]) > 0.5, "exits")
-        host.extra = ["broken\n"]
-        host.write()
+        host.write(["broken\n"])
         wait_for(lambda: "broken" in serving.get("healthz")[2].decode(), "the last sample")
         found = serving.series()
         # the most expensive one first
@@ -329,8 +319,7 @@ class VMPage(Pages):
 
     def test_hour_since_boot(self):
         """The present minute is the last one also if the host was booted less than an hour ago."""
-        host = self.host()
-        host.vm(1, "web", run=400, halt=600)
+        host = self.host().vm(1, "web", run=400, halt=600)
         (host.path / "clock").write_text("70000000000")
         serving = self.serve(host)
         serving.series()
@@ -346,8 +335,7 @@ class VMPage(Pages):
 
     def test_hour(self):
         """The last hour has one bar per minute; older minutes and those before the VM have none."""
-        host = self.host()
-        host.vm(1, "web", run=400, halt=600)
+        host = self.host().vm(1, "web", run=400, halt=600)
         host.stop_clock()
         serving = self.serve(host)
         serving.series()

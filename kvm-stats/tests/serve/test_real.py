@@ -12,7 +12,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from serving import BUILD, HERE, Case, Serve, one, pick, series, vms, wait_for
+from serving import BUILD, Case, Serve, one, pick, series, vms, wait_for
 
 KVM_CREATE_VM = 0xae01
 # unique, because other VMs may run
@@ -265,18 +265,11 @@ class Real(Case):
                 native = ask(f"histogram_quantile({quantile}, sum({metric}{{{mine}}}))")
                 self.assertAlmostEqual(native[None] / classic[None], 1, delta=1e-9)
 
-    def rules(self):
-        """Return the rules, with seconds instead of minutes."""
-        rules = self.folder / "rules.yml"
-        rules.write_text(re.sub(r"(\d)m\b", r"\1s", (
-            HERE.parent.parent / "rules/kvm-stats.rules.yml").read_text()))
-        return rules
-
     def test_emulation_failure(self):
         """The alert fires when a VM fails that was scraped before without failures."""
         if platform.machine() != "x86_64":
             self.skipTest("the guest is for x86")
-        scraping = self.prometheus(self.serving, rules=[self.rules()])
+        scraping = self.prometheus(self.serving, rules=[self.quick_rules()])
         vmm = self.start(FAILING, 3, "-k")
         failures = f'kvm_vm_insn_emulation_fail_total{{vm="{FAILING}"}}'
 
@@ -298,7 +291,7 @@ class Real(Case):
         VMM continues."""
         self.start(PAUSED, 3, "-kp")
         mine = set(self.vcpus)
-        scraping = self.prometheus(self.serving, rules=[self.rules()])
+        scraping = self.prometheus(self.serving, rules=[self.quick_rules()])
 
         def stuck():
             return {dict(key)["vm"] for key in scraping.query(
@@ -313,9 +306,9 @@ class Real(Case):
         before = {vm: exits(vm) for vm in (WEB, DB)}
         # a new server, because the page covers the last minute
         serving = self.serve_real()
-        rows = wait_for(lambda: (lambda rows: rows if len(rows) == len(mine) and all(
-            vm["seconds"] > SECONDS for vm in rows) else None)(
-                [vm for vm in serving.api()["vms"] if vm["vm"] in mine]), "a window")
+        rows = wait_for(
+            lambda: [vm for vm in serving.api()["vms"] if vm["vm"] in mine], "a window",
+            lambda rows: len(rows) == len(mine) and all(vm["seconds"] > SECONDS for vm in rows))
         found = [vm for vm in rows if vm["problem"] == "stuck"]
         self.assertEqual({vm["vm"] for vm in found}, {DB, PAUSED}, rows)
         # On a busy host, others are starved.
@@ -427,8 +420,7 @@ class Real(Case):
             return {dict(key)["role"]: value for key, value in pick(
                 self.serving.series(), "kvm_vm_other_threads_seconds_total", vm=WEB).items()}
 
-        found = wait_for(lambda: (lambda found: found if found.get("emulator") else None)(times()),
-                         "the time")
+        found = wait_for(times, "the time", lambda found: found.get("emulator"))
         self.assertEqual((found["io"], found["vhost"]), (0, 0))
         wait_for(lambda: times()["emulator"] > found["emulator"], "more time")
 
@@ -436,9 +428,7 @@ class Real(Case):
         """promtool and the strict parser of the Python client accept both formats."""
         status, _, text = self.serving.get(accept="text/plain;version=0.0.4")
         self.assertEqual(status, 200)
-        done = subprocess.run(["promtool", "check", "metrics"], input=text, check=False,
-                              capture_output=True)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
+        self.check_metrics(text)
         exported = subprocess.run([BUILD / "kvm-stats", "export", "-o", "openmetrics"],
                                   text=True, capture_output=True, check=False)
         self.assertIn(exported.returncode, (0, 3), exported.stderr)

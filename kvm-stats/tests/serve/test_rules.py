@@ -8,9 +8,7 @@ import shutil
 import subprocess
 import threading
 
-from serving import HERE, Case, wait_for
-
-RULES = HERE.parent.parent / "rules"
+from serving import RULES, Case, wait_for
 
 
 class Rules(Case):
@@ -128,12 +126,6 @@ class Alerts(Case):
         "failing": ({"run": 300, "halt": 600, "failed": 1000}, "KvmEmulationFailed"),
     }
 
-    def rules(self):
-        """Return the rules, with seconds instead of minutes."""
-        rules = self.folder / "rules.yml"
-        rules.write_text(re.sub(r"(\d)m\b", r"\1s", (RULES / "kvm-stats.rules.yml").read_text()))
-        return rules
-
     def start(self, vms):
         """Return three hosts and Prometheus, which has scraped the healthy VMs of the first."""
         hosts = [self.host(name) for name in ("busy", "slow", "blind")]
@@ -142,7 +134,7 @@ class Alerts(Case):
         hosts[1].vm(1, "other", run=300)
         shutil.rmtree(hosts[2].path / "proc")
         self.servings = [self.serve(host, "--max-age", "600") for host in hosts]
-        scraping = self.prometheus(*self.servings, rules=[self.rules()])
+        scraping = self.prometheus(*self.servings, rules=[self.quick_rules()])
         wait_for(lambda: len(scraping.points("kvm_vm_vcpu_seconds_total")) and all(
             len(points) > 2 for points in scraping.points("kvm_vm_vcpus").values()), "scrapes")
         return hosts, scraping
@@ -154,8 +146,7 @@ class Alerts(Case):
             busy.vm(number, name, **rates)
         # This VM fails before its first scrape.
         busy.vm(100, "doomed", run=300, halt=600, failed=1000, age=1)
-        busy.extra = ["unreadable the reason\n"]
-        busy.write()
+        busy.write(["unreadable the reason\n"])
         slow.hold()
         self.addCleanup(slow.release)
         instances = [f"127.0.0.1:{serving.port}" for serving in self.servings]

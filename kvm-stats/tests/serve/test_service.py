@@ -12,7 +12,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from serving import HERE, HOST, Case, one, pick, series, vms, wait_for
+from serving import HERE, HOST, OPENMETRICS, Case, one, pick, series, vms, wait_for
 
 UNITS = HERE.parent.parent / "systemd"
 
@@ -50,15 +50,10 @@ class Service(Case):
 
     def test_socket_and_readiness(self):
         """serve uses the passed socket, and notifies systemd when it starts and stops."""
-        host = self.host()
-        host.vm(1, "web", run=500)
+        host = self.host().vm(1, "web", run=500)
         process, port = self.start(host, "-d", "0.1", sockets=1)
         self.assertEqual(self.notices.recv(100), b"READY=1")
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        connection.request("GET", "/metrics", headers={
-            "Accept": "application/openmetrics-text;version=1.0.0"})
-        found = series(connection.getresponse().read().decode())
-        connection.close()
+        found = series(self.request(port, "/metrics").decode())
         self.assertEqual(vms(found), ["web"])
         self.assertEqual(one(found, "kvm_stats_vms"), 1)
         process.terminate()
@@ -67,8 +62,7 @@ class Service(Case):
 
     def test_closed_standard_files(self):
         """serve works if it is started without standard input and output."""
-        host = self.host()
-        host.vm(1, "web", run=500)
+        host = self.host().vm(1, "web", run=500)
         serving = self.serve(host, program=self.program(f'exec {HOST} "$@" <&- >&-'))
         self.assertEqual(vms(serving.next_sample()), ["web"])
 
@@ -111,19 +105,14 @@ class Service(Case):
         """A socket of another network is enough: the unit has PrivateNetwork."""
         if subprocess.run(["unshare", "-rn", "true"], check=False, capture_output=True).returncode:
             self.skipTest("no user namespaces")
-        host = self.host()
-        host.vm(1, "web", run=500)
+        host = self.host().vm(1, "web", run=500)
         _, port = self.start(host, "-d", "0.1", sockets=1, prefix=["unshare", "-rn"])
         self.assertEqual(self.notices.recv(100), b"READY=1")
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        connection.request("GET", "/metrics")
-        self.assertIn(b"kvm_stats_vms 1\n", connection.getresponse().read())
-        connection.close()
+        self.assertIn(b"kvm_stats_vms 1\n", self.request(port, "/metrics"))
 
     def test_watchdog(self):
         """serve notifies the watchdog only while samples succeed."""
-        host = self.host()
-        host.vm(1, "web", run=500)
+        host = self.host().vm(1, "web", run=500)
         host.stop_clock()
         _, port = self.start(host, "-d", "0.1", "--max-age", "30", sockets=1,
                              env={"WATCHDOG_USEC": "20000000"})
@@ -145,13 +134,14 @@ class Service(Case):
             self.assertRaises(BlockingIOError, self.notices.recv, 100)
 
     @staticmethod
-    def request(port):
-        """Send a request, after which the server has checked its watchdog."""
+    def request(port, path="/healthz"):
+        """Request a path twice, after which the server has checked its watchdog, and return its text."""
         for _ in range(2):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            connection.request("GET", "/healthz")
-            connection.getresponse().read()
+            connection.request("GET", path, headers={"Accept": OPENMETRICS})
+            text = connection.getresponse().read()
             connection.close()
+        return text
 
     def test_starts_before_there_is_a_source(self):
         """serve starts before kvm.ko is loaded."""
@@ -206,12 +196,11 @@ class Service(Case):
         # More than the successor is asked for
         for _ in range(200):
             serving.series()
-        before = wait_for(lambda: (lambda s: s if one(s, "kvm_stats_vms") == 2 else None)(
-            serving.series()), "the end")
+        before = wait_for(serving.series, "the end", lambda found: one(found, "kvm_stats_vms") == 2)
         server = serving.server()
         os.kill(server, signal.SIGKILL)
-        after = wait_for(lambda: (lambda s: s if sampled(s) > sampled(before) + 1 else None)(
-            serving.series()), "samples of the successor")
+        after = wait_for(serving.series, "samples of the successor",
+                         lambda found: sampled(found) > sampled(before) + 1)
         self.assertNotEqual(serving.server(), server)
         self.assertRegex(serving.said(), r"kvm-stats: the process that serves has ended \(signal 9\);"
                          r" starting another one\n")
@@ -241,13 +230,6 @@ class Service(Case):
         # Its successor does not know that the scraper has had the last values.
         self.assertGreaterEqual(one(after, "kvm_vm_exits_total", vm="short"), ended)
         self.assertGreater(ended, 0)
-
-    def program(self, script):
-        """Return a program that runs the shell script."""
-        path = self.folder / "program"
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
-        return path
 
 
 @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze")

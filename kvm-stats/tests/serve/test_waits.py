@@ -30,8 +30,7 @@ class Waits(Case):
 
     def wait_until(self, serving, condition):
         """Return the series of the first sample whose owners meet the condition."""
-        return wait_for(lambda: (lambda s: s if condition(self.owners(s)) else None)(
-            serving.series()), "owners")
+        return wait_for(serving.series, "owners", lambda found: condition(self.owners(found)))
 
     def test_owners(self):
         """Other VMs and processes are exported with the time for which the VM waited."""
@@ -73,8 +72,7 @@ class Waits(Case):
         held = [host.path / f"held{number}" for number in range(3)]
         for file in held:
             file.touch()
-        host.extra = [*waits, f"hold {held[0]}\n"]
-        host.write()
+        host.write([*waits, f"hold {held[0]}\n"])
         with subprocess.Popen([HOST, "why", "-d", "0.1", "-n", "20", "-o", "json"], text=True, stdout=subprocess.PIPE,
                               env={**os.environ, "KVM_STATS_HOST": str(host.path)}) as why:
             # Two samples are before the observation. The first one has no VM, the fourth one lacks the second VM.
@@ -107,8 +105,7 @@ class Waits(Case):
         """An owner with twice the time of the smallest one replaces it; no series decreases."""
         host, serving = self.start(["1 300 process a", "1 100 process b"], "--blame", "2")
         self.wait_until(serving, lambda owners: owners.get(("process", "b"), 0) > 0.2)
-        host.extra = ["wait 1 300 process a\n", "wait 1 800 process c\n"]
-        host.write()
+        host.write(["wait 1 300 process a\n", "wait 1 800 process c\n"])
         before = {}
 
         def replaced(owners):
