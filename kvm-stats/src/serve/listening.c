@@ -156,7 +156,6 @@ static void start_daemon(struct server *s, int fd)
 		{ MHD_OPTION_HTTPS_MEM_CERT, 0, tls ? s->config->cert : NULL },
 		{ MHD_OPTION_END, 0, NULL },
 	};
-	struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
 	struct MHD_Daemon *daemon;
 
 	daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
@@ -169,7 +168,7 @@ static void start_daemon(struct server *s, int fd)
 			MHD_OPTION_CONNECTION_TIMEOUT, 0U,
 			MHD_OPTION_NOTIFY_CONNECTION, connection_changed, s,
 			MHD_OPTION_NOTIFY_COMPLETED, request_completed, s,
-			MHD_OPTION_ARRAY, tls ? options : none,
+			MHD_OPTION_ARRAY, tls ? options : &options[2],
 			MHD_OPTION_END);
 	if (!daemon)
 		errx(STATUS_NOTHING, "cannot start to serve%s", tls ? " with TLS" : "");

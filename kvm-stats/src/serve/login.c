@@ -122,11 +122,8 @@ static void record_failure(struct logins *l, uint64_t address, uint64_t now, uin
 	struct failure *failure = find_failure(l, address);
 	unsigned int i, oldest = 0;
 
-	for (i = 0; !failure && i < FAILED_ADDRESSES; i++) {
-		if (!l->failure[i].time)
-			failure = &l->failure[i];
-	}
-	for (i = 1; !failure && i < FAILED_ADDRESSES; i++) {
+	/* The time of a record that is not in use is 0. */
+	for (i = 1; i < FAILED_ADDRESSES; i++) {
 		if (l->failure[i].time < l->failure[oldest].time)
 			oldest = i;
 	}
