@@ -14,15 +14,10 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bpf/kernel.h"
 #include "blame.bpf.h"
 #include "log2.bpf.h"
 
-/* <linux/sched.h> */
-#define TASK_DEAD	0x80
-/* <linux/sched/prio.h>: real-time threads have a lower number */
-#define MAX_RT_PRIO	100
-/* No quota, RUNTIME_INF */
-#define NO_QUOTA	(~0ULL)
 /* quota and steal of a wait are not known */
 #define NO_CLOCK	(~0ULL)
 /* "since" of a vCPU while blame_sample() works on its wait */
@@ -31,127 +26,6 @@
 #define MISSED_NS	1000000
 /* Idle time after which a slot gets another owner: few waits last longer */
 #define IDLE_NS		1000000000ULL
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), \
-			     apply_to = record)
-struct kernfs_node {
-	struct kernfs_node *parent;
-	const char *name;
-	__u64 id;
-};
-
-/* 6.15 and later */
-struct kernfs_node___rcu {
-	struct kernfs_node *__parent;
-};
-
-struct cgroup {
-	int level;
-	struct kernfs_node *kn;
-};
-
-struct css_set {
-	struct cgroup *dfl_cgrp;
-};
-
-struct cgroup_subsys_state {
-	struct cgroup *cgroup;
-};
-
-struct rq {
-	struct task_struct *curr;
-	int cpu;
-	__u64 clock;
-	__u64 prev_steal_time_rq;
-};
-
-struct cfs_rq {
-	struct rq *rq;
-	struct task_group *tg;
-	/* 6.6 and later */
-	__u64 throttled_clock_self;
-	__u64 throttled_clock_self_time;
-	/* 5.19 to 6.5 */
-	__u64 throttled_clock_pelt_time;
-	/* up to 5.18 */
-	__u64 throttled_clock_task_time;
-	int throttle_count;
-};
-
-struct sched_entity {
-	struct sched_entity *parent;
-	struct cfs_rq *cfs_rq;
-};
-
-/* With CONFIG_RT_GROUP_SCHED */
-struct rt_rq {
-	int rt_throttled;
-	struct task_group *tg;
-};
-
-struct sched_rt_entity {
-	struct rt_rq *rt_rq;
-};
-
-struct rt_bandwidth {
-	__s64 rt_period;
-	__u64 rt_runtime;
-};
-
-struct sched_info {
-	unsigned long long run_delay;
-	unsigned long long last_arrival;
-	unsigned long long last_queued;
-};
-
-struct cfs_bandwidth {
-	__u64 quota;
-};
-
-struct task_group {
-	struct cgroup_subsys_state css;
-	struct sched_entity **se;	/* up to 7.2 */
-	struct cfs_rq **cfs_rq;
-	struct rt_bandwidth rt_bandwidth;
-	struct task_group *parent;
-	struct cfs_bandwidth cfs_bandwidth;
-};
-
-struct hlist_node {
-	struct hlist_node *next;
-};
-
-struct hlist_head {
-	struct hlist_node *first;
-};
-
-struct task_struct {
-	unsigned int __state;
-	unsigned int flags;
-	int on_cpu;
-	int prio;
-	struct sched_entity se;
-	struct sched_rt_entity rt;
-	struct task_group *sched_task_group;
-	struct hlist_head preempt_notifiers;
-	struct sched_info sched_info;
-	int pid;
-	int tgid;
-	__u64 start_time;
-	struct pid *thread_pid;
-	struct css_set *cgroups;
-	char comm[16];
-};
-
-struct bpf_iter_meta {
-	struct seq_file *seq;
-};
-
-struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-};
-#pragma clang attribute pop
 
 /* CLOCK_MONOTONIC when this program was loaded: younger threads have not waited before. */
 const volatile __u64 opened;

@@ -13,30 +13,9 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
+#include "bpf/kernel.h"
 #include "exits.bpf.h"
 #include "log2.bpf.h"
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), \
-			     apply_to = record)
-struct hlist_node {
-	struct hlist_node *next;
-};
-
-struct hlist_head {
-	struct hlist_node *first;
-};
-
-struct sched_info {
-	unsigned long long run_delay;
-};
-
-struct task_struct {
-	struct hlist_head preempt_notifiers;
-	struct sched_info sched_info;
-	int pid;
-	int tgid;
-};
-#pragma clang attribute pop
 
 /* Set by the loader; isa is 0 on x86, where kvm_exit has it as an argument. */
 const volatile __u32 isa;
@@ -85,14 +64,6 @@ static __always_inline struct exits_vcpu *find_vcpu(const struct task_struct *ta
 static __always_inline __u32 read_u32(const void *from)
 {
 	__u32 value = 0;
-
-	bpf_probe_read_kernel(&value, sizeof(value), from);
-	return value;
-}
-
-static __always_inline const void *read_pointer(const void *from)
-{
-	const void *value = NULL;
 
 	bpf_probe_read_kernel(&value, sizeof(value), from);
 	return value;

@@ -14,79 +14,18 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bpf/kernel.h"
 #include "stalls.bpf.h"
 
 /* <linux/sched.h> */
 #define TASK_INTERRUPTIBLE	0x1
 #define TASK_UNINTERRUPTIBLE	0x2
 #define TASK_STOPPED_OR_TRACED	0xc
-#define TASK_DEAD		0x80
 #define TASK_WAKEKILL		0x100
 /* Linux 6.1 and later */
 #define TASK_FROZEN		0x8000
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), \
-			     apply_to = record)
-struct rq {
-	__u64 clock;
-};
-
-struct cfs_rq {
-	struct rq *rq;
-};
-
-struct sched_entity {
-	struct cfs_rq *cfs_rq;
-	__u64 sum_exec_runtime;
-};
-
-struct sched_info {
-	unsigned long long run_delay;
-	unsigned long long last_queued;
-};
-
-struct hlist_node {
-	struct hlist_node *next;
-};
-
-struct hlist_head {
-	struct hlist_node *first;
-};
-
-struct task_struct {
-	unsigned int __state;
-	unsigned int flags;
-	int on_cpu;
-	struct sched_entity se;
-	struct hlist_head preempt_notifiers;
-	struct sched_info sched_info;
-	unsigned int in_iowait : 1;
-	unsigned int frozen : 1;
-	unsigned int in_memstall : 1;
-	int pid;
-	int tgid;
-	struct pid *thread_pid;
-};
-
-/* x86 */
-struct pt_regs {
-	long orig_ax;
-};
-
-struct pt_regs___arm64 {
-	int syscallno;
-};
 #define IS_ARM64 bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno)
-
-struct bpf_iter_meta {
-	struct seq_file *seq;
-};
-
-struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-};
-#pragma clang attribute pop
 
 /* Set by the loader: offset of a statistic in struct kvm_vcpu, and the class of each system call */
 const volatile __u32 vcpu_blocking;
