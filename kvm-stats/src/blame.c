@@ -12,7 +12,6 @@
 
 struct blame_command {
 	struct blame_sum sum;
-	enum blame_by by;
 	enum out_format format;
 };
 
@@ -142,24 +141,6 @@ static void write_blame_json(void *arg, struct json *j, struct sum *sum)
 	json_close(j, ']');
 }
 
-static int open_blame(void *arg, const struct kvmstats_vm *first, struct kvmstats_probe *p)
-{
-	struct blame_command *command = arg;
-	const int error = blame_sum_open(&command->sum, true, first, p);
-
-	command->sum.by = command->by;
-	return error;
-}
-
-static void read_blame(void *arg, struct recording *rec)
-{
-	struct blame_command *command = arg;
-
-	if (command->by != BLAME_BY_UNIT)
-		errx(STATUS_USAGE, "--by: a recording has owners by unit only");
-	blame_sum_read(&command->sum, rec);
-}
-
 /* Unreported time that is worth a message: more than a VM's charges may be wrong by */
 #define UNREPORTED_NS	10000000
 
@@ -197,20 +178,21 @@ int command_blame(const struct settings *settings)
 {
 	struct blame_command command = {
 		.format = settings->format,
-		.by = parse_blame_by(settings->by),
+		.sum.by = parse_blame_by(settings->by),
 	};
 	const struct sampled blame = {
 		.sums = &command.sum.sums,
+		.type = &blame_sums,
 		.arg = &command,
 		.columns = blame_columns,
 		.kind = RECORDED_BLAME,
-		.open = open_blame,
-		.read = read_blame,
 		.write_rows = write_blame_rows,
 		.write_json = write_blame_json,
 		.total = blame_sum_total,
 		.report_lost = report_lost_charges,
 	};
 
+	if (settings->from && command.sum.by != BLAME_BY_UNIT)
+		errx(STATUS_USAGE, "--by: a recording has owners by unit only");
 	return sampled_run(settings, &blame);
 }

@@ -287,6 +287,12 @@ static void add_lengths(struct blame_sum *sum)
 	}
 }
 
+static int open_blame_program(struct sums *sums, const struct kvmstats_vm *first,
+			      struct kvmstats_probe *p)
+{
+	return blame_open(&((struct blame_sum *)sums)->blame, first, p);
+}
+
 static int read_blame_program(struct sums *sums)
 {
 	return blame_sample(((struct blame_sum *)sums)->blame);
@@ -377,34 +383,15 @@ static void close_blame_program(struct sums *sums)
 	blame_close(((struct blame_sum *)sums)->blame);
 }
 
-static void init_blame_sum(struct blame_sum *sum, bool continues)
-{
-	static const struct blame_key other = { .kind = "other" };
-	static const struct sums_type type = {
-		.size = sizeof(struct blame_victim), .item_size = sizeof(struct blame_share),
-		.key_size = sizeof(struct blame_key), .other = &other,
-		.read = read_blame_program, .add = add_charges, .close = close_blame_program,
-		.put = put_share, .take = take_share,
-		.put_sum = put_ended_waits, .take_sum = take_ended_waits, .clear = clear_waits,
-	};
+static const struct blame_key other = { .kind = "other" };
 
-	memset(sum, 0, sizeof(*sum));
-	sum->sums.type = &type;
-	sum->sums.continues = continues;
-}
-
-int blame_sum_open(struct blame_sum *sum, bool continues, const struct kvmstats_vm *first,
-		   struct kvmstats_probe *p)
-{
-	init_blame_sum(sum, continues);
-	return blame_open(&sum->blame, first, p);
-}
-
-void blame_sum_read(struct blame_sum *sum, struct recording *rec)
-{
-	init_blame_sum(sum, true);
-	sum->sums.rec = rec;
-}
+const struct sums_type blame_sums = {
+	.all_size = sizeof(struct blame_sum), .size = sizeof(struct blame_victim),
+	.item_size = sizeof(struct blame_share), .key_size = sizeof(struct blame_key),
+	.other = &other, .open = open_blame_program, .read = read_blame_program,
+	.add = add_charges, .close = close_blame_program, .put = put_share, .take = take_share,
+	.put_sum = put_ended_waits, .take_sum = take_ended_waits, .clear = clear_waits,
+};
 
 const struct blame_share *find_owner(const struct blame_victim *victim, const char *kinds)
 {

@@ -35,12 +35,7 @@ struct blame_sum {
 	bool begun;		/* the next sample of the VMs is since the last one */
 };
 
-/* Like blame_open(); continues: as struct sums */
-int blame_sum_open(struct blame_sum *sum, bool continues, const struct kvmstats_vm *first,
-		   struct kvmstats_probe *p);
-
-/* The charges of a recording instead */
-void blame_sum_read(struct blame_sum *sum, struct recording *rec);
+extern const struct sums_type blame_sums;
 
 /* The waits of a VM; those that are open as if they ended now */
 struct blame_waits all_waits(const struct blame_victim *victim);

@@ -60,7 +60,7 @@ static void read_side(struct side *side, const struct settings *settings, struct
 	bool any = false;
 
 	memset(side, 0, sizeof(*side));
-	blame_sum_read(&side->blame, in->rec);
+	read_recorded_sums(&side->blame.sums, &blame_sums, in->rec);
 	in->until = until;
 	input_seek_time(in, at);
 	if (input_time(in) >= at && input_time(in) < until) {

@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <sys/utsname.h>
 
-#include "app.h"
-#include "host.h"
+#include "programs.h"
 
 static const struct out_column doctor_columns[] = {
 	{ NULL, "source", false },
@@ -41,15 +40,12 @@ static void put(struct out *out, const struct kvmstats_probe *probe, bool used)
 
 /* Commands that are not sources, but depend on the host as well */
 static const struct {
-	const char *name, *what;
-	void (*probe)(struct kvmstats_probe *probe);
-} programs[] = {
-	{ "blame", "a BPF program that charges waits for a CPU to the threads that ran there",
-	  host_probe_blame },
-	{ "exits", "a BPF program that adds up the exits of vCPUs by reason",
-	  host_probe_exits },
-	{ "stalls", "a BPF program that charges sleeps of vCPUs outside of halts to reasons",
-	  host_probe_stalls },
+	enum program program;
+	const char *what;
+} commands_with_program[] = {
+	{ PROGRAM_BLAME, "a BPF program that charges waits for a CPU to the threads that ran there" },
+	{ PROGRAM_EXITS, "a BPF program that adds up the exits of vCPUs by reason" },
+	{ PROGRAM_STALLS, "a BPF program that charges sleeps of vCPUs outside of halts to reasons" },
 };
 
 int command_doctor(const struct settings *settings)
@@ -72,10 +68,9 @@ int command_doctor(const struct settings *settings)
 		any |= probe.works;
 		put(out, &probe, used);
 	}
-	for (i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
-		probe = (struct kvmstats_probe){ .name = programs[i].name,
-						 .what = programs[i].what };
-		programs[i].probe(&probe);
+	for (i = 0; i < PROGRAMS; i++) {
+		probe = (struct kvmstats_probe){ .what = commands_with_program[i].what };
+		probe_program(commands_with_program[i].program, &probe);
 		put(out, &probe, false);
 	}
 	if (out)

@@ -42,7 +42,6 @@ struct exits_command {
 	struct exits_sum sum;
 	struct out *out;
 	enum out_format format;
-	enum exits_by by;
 	bool histogram;
 	const char *now;
 	struct out_column columns[COLUMNS + 1];
@@ -56,13 +55,13 @@ static bool has_column(const struct exits_command *w, enum exits_column column)
 	case VM:
 		return true;
 	case VCPU:
-		return w->by == EXITS_BY_VCPU;
+		return w->sum.by == EXITS_BY_VCPU;
 	case REASON:
-		return w->by != EXITS_BY_ADDRESS;
+		return w->sum.by != EXITS_BY_ADDRESS;
 	case SPACE:
 	case ADDRESS:
 	case DEVICE:
-		return w->by == EXITS_BY_ADDRESS;
+		return w->sum.by == EXITS_BY_ADDRESS;
 	case FROM:
 	case BUCKET:
 	case BAR:
@@ -168,7 +167,7 @@ static void put_exits_histogram(struct exits_command *w, struct exits_vm *vm,
 /* Number of a VM's totals with a row */
 static size_t count_rows(const struct exits_command *w, struct exits_vm *vm)
 {
-	return w->by == EXITS_BY_ADDRESS && vm->sum.count > MAX_ADDRESSES ? MAX_ADDRESSES : vm->sum.count;
+	return w->sum.by == EXITS_BY_ADDRESS && vm->sum.count > MAX_ADDRESSES ? MAX_ADDRESSES : vm->sum.count;
 }
 
 /* Add up the totals without a row. */
@@ -216,14 +215,14 @@ static void json_subject(struct json *j, const struct exits_command *w, struct e
 {
 	char name[EXIT_NAME_SIZE], device[DEVICE_SIZE];
 
-	if (w->by == EXITS_BY_ADDRESS) {
+	if (w->sum.by == EXITS_BY_ADDRESS) {
 		json_text(j, "space", space_name(&total->key));
 		json_fixed(j, "address", total->key.address, 0);
 		json_text(j, "device", exits_device(vm, &total->key, device));
 		return;
 	}
 	json_text(j, "reason", exit_name(total->cell.isa, total->key.reason, name));
-	if (w->by == EXITS_BY_VCPU)
+	if (w->sum.by == EXITS_BY_VCPU)
 		json_fixed(j, "vcpu", total->key.serial, 0);
 }
 
@@ -289,23 +288,6 @@ static void report_lost_exits(void *arg)
 		      (unsigned long long)counts.no_cell, EXITS_CELLS);
 }
 
-static int open_exits(void *arg, const struct kvmstats_vm *first, struct kvmstats_probe *p)
-{
-	struct exits_command *w = arg;
-
-	return exits_sum_open(&w->sum, w->by, true, p);
-}
-
-static void read_exits(void *arg, struct recording *rec)
-{
-	struct exits_command *w = arg;
-
-	if (w->by != EXITS_BY_REASON || w->histogram)
-		errx(STATUS_USAGE, "--%s: a recording has exits by reason only",
-		     w->histogram ? "histogram" : "by");
-	exits_sum_read(&w->sum, rec);
-}
-
 static enum exits_by parse_exits_by(const char *text)
 {
 	if (!text)
@@ -319,20 +301,22 @@ static enum exits_by parse_exits_by(const char *text)
 
 int command_exits(const struct settings *settings)
 {
-	struct exits_command w = { .format = settings->format, .by = parse_exits_by(settings->by),
+	struct exits_command w = { .format = settings->format, .sum.by = parse_exits_by(settings->by),
 				   .histogram = settings->histogram };
 	const struct sampled exits = {
 		.sums = &w.sum.sums,
+		.type = &exits_sums,
 		.arg = &w,
 		.columns = w.columns,
 		.kind = RECORDED_EXITS,
-		.open = open_exits,
-		.read = read_exits,
 		.write_rows = write_exits_rows,
 		.write_json = write_exits_json,
 		.report_lost = report_lost_exits,
 	};
 
+	if (settings->from && (w.sum.by != EXITS_BY_REASON || w.histogram))
+		errx(STATUS_USAGE, "--%s: a recording has exits by reason only",
+		     w.histogram ? "histogram" : "by");
 	choose_exits_columns(&w);
 	return sampled_run(settings, &exits);
 }

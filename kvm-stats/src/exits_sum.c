@@ -31,6 +31,15 @@ static void add_exits_row(const struct exits_sum *sum, struct exits_vm *vm, cons
 		total->bucket[i] += growth->bucket[i];
 }
 
+static int open_exits_program(struct sums *sums, const struct kvmstats_vm *first,
+			      struct kvmstats_probe *p)
+{
+	struct exits_sum *sum = (struct exits_sum *)sums;
+
+	return exits_open(&sum->exits, sum->by == EXITS_BY_ADDRESS ||
+			  sum->by == EXITS_BY_REASON_AND_ADDRESS, p);
+}
+
 static int read_exits_program(struct sums *sums)
 {
 	return exits_sample(((struct exits_sum *)sums)->exits);
@@ -102,30 +111,10 @@ static void release_vm(struct sum *vm)
 	free(((struct exits_vm *)vm)->cmdline.text);
 }
 
-static void init_exits_sum(struct exits_sum *sum, enum exits_by by, bool continues)
-{
-	static const struct sums_type type = {
-		.size = sizeof(struct exits_vm), .item_size = sizeof(struct exits_total),
-		.key_size = sizeof(struct exits_key), .release = release_vm,
-		.read = read_exits_program, .add = add_exits, .close = close_exits_program,
-		.put = put_exit_total, .take = take_exit_total,
-	};
-
-	memset(sum, 0, sizeof(*sum));
-	sum->sums.type = &type;
-	sum->sums.continues = continues;
-	sum->by = by;
-}
-
-int exits_sum_open(struct exits_sum *sum, enum exits_by by, bool continues,
-		   struct kvmstats_probe *p)
-{
-	init_exits_sum(sum, by, continues);
-	return exits_open(&sum->exits, by == EXITS_BY_ADDRESS || by == EXITS_BY_REASON_AND_ADDRESS, p);
-}
-
-void exits_sum_read(struct exits_sum *sum, struct recording *rec)
-{
-	init_exits_sum(sum, EXITS_BY_REASON, true);
-	sum->sums.rec = rec;
-}
+const struct sums_type exits_sums = {
+	.all_size = sizeof(struct exits_sum), .size = sizeof(struct exits_vm),
+	.item_size = sizeof(struct exits_total), .key_size = sizeof(struct exits_key),
+	.release = release_vm, .open = open_exits_program, .read = read_exits_program,
+	.add = add_exits, .close = close_exits_program,
+	.put = put_exit_total, .take = take_exit_total,
+};

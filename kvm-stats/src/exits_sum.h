@@ -27,15 +27,10 @@ struct exits_vm {
 struct exits_sum {
 	struct sums sums;
 	struct exits *exits;
-	enum exits_by by;
+	enum exits_by by;	/* set before it is opened */
 };
 
-/* Like exits_open(); continues: as struct sums */
-int exits_sum_open(struct exits_sum *sum, enum exits_by by, bool continues,
-		   struct kvmstats_probe *p);
-
-/* The exits of a recording instead, by reason */
-void exits_sum_read(struct exits_sum *sum, struct recording *rec);
+extern const struct sums_type exits_sums;
 
 static inline struct exits_total *exits_total_at(const struct exits_vm *vm, size_t i)
 {

@@ -3,9 +3,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "bpf/blame.h"
-#include "bpf/exits.h"
-#include "bpf/stalls.h"
 #include "host.h"
 
 /* Linux 4.20 with CONFIG_PSI */
@@ -32,31 +29,4 @@ struct host host_now(void)
 		.load = getloadavg(&load, 1) == 1 ? load * 100 : 0,
 		.cpu_pressure = read_cpu_pressure(),
 	};
-}
-
-void host_probe_blame(struct kvmstats_probe *probe)
-{
-	struct blame *blame;
-
-	probe->works = !blame_open(&blame, NULL, probe);
-	if (probe->works)
-		blame_close(blame);
-}
-
-void host_probe_exits(struct kvmstats_probe *probe)
-{
-	struct exits *exits;
-
-	probe->works = !exits_open(&exits, false, probe);
-	if (probe->works)
-		exits_close(exits);
-}
-
-void host_probe_stalls(struct kvmstats_probe *probe)
-{
-	struct stalls *stalls;
-
-	probe->works = !stalls_open(&stalls, NULL, probe);
-	if (probe->works)
-		stalls_close(stalls);
 }

@@ -2,8 +2,6 @@
 #ifndef HOST_H
 #define HOST_H
 
-#include "structures.h"
-
 /* State of the host; 0 if unknown */
 struct host {
 	unsigned int cpus;	/* online */
@@ -13,10 +11,5 @@ struct host {
 };
 
 struct host host_now(void);
-
-/* Check whether a command works on this host: fill in works, why and help. */
-void host_probe_blame(struct kvmstats_probe *probe);
-void host_probe_exits(struct kvmstats_probe *probe);
-void host_probe_stalls(struct kvmstats_probe *probe);
 
 #endif /* HOST_H */

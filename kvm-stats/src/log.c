@@ -72,8 +72,7 @@ static void open_log_stalls(struct log_stalls *stalls, const struct settings *se
 	if (!stalls->wanted)
 		return;
 	if (f->rec) {
-		stalls_sum_read(&p->stalls, f->rec);
-		p->open[PROGRAM_STALLS] = &p->stalls.sums;
+		read_recorded_program(p, PROGRAM_STALLS, f->rec);
 	} else if (open_or_warn(p, PROGRAM_STALLS, "logging", kvmstats_first(f->k))) {
 		/* Loading takes some time: the first sample begins with the program. */
 		app_sample(f->k);

@@ -15,6 +15,12 @@ const char *const program_names[PROGRAMS] = {
 	[PROGRAM_STALLS] = "stalls",
 };
 
+const struct sums_type *const program_types[PROGRAMS] = {
+	[PROGRAM_BLAME] = &blame_sums,
+	[PROGRAM_EXITS] = &exits_sums,
+	[PROGRAM_STALLS] = &stalls_sums,
+};
+
 static struct sums *sums_of(struct programs *p, enum program program)
 {
 	struct sums *const sums[PROGRAMS] = {
@@ -26,26 +32,21 @@ static struct sums *sums_of(struct programs *p, enum program program)
 	return sums[program];
 }
 
-static int open_sums(struct programs *p, enum program program, enum exits_by by,
-		     const struct kvmstats_vm *first, struct kvmstats_probe *probe)
-{
-	switch (program) {
-	case PROGRAM_BLAME:
-		return blame_sum_open(&p->blame, false, first, probe);
-	case PROGRAM_EXITS:
-		return exits_sum_open(&p->exits, by, false, probe);
-	default:
-		return stalls_sum_open(&p->stalls, false, first, probe);
-	}
-}
-
 int open_program(struct programs *p, enum program program, enum exits_by by,
 		 const struct kvmstats_vm *first, struct kvmstats_probe *probe)
 {
-	const int error = open_sums(p, program, by, first, probe);
+	int error;
 
+	p->exits.by = by;
+	error = open_sums(sums_of(p, program), program_types[program], first, probe);
 	p->open[program] = error ? NULL : sums_of(p, program);
 	return error;
+}
+
+void read_recorded_program(struct programs *p, enum program program, struct recording *rec)
+{
+	read_recorded_sums(sums_of(p, program), program_types[program], rec);
+	p->open[program] = sums_of(p, program);
 }
 
 bool open_or_warn(struct programs *p, enum program program, const char *doing,
@@ -64,11 +65,8 @@ void open_recorded_programs(struct programs *p, struct recording *rec)
 {
 	unsigned int i;
 
-	blame_sum_read(&p->blame, rec);
-	exits_sum_read(&p->exits, rec);
-	stalls_sum_read(&p->stalls, rec);
 	for (i = 0; i < PROGRAMS; i++)
-		p->open[i] = sums_of(p, i);
+		read_recorded_program(p, i, rec);
 }
 
 bool read_programs(struct programs *p)
@@ -90,6 +88,15 @@ void add_programs(struct programs *p, const struct kvmstats_vm *first, char **ar
 		if (p->open[i])
 			add_sums(p->open[i], first, args, n);
 	}
+}
+
+void probe_program(enum program program, struct kvmstats_probe *probe)
+{
+	struct programs p = { 0 };
+
+	probe->name = program_names[program];
+	probe->works = !open_program(&p, program, EXITS_BY_REASON, NULL, probe);
+	close_programs(&p);
 }
 
 void close_programs(struct programs *p)

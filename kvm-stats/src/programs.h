@@ -16,7 +16,8 @@ struct programs {
 	struct sums *open[PROGRAMS];	/* NULL: closed */
 };
 
-/* Kinds of their chunks in a recording, and the names of their options without "--" */
+/* Their sums, the kinds of their chunks in a recording, and the names of their options without "--" */
+extern const struct sums_type *const program_types[PROGRAMS];
 extern const char program_kinds[PROGRAMS];
 extern const char *const program_names[PROGRAMS];
 
@@ -28,8 +29,12 @@ int open_program(struct programs *p, enum program program, enum exits_by by,
 bool open_or_warn(struct programs *p, enum program program, const char *doing,
 		  const struct kvmstats_vm *first);
 
-/* Take the sums of all from a recording instead. */
+/* Take the sums of one, or of all, from a recording instead. */
+void read_recorded_program(struct programs *p, enum program program, struct recording *rec);
 void open_recorded_programs(struct programs *p, struct recording *rec);
+
+/* Check whether one works on this host: fill in all except what. */
+void probe_program(enum program program, struct kvmstats_probe *probe);
 
 /* For those that are open, as read_sums() and add_sums(); read returns false on errors. */
 bool read_programs(struct programs *p);

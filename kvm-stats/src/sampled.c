@@ -15,8 +15,8 @@ static void open_or_exit(const struct sampled *command, const struct input *in)
 	struct kvmstats_probe probe = { 0 };
 
 	if (in->rec)
-		command->read(command->arg, in->rec);
-	else if (command->open(command->arg, kvmstats_first(in->k), &probe))
+		read_recorded_sums(command->sums, command->type, in->rec);
+	else if (open_sums(command->sums, command->type, kvmstats_first(in->k), &probe))
 		errx(STATUS_NOTHING, "%s: %s%s%s", app_command, probe.why,
 		     *probe.help ? "; " : "", probe.help);
 }
@@ -97,6 +97,7 @@ int sampled_run(const struct settings *settings, const struct sampled *command)
 	if (!settings->from)
 		stop_catch(STATUS_PARTIAL, NULL);
 	input_open(&in, settings, INPUT_FIRST, false, settings->nr_args);
+	sums->continues = true;
 	open_or_exit(command, &in);
 	/* Loading takes some time: sums of the VMs' times begin with the program's. */
 	if (!in.rec)

@@ -8,13 +8,10 @@
 
 struct sampled {
 	struct sums *sums;
+	const struct sums_type *type;
 	void *arg;		/* for all functions */
 	const struct out_column *columns;
 	char kind;		/* of chunks in a recording; "record" has an option of the same name */
-	/* Open the sums; as blame_open() */
-	int (*open)(void *arg, const struct kvmstats_vm *first, struct kvmstats_probe *p);
-	/* Take the sums of a recording instead. */
-	void (*read)(void *arg, struct recording *rec);
 	void (*write_rows)(void *arg, struct out *out, const char *now, struct sum *sum);
 	/* Write the members of a VM's object. */
 	void (*write_json)(void *arg, struct json *j, struct sum *sum);

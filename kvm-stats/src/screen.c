@@ -8,13 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "blame_sum.h"
 #include "column_choice.h"
 #include "columns.h"
-#include "exits_sum.h"
 #include "parse.h"
+#include "programs.h"
 #include "screen.h"
-#include "stalls_sum.h"
 #include "stop.h"
 #include "text.h"
 #include "xalloc.h"
@@ -45,7 +43,7 @@ struct screen {
 	char why[560];		/* why blame or exits does not work, until the next key */
 	/* Below the VM: its exits or stalls. NULL, or in struct exits_sum or stalls_sum. */
 	struct sums *panel;
-	enum panel { PANEL_EXITS, PANEL_STALLS } shown;
+	enum program shown;
 	uint64_t panel_start;
 };
 
@@ -199,12 +197,12 @@ static void start_blame(struct screen *s)
 
 	s->blaming = s->f->rec;
 	if (s->blaming) {
-		blame_sum_read(&s->blame, s->f->rec);
+		read_recorded_sums(&s->blame.sums, &blame_sums, s->f->rec);
 		s->first = 0;
 		return;
 	}
 	draw_loading();
-	if (blame_sum_open(&s->blame, false, kvmstats_first(s->f->k), &probe)) {
+	if (open_sums(&s->blame.sums, &blame_sums, kvmstats_first(s->f->k), &probe)) {
 		snprintf(s->why, sizeof(s->why), "blame: %s%s%s", probe.why,
 			 *probe.help ? "; " : "", probe.help);
 		return;
@@ -446,7 +444,7 @@ static void draw_panel(const struct screen *s, unsigned int row)
 
 	snprintf(when, sizeof(when), "%s %.0f s", s->f->rec ? "last" : "after",
 		 (s->f->rec ? s->recorded : app_now() - s->panel_start) / 1e9);
-	if (s->shown == PANEL_EXITS)
+	if (s->shown == PROGRAM_EXITS)
 		draw_exits(vm, when, row);
 	else
 		draw_stalls(vm, when, row);
@@ -462,44 +460,36 @@ static void close_panel(struct screen *s)
 }
 
 /* Attach the program, or read the recording. Return false if that is not possible. */
-static bool open_panel(struct screen *s, enum panel panel)
+static bool open_panel(struct screen *s, enum program program)
 {
-	const struct kvmstats_vm *first = kvmstats_first(s->f->k);
-	struct exits_sum *exits = check_alloc(calloc(1, sizeof(*exits)));
-	struct stalls_sum *stalls = check_alloc(calloc(1, sizeof(*stalls)));
+	const struct sums_type *type = program_types[program];
+	struct sums *sums = check_alloc(calloc(1, type->all_size));
 	struct kvmstats_probe probe = { 0 };
-	int error = 0;
 
-	if (!s->f->rec)
-		draw_loading();
-	if (panel == PANEL_EXITS && s->f->rec)
-		exits_sum_read(exits, s->f->rec);
-	else if (panel == PANEL_EXITS)
-		error = exits_sum_open(exits, EXITS_BY_REASON, false, &probe);
-	else if (s->f->rec)
-		stalls_sum_read(stalls, s->f->rec);
-	else
-		error = stalls_sum_open(stalls, false, first, &probe);
-	if (error)
-		snprintf(s->why, sizeof(s->why), "%s: %s%s%.200s", panel == PANEL_EXITS ? "exits" : "stalls",
-			 probe.why, *probe.help ? "; " : "", probe.help);
-	s->panel = error ? NULL : panel == PANEL_EXITS ? &exits->sums : &stalls->sums;
-	if (s->panel != &exits->sums)
-		free(exits);
-	if (s->panel != &stalls->sums)
-		free(stalls);
-	return !error;
+	s->panel = sums;
+	if (s->f->rec) {
+		read_recorded_sums(sums, type, s->f->rec);
+		return true;
+	}
+	draw_loading();
+	if (!open_sums(sums, type, kvmstats_first(s->f->k), &probe))
+		return true;
+	snprintf(s->why, sizeof(s->why), "%s: %s%s%.200s", program_names[program], probe.why,
+		 *probe.help ? "; " : "", probe.help);
+	free(sums);
+	s->panel = NULL;
+	return false;
 }
 
 /* A program is attached only while its sums are shown. */
-static void toggle_panel(struct screen *s, enum panel panel)
+static void toggle_panel(struct screen *s, enum program program)
 {
-	const bool shown = s->panel && s->shown == panel;
+	const bool shown = s->panel && s->shown == program;
 
 	close_panel(s);
-	if (shown || !open_panel(s, panel))
+	if (shown || !open_panel(s, program))
 		return;
-	s->shown = panel;
+	s->shown = program;
 	s->panel_start = app_now();
 	/* below its VM */
 	if (!view_has_cursor(s->view))
@@ -871,10 +861,10 @@ static bool press(struct screen *s, int key)
 	case 'q':
 		return true;
 	case 'x':
-		toggle_panel(s, PANEL_EXITS);
+		toggle_panel(s, PROGRAM_EXITS);
 		break;
 	case 'o':
-		toggle_panel(s, PANEL_STALLS);
+		toggle_panel(s, PROGRAM_STALLS);
 		break;
 	case 'h':
 	case '?':

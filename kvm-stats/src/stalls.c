@@ -62,16 +62,6 @@ static void write_stalls_json(void *arg, struct json *j, struct sum *sum)
 	json_close(j, ']');
 }
 
-static int open_stalls(void *arg, const struct kvmstats_vm *first, struct kvmstats_probe *p)
-{
-	return stalls_sum_open(arg, true, first, p);
-}
-
-static void read_recorded_stalls(void *arg, struct recording *rec)
-{
-	stalls_sum_read(arg, rec);
-}
-
 /* Stalls that are in no row, except as unknown */
 static void report_lost_stalls(void *arg)
 {
@@ -84,14 +74,13 @@ static void report_lost_stalls(void *arg)
 
 int command_stalls(const struct settings *settings)
 {
-	struct stalls_sum sum;
+	struct stalls_sum sum = { 0 };
 	const struct sampled stalls = {
 		.sums = &sum.sums,
+		.type = &stalls_sums,
 		.arg = &sum,
 		.columns = stalls_columns,
 		.kind = RECORDED_STALLS,
-		.open = open_stalls,
-		.read = read_recorded_stalls,
 		.write_rows = write_stalls_rows,
 		.write_json = write_stalls_json,
 		.report_lost = report_lost_stalls,

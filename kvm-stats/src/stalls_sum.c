@@ -116,6 +116,12 @@ static void add_unstarted(const struct stalls_sum *sum, struct stalls_vm *to, co
 	}
 }
 
+static int open_stalls_program(struct sums *sums, const struct kvmstats_vm *first,
+			       struct kvmstats_probe *p)
+{
+	return stalls_open(&((struct stalls_sum *)sums)->stalls, first, p);
+}
+
 static int read_stalls_program(struct sums *sums)
 {
 	return stalls_sample(((struct stalls_sum *)sums)->stalls);
@@ -193,29 +199,9 @@ static void close_stalls_program(struct sums *sums)
 	stalls_close(((struct stalls_sum *)sums)->stalls);
 }
 
-static void init_stalls_sum(struct stalls_sum *sum, bool continues)
-{
-	static const struct sums_type type = {
-		.size = sizeof(struct stalls_vm), .item_size = sizeof(struct stall_share),
-		.key_size = sizeof(uint64_t),
-		.read = read_stalls_program, .add = add_stalls, .close = close_stalls_program,
-		.clear = clear_times, .put = put_stall, .take = take_stall,
-	};
-
-	memset(sum, 0, sizeof(*sum));
-	sum->sums.type = &type;
-	sum->sums.continues = continues;
-}
-
-int stalls_sum_open(struct stalls_sum *sum, bool continues, const struct kvmstats_vm *first,
-		    struct kvmstats_probe *p)
-{
-	init_stalls_sum(sum, continues);
-	return stalls_open(&sum->stalls, first, p);
-}
-
-void stalls_sum_read(struct stalls_sum *sum, struct recording *rec)
-{
-	init_stalls_sum(sum, true);
-	sum->sums.rec = rec;
-}
+const struct sums_type stalls_sums = {
+	.all_size = sizeof(struct stalls_sum), .size = sizeof(struct stalls_vm),
+	.item_size = sizeof(struct stall_share), .key_size = sizeof(uint64_t),
+	.open = open_stalls_program, .read = read_stalls_program, .add = add_stalls,
+	.close = close_stalls_program, .clear = clear_times, .put = put_stall, .take = take_stall,
+};

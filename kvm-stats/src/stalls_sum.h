@@ -29,12 +29,7 @@ struct stalls_sum {
 	bool begun;		/* the next sample of the VMs is since the last one */
 };
 
-/* Like stalls_open(); continues: as struct sums */
-int stalls_sum_open(struct stalls_sum *sum, bool continues, const struct kvmstats_vm *first,
-		    struct kvmstats_probe *p);
-
-/* The stalls of a recording instead */
-void stalls_sum_read(struct stalls_sum *sum, struct recording *rec);
+extern const struct sums_type stalls_sums;
 
 static inline struct stall_share *stall_share_at(const struct sum *sum, size_t i)
 {

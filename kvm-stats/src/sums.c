@@ -29,6 +29,20 @@ static void release(const struct sums *sums, struct sum *sum)
 	free(sum->items);
 }
 
+int open_sums(struct sums *sums, const struct sums_type *type, const struct kvmstats_vm *first,
+	      struct kvmstats_probe *p)
+{
+	sums->type = type;
+	return type->open(sums, first, p);
+}
+
+void read_recorded_sums(struct sums *sums, const struct sums_type *type, struct recording *rec)
+{
+	sums->type = type;
+	sums->rec = rec;
+	sums->continues = true;
+}
+
 void close_sums(struct sums *sums)
 {
 	size_t i;
@@ -39,6 +53,7 @@ void close_sums(struct sums *sums)
 	free(sums->known);
 	if (!sums->rec)
 		sums->type->close(sums);
+	memset(sums, 0, sums->type->all_size);
 }
 
 static bool same_vm(const struct blame_vm *a, const struct blame_vm *b)

@@ -45,12 +45,13 @@ struct sum {
 struct sums;
 
 struct sums_type {
-	size_t size;		/* bytes of a sum, */
-	size_t item_size;	/* of an item, */
-	size_t key_size;	/* and of its key */
+	/* bytes: per structure that begins with struct sums, per sum, per item, and per key of an item */
+	size_t all_size, size, item_size, key_size;
 	const void *other;	/* key of the items beyond MAX_ITEMS or the recorded ones; NULL if they are not added up */
 	void (*release)(struct sum *sum);	/* free what a sum has besides items, or NULL */
 	void (*clear)(struct sum *sum);		/* set to 0 what it adds up besides items, or NULL */
+	/* Load the BPF program: as blame_open() */
+	int (*open)(struct sums *sums, const struct kvmstats_vm *first, struct kvmstats_probe *p);
 	/* Read the BPF program's sums. Return 0 or a negative errno. */
 	int (*read)(struct sums *sums);
 	/* After a sample of the VMs, which may be newer: add up the sums of the selected VMs. */
@@ -70,7 +71,7 @@ struct known_vm {
 	bool live, selected;
 };
 
-/* The first member of struct blame_sum and struct exits_sum */
+/* The first member of struct blame_sum, struct exits_sum and struct stalls_sum; all 0 while closed */
 struct sums {
 	const struct sums_type *type;
 	bool continues;		/* a VM continues the sum of a VM with its name that exited */
@@ -91,6 +92,11 @@ static inline void *item_at(const struct sums *sums, const struct sum *sum, size
 {
 	return (char *)sum->items + i * sums->type->item_size;
 }
+
+/* Begin with empty sums, of a BPF program or of a recording. */
+int open_sums(struct sums *sums, const struct sums_type *type, const struct kvmstats_vm *first,
+	      struct kvmstats_probe *p);
+void read_recorded_sums(struct sums *sums, const struct sums_type *type, struct recording *rec);
 
 /* Close the BPF program, and free the sums. */
 void close_sums(struct sums *sums);

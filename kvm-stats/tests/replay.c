@@ -6,6 +6,7 @@
  * lib/sources.c, lib/describe.c, src/rec_source.c, src/host.c and src/stat_description.c.
  */
 #include "core.h"
+#include "programs.h"
 
 /* Ignore recorded identities except after --from: the core reads the procfs instead. */
 #define core_vm_identity(vm, identity, nth)				\
@@ -79,19 +80,11 @@ struct host host_now(void)
 	return (struct host){ .cpus = 4, .load = 125 };
 }
 
-void host_probe_blame(struct kvmstats_probe *probe)
+void __wrap_probe_program(enum program program, struct kvmstats_probe *probe);
+void __wrap_probe_program(enum program program, struct kvmstats_probe *probe)
 {
+	probe->name = program_names[program];
 	snprintf(probe->why, sizeof(probe->why), "this is a recording");
-}
-
-void host_probe_exits(struct kvmstats_probe *probe)
-{
-	host_probe_blame(probe);
-}
-
-void host_probe_stalls(struct kvmstats_probe *probe)
-{
-	host_probe_blame(probe);
 }
 
 /* Only some statistics have a description. */

@@ -288,10 +288,10 @@ static const char *sample_stalls(struct stalls_sum *stalls, uint64_t exits, uint
 static void test_stalls(void)
 {
 	struct kvmstats_probe probe;
-	struct stalls_sum stalls;
+	struct stalls_sum stalls = { 0 };
 	const char *found;
 
-	stalls_sum_open(&stalls, false, &vm, &probe);
+	open_sums(&stalls.sums, &stalls_sums, &vm, &probe);
 	found = sample_stalls(&stalls, 0, 9, STALL_NONE, 0);
 	tap_result(!*found, "OTHER before the first sample does not count: '%s'", found);
 	found = sample_stalls(&stalls, 1, 5, STALL_LOCK, 5);
