@@ -70,40 +70,26 @@ const struct command commands[COMMANDS] = {
 		"table csv json" },
 };
 
-static void set_output(struct settings *settings, const char *name, const char *value)
-{
-	settings->output = value;
+#define SET(member, value_of_text)								\
+static void set_##member(struct settings *settings, const char *name, const char *value)	\
+{												\
+	settings->member = value_of_text;							\
 }
 
-static void set_delay(struct settings *settings, const char *name, const char *value)
-{
-	settings->interval = parse_seconds(name, value);
-}
-
-static void set_count(struct settings *settings, const char *name, const char *value)
-{
-	settings->count = parse_number(name, value);
-}
-
-static void set_file(struct settings *settings, const char *name, const char *value)
-{
-	settings->file = value;
-}
-
-static void set_from(struct settings *settings, const char *name, const char *value)
-{
-	settings->from = value;
-}
-
-static void set_at(struct settings *settings, const char *name, const char *value)
-{
-	settings->at = parse_time(name, value);
-}
-
-static void set_until(struct settings *settings, const char *name, const char *value)
-{
-	settings->until = parse_time(name, value);
-}
+SET(output, value)
+SET(file, value)
+SET(from, value)
+SET(by, value)
+SET(reverse, true)
+SET(zeros, true)
+SET(vcpus, true)
+SET(histogram, true)
+SET(help, true)
+SET(interval, parse_seconds(name, value))
+SET(count, parse_number(name, value))
+SET(max_size, parse_size(name, value))
+SET(at, parse_time(name, value))
+SET(until, parse_time(name, value))
 
 static void set_against(struct settings *settings, const char *name, const char *value)
 {
@@ -117,11 +103,6 @@ static void set_against(struct settings *settings, const char *name, const char 
 	settings->against[1] = parse_time(name, comma + 1);
 }
 
-static void set_max_size(struct settings *settings, const char *name, const char *value)
-{
-	settings->max_size = parse_size(name, value);
-}
-
 static void set_sort(struct settings *settings, const char *name, const char *value)
 {
 	char titles[256] = "";
@@ -133,36 +114,6 @@ static void set_sort(struct settings *settings, const char *name, const char *va
 	for (i = 0; i < columns_count && strlen(titles) + 16 < sizeof(titles); i++)
 		strcat(strcat(titles, " "), columns[i].title);
 	errx(STATUS_USAGE, "--%s '%s': must be one of%s", name, value, titles);
-}
-
-static void set_reverse(struct settings *settings, const char *name, const char *value)
-{
-	settings->reverse = true;
-}
-
-static void set_zeros(struct settings *settings, const char *name, const char *value)
-{
-	settings->zeros = true;
-}
-
-static void set_vcpus(struct settings *settings, const char *name, const char *value)
-{
-	settings->vcpus = true;
-}
-
-static void set_by(struct settings *settings, const char *name, const char *value)
-{
-	settings->by = value;
-}
-
-static void set_histogram(struct settings *settings, const char *name, const char *value)
-{
-	settings->histogram = true;
-}
-
-static void set_help(struct settings *settings, const char *name, const char *value)
-{
-	settings->help = true;
 }
 
 static void set_version(struct settings *settings, const char *name, const char *value)
@@ -182,7 +133,7 @@ const struct option_row options[] = {
 	  set_output, COMPLETE_FORMAT, "Print the output as FORMAT.", NULL },
 	{ 'd', "delay", "SECONDS", ON(TOP) | ON(LOG) | ON(RECORD) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
 	  ON(SERVE),
-	  set_delay, COMPLETE_NOTHING, "Take a sample every SECONDS.", NULL },
+	  set_interval, COMPLETE_NOTHING, "Take a sample every SECONDS.", NULL },
 	{ 'n', "count", "COUNT", ON(TOP) | ON(LOG) | ON(RECORD) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS),
 	  set_count, COMPLETE_NOTHING, "Stop after COUNT samples.", NULL },
 	{ 's', "sort", "COLUMN", ON(TOP),
@@ -274,7 +225,7 @@ bool option_is_allowed(const struct option_row *option, const struct command *co
 /* Return the default of an option as the user would type it, NULL if there is none. */
 static const char *default_value(const struct option_row *option, const struct command *command)
 {
-	return option->set == set_delay ? command->delay : option->value;
+	return option->set == set_interval ? command->delay : option->value;
 }
 
 static void print_option(const struct option_row *option, const struct command *command)
