@@ -146,24 +146,29 @@ void app_flush(void)
 }
 
 /* What a selector is about, before its ':' */
-enum field { FIELD_NAME, FIELD_POD, FIELD_CGROUP, FIELD_VMM, FIELD_UUID, FIELD_MACHINE,
-	     FIELD_CONTAINER, FIELDS };
-
-static const char * const fields[FIELDS] = {
-	[FIELD_POD] = "pod:", [FIELD_CGROUP] = "cgroup:", [FIELD_VMM] = "vmm:",
-	[FIELD_UUID] = "uuid:", [FIELD_MACHINE] = "machine:",
-	[FIELD_CONTAINER] = "container:",
+static const struct field {
+	const char *prefix;
+	size_t offset;		/* in struct kvmstats_identity */
+	int flags;		/* of fnmatch() */
+} fields[] = {
+	{ "pod:", offsetof(struct kvmstats_identity, pod_uid), 0 },
+	{ "cgroup:", offsetof(struct kvmstats_identity, cgroup), 0 },
+	{ "vmm:", offsetof(struct kvmstats_identity, vmm), 0 },
+	{ "uuid:", offsetof(struct kvmstats_identity, uuid), FNM_CASEFOLD },
+	{ "machine:", offsetof(struct kvmstats_identity, machine), 0 },
+	{ "container:", offsetof(struct kvmstats_identity, container_id), 0 },
 };
 
-static const char *pattern_of(const char *word, enum field *field)
+/* Return the pattern of a selector; set its field, or NULL if it is about the name. */
+static const char *pattern_of(const char *word, const struct field **field)
 {
-	for (*field = FIELD_NAME + 1; *field < FIELDS; (*field)++) {
-		size_t len = strlen(fields[*field]);
+	for (*field = fields; *field < fields + sizeof(fields) / sizeof(*fields); (*field)++) {
+		const size_t len = strlen((*field)->prefix);
 
-		if (!strncmp(word, fields[*field], len))
+		if (!strncmp(word, (*field)->prefix, len))
 			return word + len;
 	}
-	*field = FIELD_NAME;
+	*field = NULL;
 	return word;
 }
 
@@ -231,34 +236,30 @@ static const char *pid_label(const struct kvmstats_vm *vm, char buf[LABEL_SIZE])
 	return buf;
 }
 
+static bool selects_field(const struct field *field, const char *pattern,
+			  const struct kvmstats_identity *identity)
+{
+	const char *text = (const char *)identity + field->offset;
+	char below[sizeof(identity->cgroup) + 4];
+
+	if (matches_selector(pattern, text, field->flags))
+		return true;
+	/* as docker shows it */
+	if (text == identity->container_id)
+		return strlen(pattern) == 12 && !strncmp(pattern, text, 12);
+	/* a cgroup and all in it */
+	snprintf(below, sizeof(below), "%s/*", pattern);
+	return text == identity->cgroup && matches_selector(below, text, 0);
+}
+
 static bool selects(const char *word, const struct kvmstats_vm *vm)
 {
-	char label[LABEL_SIZE], cgroup[sizeof(vm->identity.cgroup) + 4];
-	enum field field;
+	const struct field *field;
 	const char *pattern = pattern_of(word, &field);
+	char label[LABEL_SIZE];
 
-	switch (field) {
-	case FIELD_POD:
-		return matches_selector(pattern, vm->identity.pod_uid, 0);
-	case FIELD_CGROUP:
-		/* a cgroup and all in it */
-		snprintf(cgroup, sizeof(cgroup), "%s/*", pattern);
-		return matches_selector(pattern, vm->identity.cgroup, 0) ||
-		       matches_selector(cgroup, vm->identity.cgroup, 0);
-	case FIELD_VMM:
-		return matches_selector(pattern, vm->identity.vmm, 0);
-	case FIELD_UUID:
-		return matches_selector(pattern, vm->identity.uuid, FNM_CASEFOLD);
-	case FIELD_MACHINE:
-		return matches_selector(pattern, vm->identity.machine, 0);
-	case FIELD_CONTAINER:
-		/* or as docker shows it */
-		return matches_selector(pattern, vm->identity.container_id, 0) ||
-		       (strlen(pattern) == 12 &&
-			!strncmp(pattern, vm->identity.container_id, 12));
-	default:
-		break;
-	}
+	if (field)
+		return selects_field(field, pattern, &vm->identity);
 	if (is_number(word) && strtoul(word, NULL, 10) == (unsigned long)vm->identity.pid)
 		return true;
 	if (*vm->identity.uuid && !strcasecmp(word, vm->identity.uuid))
@@ -287,7 +288,7 @@ bool app_selects_any(char **words, int n, const struct kvmstats_vm *first)
 void app_check_selectors(const struct kvmstats_vm *first, char **words, int n)
 {
 	const struct kvmstats_vm *vm;
-	enum field field;
+	const struct field *field;
 	const char *wrong;
 
 	for (; n > 0; n--, words++) {
@@ -300,6 +301,26 @@ void app_check_selectors(const struct kvmstats_vm *first, char **words, int n)
 		if (wrong)
 			errx(STATUS_USAGE, "invalid selector '%s': it %s", *words, wrong);
 	}
+}
+
+void app_check_patterns(const struct settings *settings, int from)
+{
+	const char *wrong;
+
+	for (; from < settings->nr_args; from++) {
+		wrong = text_bad_glob(settings->args[from]);
+		if (wrong)
+			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->args[from], wrong);
+	}
+}
+
+bool app_matches(const struct settings *settings, int from, const char *name)
+{
+	bool any = from >= settings->nr_args;
+
+	for (; from < settings->nr_args && !any; from++)
+		any = !fnmatch(settings->args[from], name, 0);
+	return any;
 }
 
 /* Does the text without special characters select a VM other than this one? */
@@ -321,7 +342,7 @@ void app_selector(const struct kvmstats_vm *first, const struct kvmstats_vm *vm,
 {
 	char label[LABEL_SIZE], shown[TEXT_SHOWN(LABEL_SIZE)], quoted[2 * LABEL_SIZE];
 	const char *c = app_label(vm, label);
-	enum field field;
+	const struct field *field;
 	size_t n = 0;
 
 	if (is_shared(first, vm, c))

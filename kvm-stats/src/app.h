@@ -101,6 +101,13 @@ bool app_selects(char **words, int n, const struct kvmstats_vm *vm);
 /* Return true if any VM of this list is selected. */
 bool app_selects_any(char **words, int n, const struct kvmstats_vm *first);
 
+/*
+ * Arguments that are patterns for names of statistics, starting with args[from]. Exit with status 2
+ * for an invalid pattern. Return true if a pattern matches, or without patterns.
+ */
+void app_check_patterns(const struct settings *settings, int from);
+bool app_matches(const struct settings *settings, int from, const char *name);
+
 /* The label of its identity; with #? if it is several of them (mixed) */
 #define LABEL_SIZE	144
 const char *app_label(const struct kvmstats_vm *vm, char *buf);

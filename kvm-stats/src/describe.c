@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <err.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,17 +20,6 @@ static const struct out_column describe_columns[] = {
 	{ NULL, NULL, false }
 };
 
-static bool is_described(const struct settings *settings, const char *name)
-{
-	int i;
-
-	for (i = 0; i < settings->nr_args; i++) {
-		if (!fnmatch(settings->args[i], name, 0))
-			return true;
-	}
-	return !settings->nr_args;
-}
-
 static unsigned int put_descriptors(const struct settings *settings, struct out *out,
 			      enum kvmstats_scope scope,
 			      const struct kvmstats_table *table)
@@ -43,7 +31,7 @@ static unsigned int put_descriptors(const struct settings *settings, struct out 
 		const struct kvmstats_desc *desc = &table->desc[i];
 		const char *words = app_stat_description(scope, desc->name);
 
-		if (!is_described(settings, desc->name))
+		if (!app_matches(settings, 0, desc->name))
 			continue;
 		rows++;
 		out_text(out, scope == KVMSTATS_VM ? "vm" : "vcpu");
@@ -60,10 +48,7 @@ static unsigned int put_descriptors(const struct settings *settings, struct out 
 		out_u64(out, desc->offset);
 		out_u64(out, desc->size);
 		out_u64(out, desc->bucket_size);
-		if (*words)
-			out_text(out, words);
-		else
-			out_none(out);
+		out_text_or_none(out, words);
 	}
 	return rows;
 }
@@ -73,15 +58,9 @@ int command_describe(const struct settings *settings)
 	struct kvmstats_table *vm, *vcpu;
 	unsigned int rows;
 	struct out *out;
-	const char *wrong;
 	char why[256];
-	int i;
 
-	for (i = 0; i < settings->nr_args; i++) {
-		wrong = text_bad_glob(settings->args[i]);
-		if (wrong)
-			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->args[i], wrong);
-	}
+	app_check_patterns(settings, 0);
 	if (kvmstats_describe(&vm, &vcpu, why, sizeof(why)))
 		errx(STATUS_NOTHING, "%s", why);
 	out = out_open(settings->format, describe_columns);

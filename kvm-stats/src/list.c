@@ -18,14 +18,6 @@ static const struct out_column list_columns[] = {
 	{ NULL, NULL, false }
 };
 
-static void text_or_none(struct out *out, const char *text)
-{
-	if (*text)
-		out_text(out, text);
-	else
-		out_none(out);
-}
-
 /* For the completion of command lines, and scripts */
 static int list_selectors(const struct settings *settings, struct input *f)
 {
@@ -69,13 +61,13 @@ int command_list(const struct settings *settings)
 			out_u64(out, vm->identity.vm_id);
 		else
 			out_none(out);
-		text_or_none(out, vm->identity.vmm);
+		out_text_or_none(out, vm->identity.vmm);
 		out_u64(out, vm->vcpus);
-		text_or_none(out, vm->identity.uuid);
-		text_or_none(out, vm->identity.machine);
-		text_or_none(out, vm->identity.pod_uid);
-		text_or_none(out, vm->identity.container_id);
-		text_or_none(out, vm->identity.cgroup);
+		out_text_or_none(out, vm->identity.uuid);
+		out_text_or_none(out, vm->identity.machine);
+		out_text_or_none(out, vm->identity.pod_uid);
+		out_text_or_none(out, vm->identity.container_id);
+		out_text_or_none(out, vm->identity.cgroup);
 		out_text(out, kvmstats_source(f.k));
 	}
 	if (shown || settings->format != OUT_TABLE)

@@ -154,10 +154,7 @@ static void log_vm(struct out *out, const char *now, const struct input *f, cons
 	out_text(out, now);
 	out_text(out, app_label(vm, text));
 	out_u64(out, vm->identity.pid);
-	if (*vm->identity.uuid)
-		out_text(out, vm->identity.uuid);
-	else
-		out_none(out);
+	out_text_or_none(out, vm->identity.uuid);
 	out_u64(out, vm->vcpus);
 	if (vm->elapsed) {
 		snprintf(text, sizeof(text), "%llu.%03llu",

@@ -150,6 +150,11 @@ void out_text(struct out *out, const char *text)
 	cell(out, CELL_TEXT, text);
 }
 
+void out_text_or_none(struct out *out, const char *text)
+{
+	cell(out, *text ? CELL_TEXT : CELL_NONE, text);
+}
+
 void out_number(struct out *out, const char *digits)
 {
 	cell(out, CELL_NUMBER, digits);

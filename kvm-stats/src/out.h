@@ -30,6 +30,8 @@ struct out *out_open(enum out_format format, const struct out_column *columns);
 
 /* The next value of a row; each row has one for each column. */
 void out_text(struct out *out, const char *text);
+/* As out_text(), or out_none() for "" */
+void out_text_or_none(struct out *out, const char *text);
 void out_number(struct out *out, const char *digits);
 void out_u64(struct out *out, unsigned long long n);
 /* Nanoseconds as seconds, with milliseconds in a table and all digits elsewhere */

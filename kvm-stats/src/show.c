@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <err.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,10 +40,7 @@ static void put_row(struct show_output *view, const struct kvmstats_desc *desc,
 	out_text(out, text_type(desc->type));
 	/* unit of the bounds of a histogram, whose values are counts */
 	text_value_unit(desc, text);
-	if (strcmp(text, "-"))
-		out_text(out, text);
-	else
-		out_none(out);
+	out_text_or_none(out, strcmp(text, "-") ? text : "");
 	if (text_is_histogram(desc)) {
 		text_bucket(desc, i, text);
 		out_number(out, text);
@@ -63,17 +59,6 @@ static void put_row(struct show_output *view, const struct kvmstats_desc *desc,
 	out_number(out, text);
 }
 
-static bool is_shown(const struct show_output *view, const char *name)
-{
-	int i;
-
-	for (i = 1; i < view->settings->nr_args; i++) {
-		if (!fnmatch(view->settings->args[i], name, 0))
-			return true;
-	}
-	return view->settings->nr_args < 2;
-}
-
 static void show_values(struct show_output *view, const struct kvmstats_table *table,
 			const void *values)
 {
@@ -84,7 +69,7 @@ static void show_values(struct show_output *view, const struct kvmstats_table *t
 	for (i = 0; i < table->count; i++) {
 		const struct kvmstats_desc *desc = &table->desc[i];
 
-		if (!is_shown(view, desc->name))
+		if (!app_matches(view->settings, 1, desc->name))
 			continue;
 		view->matched = true;
 		for (j = 0; j < desc->size; j++) {
@@ -119,16 +104,11 @@ int command_show(const struct settings *settings)
 	const struct kvmstats_vm *vm;
 	unsigned int shown = 0;
 	struct input f;
-	const char *wrong;
-	int i, status;
+	int status;
 
 	if (!settings->nr_args)
 		errx(STATUS_USAGE, "show needs a SELECTOR ('kvm-stats list' has the names, '*' is all VMs)");
-	for (i = 1; i < settings->nr_args; i++) {
-		wrong = text_bad_glob(settings->args[i]);
-		if (wrong)
-			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->args[i], wrong);
-	}
+	app_check_patterns(settings, 1);
 	input_open(&f, settings, INPUT_LAST, false, 1);
 	view.out = out_open(settings->format, show_columns);
 	for (vm = kvmstats_first(f.k); vm; vm = vm->next) {
