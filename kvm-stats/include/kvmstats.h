@@ -332,9 +332,10 @@ bool kvmstats_vcpu_first_sample(const struct kvmstats_vcpu *vcpu);
 const struct kvmstats_times *kvmstats_vm_times(const struct kvmstats_vm *vm, bool last);
 const struct kvmstats_times *kvmstats_vcpu_times(const struct kvmstats_vcpu *vcpu, bool last);
 /*
- * Nanoseconds by mode; elapsed is exactly the sum of all modes. A mode that is not known for all
- * vCPUs is 0, and its time is in KVMSTATS_UNKNOWN. In the last values of a destroyed VM, elapsed
- * covers the time in which its vCPUs were observed.
+ * Nanoseconds by mode; elapsed is exactly the sum of all modes: for a VM, the number of its vCPUs
+ * multiplied by the time. A mode that is not known for all vCPUs is 0, and its time is in
+ * KVMSTATS_UNKNOWN. In the last values of a destroyed VM, elapsed covers the time in which its
+ * vCPUs were observed.
  */
 uint64_t kvmstats_times_mode(const struct kvmstats_times *times, enum kvmstats_mode mode);
 uint64_t kvmstats_times_elapsed(const struct kvmstats_times *times);
