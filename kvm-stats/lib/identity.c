@@ -11,27 +11,9 @@
 #include <string.h>
 
 #include "identity.h"
+#include "utf8.h"
 
-/* Return the size of the first character of text, 0 if it is not UTF-8. */
-static size_t character(const char *text, size_t len)
-{
-	const unsigned char *c = (const unsigned char *)text;
-	size_t i, n = c[0] >= 0xf0 ? 4 : c[0] >= 0xe0 ? 3 : 2;
-
-	if (c[0] < 0x80)
-		return 1;
-	if (c[0] < 0xc2 || c[0] >= 0xf5 || n > len ||
-	    (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] >= 0xa0) ||
-	    (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90))
-		return 0;
-	for (i = 1; i < n; i++) {
-		if ((c[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	return n;
-}
-
-/* A text of len bytes, as many whole characters of it as there is room for. */
+/* A text of len bytes, after which more or a 0 follows: as many whole characters of it as there is room for. */
 static void put_part(char *to, size_t size, const char *from, size_t len)
 {
 	static const char replacement[] = "\357\277\275";	/* U+FFFD */
@@ -41,7 +23,9 @@ static void put_part(char *to, size_t size, const char *from, size_t len)
 		const char *put = from + i;
 		size_t put_bytes;
 
-		bytes = character(put, len - i);
+		bytes = utf8_length(put);
+		if (bytes > len - i)
+			bytes = 0;
 		put_bytes = bytes;
 		if (!bytes) {
 			put = replacement;
@@ -115,17 +99,18 @@ static bool list_value(const char *list, const char *key, char *to, size_t size)
 
 	while (*list) {
 		bool found = !strncmp(list, key, len) && list[len] == '=';
-		char value[512];
+		char value[512 + 1];
 
 		if (found)
 			list += len + 1;
 		for (n = 0; *list; list++) {
 			if (*list == ',' && *++list != ',')
 				break;
-			if (n < sizeof(value))
+			if (n + 1 < sizeof(value))
 				value[n++] = *list;
 		}
 		if (found) {
+			value[n] = '\0';
 			put_part(to, size, value, n);
 			return true;
 		}

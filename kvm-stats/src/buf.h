@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "utf8.h"
+
 struct buf {
 	char *text;
 	size_t len, room;
@@ -63,8 +65,5 @@ void buf_label(struct buf *b, const char *text);
 void buf_html(struct buf *b, const char *text);
 /* Append any bytes as the value of an argument in a URL. */
 void buf_url(struct buf *b, const char *text);
-
-/* Return the length of the first UTF-8 character, or 0 if it is invalid or the end. */
-size_t utf8_length(const char *text);
 
 #endif /* BUF_H */

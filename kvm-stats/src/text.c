@@ -5,6 +5,7 @@
 #include <wchar.h>
 
 #include "text.h"
+#include "utf8.h"
 
 /* Words for the fields of a descriptor's flags, which have four bits each. */
 #define FIELDS	16
@@ -178,20 +179,12 @@ void text_permille(unsigned int permille, char *buf)
 
 size_t text_character(const char *text, uint32_t *code)
 {
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	const unsigned char *c = (const unsigned char *)text;
-	size_t i, n = c[0] < 0x80 ? 1 : c[0] < 0xc0 ? 0 : c[0] < 0xe0 ? 2 :
-		      c[0] < 0xf0 ? 3 : c[0] < 0xf8 ? 4 : 0;
+	const size_t n = utf8_length(text);
+	size_t i;
 
-	*code = n == 1 ? c[0] : c[0] & (0x7f >> n);
-	for (i = 1; i < n; i++) {
-		if ((c[i] & 0xc0) != 0x80)
-			return 0;
-		*code = *code << 6 | (c[i] & 0x3f);
-	}
-	if (!*code || !n || *code < least[n] || *code > 0x10ffff ||
-	    (*code >= 0xd800 && *code < 0xe000))
-		return 0;
+	*code = n == 1 ? *text : *text & (0x7f >> n);
+	for (i = 1; i < n; i++)
+		*code = *code << 6 | (text[i] & 0x3f);
 	return n;
 }
 
