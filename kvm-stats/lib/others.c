@@ -92,22 +92,6 @@ static bool is_vcpu(const struct vmm_process *p, pid_t tid)
 	return false;
 }
 
-static bool read_thread_file(int dirfd, pid_t tid, const char *name, char *text, size_t size)
-{
-	char path[32];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "%d/%s", tid, name);
-	fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, text, size - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	return n > 0;
-}
-
 static struct other_thread *find_thread(struct other_threads *others, pid_t tid)
 {
 	struct other_thread *more;
@@ -140,11 +124,11 @@ static int read_thread(void *arg, int dirfd, int tid)
 	p->others->partial = p->threads++ == ROLE_THREADS_MAX;
 	if (p->others->partial)
 		return 1;
-	if (!read_thread_file(dirfd, tid, "comm", text, sizeof(text)))
+	if (!proc_read(dirfd, tid, "comm", text, sizeof(text)))
 		return 0;
 	role = role_of(text);
 	if (role == KVMSTATS_EMULATOR ||
-	    !read_thread_file(dirfd, tid, "schedstat", text, sizeof(text)))
+	    !proc_read(dirfd, tid, "schedstat", text, sizeof(text)))
 		return 0;
 	run = strtoull(text, NULL, 10);
 	thread = find_thread(p->others, tid);

@@ -100,6 +100,22 @@ static int open_of(int proc, pid_t pid, const char *what, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
+static ssize_t read_and_close(int fd, char *buf, size_t size)
+{
+	ssize_t n = read(fd, buf, size - 1);
+
+	close(fd);
+	buf[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+bool proc_read(int proc, pid_t pid, const char *name, char *text, size_t size)
+{
+	int fd = open_of(proc, pid, name, O_RDONLY);
+
+	return fd >= 0 && read_and_close(fd, text, size) > 0;
+}
+
 struct fd_list {
 	struct kvm_fd *list;
 	int max, count;
@@ -181,15 +197,6 @@ int proc_take_fd(int pidfd, const struct kvm_fd *want)
 	return -EBADF;
 }
 
-static ssize_t read_and_close(int fd, char *buf, size_t size)
-{
-	ssize_t n = read(fd, buf, size - 1);
-
-	close(fd);
-	buf[n > 0 ? n : 0] = '\0';
-	return n;
-}
-
 uint64_t proc_fdinfo(int fd, const char *name)
 {
 	char buf[1024], *line, *next = buf;
@@ -241,10 +248,9 @@ int proc_rows(int proc, int fd, struct proc_row **rows)
 
 bool proc_comm(int proc, pid_t pid, char *comm, size_t size)
 {
-	int fd = open_of(proc, pid, "comm", O_RDONLY);
 	char *newline;
 
-	if (fd < 0 || read_and_close(fd, comm, size) <= 0)
+	if (!proc_read(proc, pid, "comm", comm, size))
 		return false;
 	/* the last one: a process may have others in its name */
 	newline = strrchr(comm, '\n');
@@ -256,10 +262,10 @@ bool proc_comm(int proc, pid_t pid, char *comm, size_t size)
 /* Copy field n of /proc/PID/stat, see proc(5), to text, with the fields after it. */
 static bool read_stat(int proc, pid_t pid, int n, char text[512])
 {
-	int fd = open_of(proc, pid, "stat", O_RDONLY), field;
 	char *at;
+	int field;
 
-	if (fd < 0 || read_and_close(fd, text, 512) <= 0)
+	if (!proc_read(proc, pid, "stat", text, 512))
 		return false;
 	/* PID (NAME) STATE...: the name may have anything in it. */
 	at = strrchr(text, ')');
@@ -333,21 +339,15 @@ static int id_of_name(const char *comm)
 static int look_at_thread(void *arg, int dirfd, int tid)
 {
 	struct thread_list *t = arg;
-	int i, fd, num = -1, id = -1;
-	char path[32], text[256];
+	int i, num = -1, id = -1;
+	char text[256];
 
 	if (t->count++ == PROC_THREADS_MAX)
 		return 1;
-	snprintf(path, sizeof(path), "%d/syscall", tid);
-	fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && read_and_close(fd, text, sizeof(text)) > 0)
+	if (proc_read(dirfd, tid, "syscall", text, sizeof(text)))
 		num = fd_of_call(text);
-	if (num < 0 && t->names) {
-		snprintf(path, sizeof(path), "%d/comm", tid);
-		fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
-		if (fd >= 0 && read_and_close(fd, text, sizeof(text)) > 0)
-			id = id_of_name(text);
-	}
+	if (num < 0 && t->names && proc_read(dirfd, tid, "comm", text, sizeof(text)))
+		id = id_of_name(text);
 	for (i = 0; i < t->n; i++) {
 		if (t->list[i].kind != KVM_FD_VCPU || t->tid[i])
 			continue;

@@ -56,6 +56,12 @@ int proc_fd_folder(int proc, pid_t pid);
  */
 long proc_count_fds(int proc, pid_t pid, int folder);
 
+/*
+ * Read a file of a process, or of a thread in its directory "task": at most size - 1 bytes, and a
+ * '\0'. Return false if it is empty or cannot be read.
+ */
+bool proc_read(int proc, pid_t pid, const char *name, char *text, size_t size);
+
 int proc_pidfd(pid_t pid);
 
 /*

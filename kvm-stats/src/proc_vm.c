@@ -1,26 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "proc.h"
 #include "proc_vm.h"
-
-bool read_proc(int proc, pid_t pid, const char *name, char *text, size_t size)
-{
-	char path[64];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "%d/%s", pid, name);
-	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, size - 1);
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	return n > 0;
-}
 
 /* The state and the last CPU of a thread. Return '\0' if it does not exist. */
 static char read_thread_state(int proc, pid_t tid, int *cpu)
@@ -28,7 +12,7 @@ static char read_thread_state(int proc, pid_t tid, int *cpu)
 	char text[1024], state;
 	const char *end;
 
-	if (!read_proc(proc, tid, "stat", text, sizeof(text)))
+	if (!proc_read(proc, tid, "stat", text, sizeof(text)))
 		return '\0';
 	/* PID (NAME) STATE: the name may have anything in it. The CPU is column 39, see proc(5). */
 	end = strrchr(text, ')');
@@ -88,7 +72,7 @@ static void read_affinity(int proc, pid_t tid, char list[AFFINITY_SIZE])
 	FILE *f;
 
 	*list = '\0';
-	line = read_proc(proc, tid, "status", text, sizeof(text)) ? strstr(text, "\nCpus_allowed_list:") : NULL;
+	line = proc_read(proc, tid, "status", text, sizeof(text)) ? strstr(text, "\nCpus_allowed_list:") : NULL;
 	if (!line || sscanf(line, "\nCpus_allowed_list: %255s", list) != 1)
 		return;
 	for (i = 0; i < 2; i++) {
@@ -117,7 +101,7 @@ bool find_cgroup(int proc, pid_t tid, const char *controller, struct vm_cgroup *
 	char text[8192], *line, *end, *path, *controllers;
 	const size_t len = strlen(controller);
 
-	if (!read_proc(proc, tid, "cgroup", text, sizeof(text)))
+	if (!proc_read(proc, tid, "cgroup", text, sizeof(text)))
 		return false;
 	for (line = text; *line; line = end) {
 		end = line + strcspn(line, "\n");

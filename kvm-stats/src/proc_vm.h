@@ -37,9 +37,6 @@ bool find_freezer(int proc, pid_t tid, struct vm_cgroup *freezer);
 /* As find_state(), F if a cgroup of the VM is frozen. */
 char find_stuck_state(int proc, const struct kvmstats_vm *vm);
 
-/* Read a file of a process. */
-bool read_proc(int proc, pid_t pid, const char *name, char *text, size_t size);
-
 /* Find the cgroup of a thread that has a controller of v1, or else that of v2. */
 bool find_cgroup(int proc, pid_t tid, const char *controller, struct vm_cgroup *cgroup);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proc.h"
 #include "why.h"
 #include "xalloc.h"
 
@@ -145,7 +146,7 @@ static uint64_t examine_swap(int proc, pid_t pid)
 	const char *line;
 	char text[8192];
 
-	if (!read_proc(proc, pid, "status", text, sizeof(text)))
+	if (!proc_read(proc, pid, "status", text, sizeof(text)))
 		return 0;
 	line = strstr(text, "\nVmSwap:");
 	return line && sscanf(line, "\nVmSwap: %llu kB", &kilobytes) == 1 ? kilobytes << 10 : 0;
