@@ -288,7 +288,7 @@ static int check_needs(const struct types *types, const struct need *needs, size
 	return 0;
 }
 
-static int find_notifier(const struct types *types, struct bpf_notifier *found)
+static int find_notifier(const struct types *types, struct bpf_program_layout *found)
 {
 	const __u32 pointer = btf__pointer_size(types->vmlinux);
 
@@ -297,7 +297,7 @@ static int find_notifier(const struct types *types, struct bpf_notifier *found)
 		find_member(types, "kvm_vcpu", "pid", &found->vcpu_pid, NULL, pointer);
 }
 
-static int find_blame(const struct types *types, void *found)
+static int find_blame(const struct types *types, struct bpf_program_layout *found)
 {
 	static const struct need needs[] = {
 		TRACEPOINT(sched_switch),
@@ -351,7 +351,7 @@ static bool open_vendor(const struct types *types, const char *name, struct type
 	return vendor->kvm;
 }
 
-static int find_svm(const struct types *types, struct bpf_exit_layout *found)
+static int find_svm(const struct types *types, struct bpf_program_layout *found)
 {
 	__u32 control = 0, code = 0;
 	int error;
@@ -364,7 +364,7 @@ static int find_svm(const struct types *types, struct bpf_exit_layout *found)
 	return error;
 }
 
-static int find_vmx(const struct types *types, struct bpf_exit_layout *found)
+static int find_vmx(const struct types *types, struct bpf_program_layout *found)
 {
 	__u32 vt = 0;
 	int error;
@@ -381,8 +381,8 @@ static int find_vmx(const struct types *types, struct bpf_exit_layout *found)
 
 /* Find the offsets of a vendor's module if it is loaded; count the modules found. */
 static int find_vendor(const struct types *types, const char *module, const char *struct_name,
-		       int (*find)(const struct types *types, struct bpf_exit_layout *found),
-		       struct bpf_exit_layout *found, int *count)
+		       int (*find)(const struct types *types, struct bpf_program_layout *found),
+		       struct bpf_program_layout *found, int *count)
 {
 	struct types vendor;
 	int error = 0;
@@ -398,7 +398,7 @@ static int find_vendor(const struct types *types, const char *module, const char
 	return error;
 }
 
-static int find_reason(const struct types *types, struct bpf_exit_layout *found)
+static int find_reason(const struct types *types, struct bpf_program_layout *found)
 {
 	static const struct need needs[] = {
 		TRACEPOINT(kvm_pio),
@@ -418,20 +418,19 @@ static int find_reason(const struct types *types, struct bpf_exit_layout *found)
 }
 #elif defined(__aarch64__)
 /* The reason is an argument of kvm_exit. */
-static int find_reason(const struct types *types, struct bpf_exit_layout *found)
+static int find_reason(const struct types *types, struct bpf_program_layout *found)
 {
 	return 0;
 }
 #else
-static int find_reason(const struct types *types, struct bpf_exit_layout *found)
+static int find_reason(const struct types *types, struct bpf_program_layout *found)
 {
 	return fail(types, EOPNOTSUPP, "exit reasons of this architecture are not supported");
 }
 #endif
 
-static int find_exits(const struct types *types, void *into)
+static int find_exits(const struct types *types, struct bpf_program_layout *found)
 {
-	struct bpf_exit_layout *found = into;
 	static const struct need needs[] = {
 		TRACEPOINT(kvm_exit),
 		TRACEPOINT(kvm_entry),
@@ -442,14 +441,13 @@ static int find_exits(const struct types *types, void *into)
 	};
 
 	return check_needs(types, needs, sizeof(needs) / sizeof(*needs)) ?:
-	       find_notifier(types, &found->notifier) ?:
+	       find_notifier(types, found) ?:
 	       find_member(types, "kvm_vcpu", "vcpu_id", &found->vcpu_id, NULL, sizeof(int)) ?:
 	       find_reason(types, found);
 }
 
-static int find_stalls(const struct types *types, void *into)
+static int find_stalls(const struct types *types, struct bpf_program_layout *found)
 {
-	struct bpf_stall_layout *found = into;
 	static const struct need needs[] = {
 		TRACEPOINT(sched_switch),
 		{ "bpf_task_pt_regs", BTF_KIND_FUNC,
@@ -459,7 +457,7 @@ static int find_stalls(const struct types *types, void *into)
 	int error;
 
 	error = check_needs(types, needs, sizeof(needs) / sizeof(*needs)) ?:
-		find_notifier(types, &found->notifier) ?:
+		find_notifier(types, found) ?:
 		find_member(types, "kvm_vcpu", "stat", &stat, NULL, 0) ?:
 		find_member(types, "kvm_vcpu_stat", "generic", &generic, NULL, 0) ?:
 		find_member(types, "kvm_vcpu_stat_generic", "blocking", &blocking, NULL,
@@ -480,38 +478,23 @@ int bpf_types_find(struct bpf_kvm_types *found, char *why, size_t size)
 	return error;
 }
 
-/* Open the types, and call find without libbpf's messages. */
-static int with_types(int (*find)(const struct types *types, void *found), void *found,
-		      char *why, size_t size)
+int bpf_program_layout_find(enum bpf_program_kind kind, struct bpf_program_layout *found,
+			    char *why, size_t size)
 {
 	struct types types = { .why = why, .why_size = size };
 	char complaint[COMPLAINT_SIZE];
 	int error;
 
+	memset(found, 0, sizeof(*found));
 	bpf_complaints(complaint);
 	error = open_types(&types);
 	if (!error) {
-		error = find(&types, found);
+		error = kind == BPF_BLAME ? find_blame(&types, found) :
+			kind == BPF_EXITS ? find_exits(&types, found) : find_stalls(&types, found);
 		close_types(&types);
 	}
 	bpf_complaints(NULL);
 	return error;
-}
-
-int bpf_notifier_find(struct bpf_notifier *found, char *why, size_t size)
-{
-	return with_types(find_blame, found, why, size);
-}
-
-int bpf_exit_layout_find(struct bpf_exit_layout *found, char *why, size_t size)
-{
-	memset(found, 0, sizeof(*found));
-	return with_types(find_exits, found, why, size);
-}
-
-int bpf_stall_layout_find(struct bpf_stall_layout *found, char *why, size_t size)
-{
-	return with_types(find_stalls, found, why, size);
 }
 
 void bpf_types_free(struct bpf_kvm_types *types)

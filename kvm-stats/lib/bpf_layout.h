@@ -29,39 +29,29 @@ struct bpf_kvm_types {
 int bpf_types_find(struct bpf_kvm_types *types, char *why, size_t size);
 void bpf_types_free(struct bpf_kvm_types *types);
 
-/* Offsets that lead from the preempt notifiers of a thread to the VM that it runs */
-struct bpf_notifier {
+/* BPF programs other than the source's */
+enum bpf_program_kind { BPF_BLAME, BPF_EXITS, BPF_STALLS };
+
+/* Offsets from the preempt notifiers of a thread to its vCPU; 0 if the program does not need one */
+struct bpf_program_layout {
 	__u32 vcpu_notifier;	/* list node in struct kvm_vcpu */
 	__u32 vcpu_kvm;
 	__u32 vcpu_pid;		/* struct pid of the thread that runs the vCPU */
-};
-
-/*
- * Find them, and check that the kernel has the tracepoints and the helper that "blame"
- * needs. Returns 0, or a negative errno and the reason in why.
- */
-int bpf_notifier_find(struct bpf_notifier *found, char *why, size_t size);
-
-/* Offsets that lead from a thread to the reason of its vCPU's exit; 0: not this host's */
-struct bpf_exit_layout {
-	struct bpf_notifier notifier;
+	/* exits: the reason; 0 if it is not this host's */
 	__u32 vcpu_id;
 	__u32 svm_vmcb;		/* pointer in struct vcpu_svm */
 	__u32 vmcb_exit_code;
 	__u32 vmx_exit_reason;	/* in struct vcpu_vmx */
 	bool ports;		/* has tracepoints for port I/O */
-};
-
-/* As bpf_notifier_find(), for "exits" */
-int bpf_exit_layout_find(struct bpf_exit_layout *found, char *why, size_t size);
-
-/* Offsets that lead from a thread to whether its vCPU is halted */
-struct bpf_stall_layout {
-	struct bpf_notifier notifier;
+	/* stalls: whether the vCPU is halted */
 	__u32 vcpu_blocking;
 };
 
-/* As bpf_notifier_find(), for "stalls" */
-int bpf_stall_layout_find(struct bpf_stall_layout *found, char *why, size_t size);
+/*
+ * Find the offsets of a program, and check that the kernel has its tracepoints and helpers. Returns
+ * 0, or a negative errno and the reason in why.
+ */
+int bpf_program_layout_find(enum bpf_program_kind kind, struct bpf_program_layout *found,
+			    char *why, size_t size);
 
 #endif /* KVMSTATS_BPF_LAYOUT_H */

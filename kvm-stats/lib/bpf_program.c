@@ -9,9 +9,11 @@
 #include "bpf_program.h"
 #include "privileges.h"
 
-int bpf_program_open(int (*find)(void *arg, char *why, size_t size), int (*load)(void *arg),
+int bpf_program_open(enum bpf_program_kind kind,
+		     int (*load)(void *arg, const struct bpf_program_layout *layout),
 		     void *arg, struct kvmstats_probe *p)
 {
+	struct bpf_program_layout layout;
 	char complaint[COMPLAINT_SIZE];
 	int error;
 
@@ -21,7 +23,7 @@ int bpf_program_open(int (*find)(void *arg, char *why, size_t size), int (*load)
 			 "run it in the host's PID namespace, such as hostPID of a pod");
 		return -EOPNOTSUPP;
 	}
-	error = find(arg, p->why, sizeof(p->why));
+	error = bpf_program_layout_find(kind, &layout, p->why, sizeof(p->why));
 	if (error) {
 		snprintf(p->help, sizeof(p->help), "%s", error == -ENODEV ?
 			 "load kvm_amd or kvm_intel" :
@@ -29,7 +31,7 @@ int bpf_program_open(int (*find)(void *arg, char *why, size_t size), int (*load)
 		return error;
 	}
 	bpf_complaints(complaint);
-	error = load(arg);
+	error = load(arg, &layout);
 	bpf_complaints(NULL);
 	if (error) {
 		snprintf(p->why, sizeof(p->why), "loading the BPF program: %s%s%s%s",

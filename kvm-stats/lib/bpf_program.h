@@ -5,13 +5,14 @@
 
 #include <stddef.h>
 
-#include "source.h"
+#include "bpf_layout.h"
 
 /*
- * Find the kernel's types, then load and attach. Both return 0 or a negative errno; find
- * stores its message in why. Returns the error, with p->why and p->help filled in.
+ * Find the kernel's types, then load and attach: load returns 0 or a negative errno. Returns the
+ * error, with p->why and p->help filled in.
  */
-int bpf_program_open(int (*find)(void *arg, char *why, size_t size), int (*load)(void *arg),
+int bpf_program_open(enum bpf_program_kind kind,
+		     int (*load)(void *arg, const struct bpf_program_layout *layout),
 		     void *arg, struct kvmstats_probe *p);
 
 /*

@@ -41,20 +41,20 @@ static void check(bool ok, const char *what)
 	}
 }
 
-static int find_types(struct bpf_exit_layout *layout)
+static int find_types(struct bpf_program_layout *layout)
 {
 	struct bpf_kvm_types types;
 	char why[256];
 	int error;
 
-	error = bpf_notifier_find(&layout->notifier, why, sizeof(why)) ?:
+	error = bpf_program_layout_find(BPF_BLAME, layout, why, sizeof(why)) ?:
 		bpf_types_find(&types, why, sizeof(why));
 	if (error) {
 		fprintf(stderr, "%s\n", why);
 		return error;
 	}
 	layout->vcpu_id = types.layout.vcpu_id;
-	layout->svm_vmcb = layout->notifier.vcpu_kvm;
+	layout->svm_vmcb = layout->vcpu_kvm;
 	layout->ports = true;
 	bpf_types_free(&types);
 	return 0;
@@ -192,9 +192,10 @@ static void measure_sample(void)
 
 int main(void)
 {
+	struct bpf_program_layout layout;
 	int stats, vcpu;
 
-	if (!allocate(&e) || find_types(&e.layout) || load_exits_program(&e))
+	if (!allocate(&e) || find_types(&layout) || load_exits_program(&e, &layout))
 		return 1;
 	stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	check(stats >= 0, "the kernel does not measure BPF programs");

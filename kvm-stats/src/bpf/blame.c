@@ -8,8 +8,6 @@
 #include <bpf/libbpf.h>
 
 #include "blame.h"
-#include "blame_check.h"
-#include "bpf_layout.h"
 #include "bpf_program.h"
 #include "clock.h"
 #include "threads.h"
@@ -22,7 +20,6 @@
 #define SPARE_PAIRS	(BLAME_CHARGES / 2)
 
 struct blame {
-	struct bpf_notifier notifier;
 	struct blame_bpf *program;
 	const struct kvmstats_vm *first;	/* VMs while the program is loaded */
 	/* Last sample and the one before it, sorted by pair */
@@ -38,14 +35,7 @@ struct blame {
 	struct threads threads;
 };
 
-static int find_blame_notifier(void *arg, char *why, size_t size)
-{
-	struct blame *b = arg;
-
-	return bpf_notifier_find(&b->notifier, why, size);
-}
-
-static int load_blame(void *arg)
+static int load_blame(void *arg, const struct bpf_program_layout *layout)
 {
 	struct blame *b = arg;
 	int error, cpus = libbpf_num_possible_cpus();
@@ -55,9 +45,9 @@ static int load_blame(void *arg)
 	b->program = blame_bpf__open();
 	if (!b->program)
 		return -errno;
-	b->program->rodata->vcpu_notifier = b->notifier.vcpu_notifier;
-	b->program->rodata->vcpu_kvm = b->notifier.vcpu_kvm;
-	b->program->rodata->vcpu_pid = b->notifier.vcpu_pid;
+	b->program->rodata->vcpu_notifier = layout->vcpu_notifier;
+	b->program->rodata->vcpu_kvm = layout->vcpu_kvm;
+	b->program->rodata->vcpu_pid = layout->vcpu_pid;
 	b->program->rodata->opened = read_clock(CLOCK_MONOTONIC);
 	error = bpf_map__set_max_entries(b->program->maps.cpus, cpus);
 	return error ?: set_thread_room(b->program->maps.vcpus, b->first) ?: blame_bpf__load(b->program) ?: blame_bpf__attach(b->program);
@@ -94,7 +84,8 @@ int blame_open(struct blame **opened, const struct kvmstats_vm *first, struct kv
 	if (!b || !b->rows || !b->before || !b->keys || !b->values || !b->vms || !b->waits)
 		snprintf(p->why, sizeof(p->why), "%s", strerror(-error));
 	else
-		error = bpf_program_open(find_blame_notifier, load_blame, b, p) ?: blame_check(b, p) ?: blame_sample(b);
+		error = bpf_program_open(BPF_BLAME, load_blame, b, p) ?: blame_check(b, p) ?:
+			blame_sample(b);
 	if (error) {
 		blame_close(b);
 		return error;

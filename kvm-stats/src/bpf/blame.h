@@ -64,4 +64,11 @@ size_t blame_ended_waits(const struct blame *blame, const struct blame_vm **vms,
 /* The names of a cgroup by its id; false: not known */
 bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *cgroup);
 
+/*
+ * Let a vCPU of this process wait for another thread on the same CPU, and compare the
+ * charges with the kernel's own account of both threads. Returns 0, or a negative errno
+ * with p->why and p->help filled in: -EPROTO if a charge is wrong.
+ */
+int blame_check(struct blame *blame, struct kvmstats_probe *p);
+
 #endif /* KVMSTATS_BLAME_H */

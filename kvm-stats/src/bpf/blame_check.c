@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "blame_check.h"
+#include "blame.h"
 #include "clock.h"
 #include "probe_vm.h"
 

@@ -9,11 +9,9 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "bpf_layout.h"
 #include "bpf_program.h"
 #include "clock.h"
 #include "exits.h"
-#include "exits_check.h"
 #include "probe_vm.h"
 #include "src/bpf/exits.skel.h"
 
@@ -24,7 +22,6 @@ struct vcpus {
 };
 
 struct exits {
-	struct bpf_exit_layout layout;
 	bool addresses;
 	struct exits_bpf *program;
 	/* Last sample and the one before it, sorted by key */
@@ -38,13 +35,6 @@ struct exits {
 	size_t thread_count;
 };
 
-static int find_exit_layout(void *arg, char *why, size_t size)
-{
-	struct exits *e = arg;
-
-	return bpf_exit_layout_find(&e->layout, why, size);
-}
-
 #define SLOTS_SIZE	(EXITS_SLOTS * sizeof(struct exits_vcpu))
 #define PLACES_SIZE	(EXITS_CELLS * sizeof(struct exits_place))
 
@@ -55,7 +45,7 @@ static void *map_array(const struct bpf_map *map, size_t size)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-static int load_exits_program(struct exits *e)
+static int load_exits_program(struct exits *e, const struct bpf_program_layout *layout)
 {
 	int error;
 
@@ -65,16 +55,16 @@ static int load_exits_program(struct exits *e)
 #ifdef __aarch64__
 	e->program->rodata->isa = EXITS_ARM64;
 #endif
-	e->program->rodata->vcpu_notifier = e->layout.notifier.vcpu_notifier;
-	e->program->rodata->vcpu_kvm = e->layout.notifier.vcpu_kvm;
-	e->program->rodata->vcpu_id = e->layout.vcpu_id;
-	e->program->rodata->svm_vmcb = e->layout.svm_vmcb;
-	e->program->rodata->vmcb_exit_code = e->layout.vmcb_exit_code;
-	e->program->rodata->vmx_exit_reason = e->layout.vmx_exit_reason;
+	e->program->rodata->vcpu_notifier = layout->vcpu_notifier;
+	e->program->rodata->vcpu_kvm = layout->vcpu_kvm;
+	e->program->rodata->vcpu_id = layout->vcpu_id;
+	e->program->rodata->svm_vmcb = layout->svm_vmcb;
+	e->program->rodata->vmcb_exit_code = layout->vmcb_exit_code;
+	e->program->rodata->vmx_exit_reason = layout->vmx_exit_reason;
 	bpf_program__set_autoload(e->program->progs.exits_mmio, e->addresses);
-	bpf_program__set_autoload(e->program->progs.exits_pio, e->addresses && e->layout.ports);
+	bpf_program__set_autoload(e->program->progs.exits_pio, e->addresses && layout->ports);
 	bpf_program__set_autoload(e->program->progs.exits_fast_mmio,
-				  e->addresses && e->layout.ports);
+				  e->addresses && layout->ports);
 	error = exits_bpf__load(e->program);
 	if (error)
 		return error;
@@ -83,11 +73,11 @@ static int load_exits_program(struct exits *e)
 	return e->slots && e->places ? 0 : -errno;
 }
 
-static int load_exits(void *arg)
+static int load_exits(void *arg, const struct bpf_program_layout *layout)
 {
 	struct exits *e = arg;
 
-	return load_exits_program(e) ?: exits_bpf__attach(e->program);
+	return load_exits_program(e, layout) ?: exits_bpf__attach(e->program);
 }
 
 static bool allocate(struct exits *e)
@@ -136,7 +126,7 @@ int exits_open(struct exits **opened, bool addresses, struct kvmstats_probe *p)
 		snprintf(p->why, sizeof(p->why), "%s", strerror(-error));
 	} else {
 		e->addresses = addresses;
-		error = bpf_program_open(find_exit_layout, load_exits, e, p) ?: exits_check(e, p) ?:
+		error = bpf_program_open(BPF_EXITS, load_exits, e, p) ?: exits_check(e, p) ?:
 			forget_exits_check(e);
 	}
 	if (error) {

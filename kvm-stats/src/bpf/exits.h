@@ -62,4 +62,11 @@ const char *exit_name(uint32_t isa, uint32_t reason, char buf[EXIT_NAME_SIZE]);
 /* Return true if the reason is a halt of the vCPU. */
 bool exit_is_halt(uint32_t isa, uint32_t reason);
 
+/*
+ * Let a vCPU of this thread exit a known number of times, and compare with the program's
+ * count. Returns 0, or a negative errno with p->why and p->help filled in: -EOPNOTSUPP if
+ * KVM reports no exits, -EPROTO if a count is wrong.
+ */
+int exits_check(struct exits *exits, struct kvmstats_probe *p);
+
 #endif /* KVMSTATS_EXITS_H */

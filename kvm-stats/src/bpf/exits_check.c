@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exits_check.h"
+#include "exits.h"
 #include "probe_vm.h"
 
 #define EXITS	20

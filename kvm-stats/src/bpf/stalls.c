@@ -9,15 +9,12 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "bpf_layout.h"
 #include "bpf_program.h"
 #include "stalls.h"
-#include "stalls_check.h"
 #include "threads.h"
 #include "src/bpf/stalls.skel.h"
 
 struct stalls {
-	struct bpf_stall_layout layout;
 	const struct kvmstats_vm *first;	/* VMs while the program is loaded */
 	struct stalls_bpf *program;
 	/* Last sample and the one before it, sorted by TID */
@@ -28,13 +25,6 @@ struct stalls {
 	size_t room;
 	struct threads threads;
 };
-
-static int find_stall_layout(void *arg, char *why, size_t size)
-{
-	struct stalls *s = arg;
-
-	return bpf_stall_layout_find(&s->layout, why, size);
-}
 
 /* System calls whose sleeps are not those of a pipe, a socket or a clock */
 static void set_calls(__u8 calls[STALLS_CALLS])
@@ -81,7 +71,7 @@ static void set_calls(__u8 calls[STALLS_CALLS])
 		calls[classes[i].call] = classes[i].class;
 }
 
-static int load_stalls(void *arg)
+static int load_stalls(void *arg, const struct bpf_program_layout *layout)
 {
 	struct stalls *s = arg;
 	int error;
@@ -89,10 +79,10 @@ static int load_stalls(void *arg)
 	s->program = stalls_bpf__open();
 	if (!s->program)
 		return -errno;
-	s->program->rodata->vcpu_notifier = s->layout.notifier.vcpu_notifier;
-	s->program->rodata->vcpu_kvm = s->layout.notifier.vcpu_kvm;
-	s->program->rodata->vcpu_pid = s->layout.notifier.vcpu_pid;
-	s->program->rodata->vcpu_blocking = s->layout.vcpu_blocking;
+	s->program->rodata->vcpu_notifier = layout->vcpu_notifier;
+	s->program->rodata->vcpu_kvm = layout->vcpu_kvm;
+	s->program->rodata->vcpu_pid = layout->vcpu_pid;
+	s->program->rodata->vcpu_blocking = layout->vcpu_blocking;
 	set_calls(s->program->rodata->calls);
 	error = set_thread_room(s->program->maps.vcpus, s->first) ?: stalls_bpf__load(s->program);
 	if (error)
@@ -118,7 +108,7 @@ int stalls_open(struct stalls **opened, const struct kvmstats_vm *first, struct 
 		return error;
 	}
 	s->first = first;
-	error = bpf_program_open(find_stall_layout, load_stalls, s, p) ?: stalls_check(s, p) ?:
+	error = bpf_program_open(BPF_STALLS, load_stalls, s, p) ?: stalls_check(s, p) ?:
 		stalls_sample(s);
 	if (error) {
 		stalls_close(s);

@@ -42,4 +42,10 @@ const struct blame_thread *stalls_threads(const struct stalls *stalls, size_t *n
 /* Return the number of switches of vCPUs without an entry. */
 uint64_t stalls_lost(const struct stalls *stalls);
 
+/*
+ * Let the thread of a vCPU of this process sleep, and compare the charge with its length. Returns
+ * 0, or a negative errno with p->why and p->help filled in: -EPROTO if the charge is wrong.
+ */
+int stalls_check(struct stalls *stalls, struct kvmstats_probe *p);
+
 #endif /* KVMSTATS_STALLS_H */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "stalls_check.h"
+#include "stalls.h"
 
 #define SLEEP_NS	20000000ULL
 /* The charge is the time of the sleep without its wait for a CPU. */
