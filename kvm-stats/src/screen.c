@@ -594,6 +594,39 @@ static void rebuild_view(struct screen *s)
 		s->first = 0;
 }
 
+/* By how many lines a key moves; 0 if it does not */
+static long find_step(int key, long page)
+{
+	switch (key) {
+	case KEY_UP:
+	case 'k':
+		return -1;
+	case KEY_DOWN:
+	case 'j':
+		return 1;
+	case KEY_PPAGE:
+		return -page;
+	case KEY_NPAGE:
+		return page;
+	case KEY_HOME:
+		return -INT_MAX;
+	case KEY_END:
+		return INT_MAX;
+	default:
+		return 0;
+	}
+}
+
+static unsigned int add_step(unsigned int from, long step)
+{
+	return from + step > 0 ? from + step : 0;
+}
+
+static bool goes_back(int key)
+{
+	return key == 27 || key == KEY_LEFT || key == KEY_BACKSPACE || key == 127;
+}
+
 static void choose(struct screen *s, long step)
 {
 	/* The cursor appears with the first key, on the first line of the screen. */
@@ -601,7 +634,7 @@ static void choose(struct screen *s, long step)
 	/* statistics have nothing to choose: the page moves */
 	const bool page = s->view->level == VIEW_STATISTICS;
 	const long from = page ? s->first : s->view->selected;
-	const long to = from + step > 0 ? from + step : 0;
+	const unsigned int to = add_step(from, step);
 
 	if (page)
 		s->first = to;
@@ -754,62 +787,29 @@ static bool press_blame(struct screen *s, int key)
 {
 	if (seek(s, key))
 		return false;
-	switch (key) {
-	case 'p':
-	case ' ':
+	s->first = add_step(s->first, find_step(key, blame_room()));
+	if (key == 'p' || key == ' ')
 		s->paused = !s->paused;
-		break;
-	case KEY_UP:
-	case 'k':
-		s->first -= s->first > 0;
-		break;
-	case KEY_DOWN:
-	case 'j':
-		s->first++;
-		break;
-	case KEY_PPAGE:
-		s->first -= s->first < blame_room() ? s->first : blame_room();
-		break;
-	case KEY_NPAGE:
-		s->first += blame_room();
-		break;
-	case KEY_HOME:
-		s->first = 0;
-		break;
-	case KEY_END:
-		s->first = INT_MAX;
-		break;
-	case 'b':
-	case 27:
-	case KEY_LEFT:
-	case KEY_BACKSPACE:
-	case 127:
+	else if (key == 'b' || goes_back(key))
 		stop_blame(s);
-	}
 	return key == 'q';
 }
 
 /* Choose columns. Return true to quit. */
 static bool press_columns(struct screen *s, int key)
 {
-	switch (key) {
-	case KEY_UP:
-	case 'k':
-		s->column -= s->column > 0;
-		break;
-	case KEY_DOWN:
-	case 'j':
-		s->column += s->column + 1 < columns_count;
-		break;
-	case ' ':
+	const long step = find_step(key, 0);
+
+	if (step) {
+		s->column = add_step(s->column, step);
+		if (s->column >= columns_count)
+			s->column = columns_count - 1;
+	} else if (key != ' ') {
+		s->help = HELP_NONE;
+	} else if (s->column) {
 		/* The name stays. */
-		if (!s->column)
-			break;
 		s->view->hidden ^= 1U << s->column;
 		write_hidden_columns(s->view->hidden, s->why, sizeof(s->why));
-		break;
-	default:
-		s->help = HELP_NONE;
 	}
 	return key == 'q';
 }
@@ -891,41 +891,18 @@ static bool press(struct screen *s, int key)
 		s->typing = true;
 		strcpy(s->typed, s->view->filter);
 		break;
-	case KEY_UP:
-	case 'k':
-		choose(s, -1);
-		break;
-	case KEY_DOWN:
-	case 'j':
-		choose(s, 1);
-		break;
-	case KEY_PPAGE:
-		choose(s, -(long)visible(s->view));
-		break;
-	case KEY_NPAGE:
-		choose(s, visible(s->view));
-		break;
-	case KEY_HOME:
-		choose(s, -(long)s->view->count);
-		break;
-	case KEY_END:
-		choose(s, s->view->count);
-		break;
 	case '\n':
 	case KEY_ENTER:
 	case KEY_RIGHT:
 		if (view_enter(s->view))
 			s->first = 0;
 		break;
-	case 27:
-	case KEY_LEFT:
-	case KEY_BACKSPACE:
-	case 127:
-		if (view_leave(s->view))
-			s->first = 0;
-		break;
 	default:
-		if (key > 0 && key < 256 && column_by_letter(key) >= 0) {
+		if (find_step(key, visible(s->view))) {
+			choose(s, find_step(key, visible(s->view)));
+		} else if (goes_back(key)) {
+			s->first = view_leave(s->view) ? 0 : s->first;
+		} else if (key > 0 && key < 256 && column_by_letter(key) >= 0) {
 			s->view->sort = column_by_letter(key);
 			s->view->reverse = false;
 		}
