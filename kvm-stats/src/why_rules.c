@@ -29,20 +29,15 @@ uint64_t get_lost_time(const struct why_vm *vm)
 
 /* The times of causes. What only some vCPUs do counts in full. */
 
-static uint64_t get_ready(const struct why_vm *vm)
-{
-	return mode_time(vm, KVMSTATS_READY);
+#define MODE_TIME(name, mode)						\
+static uint64_t get_##name(const struct why_vm *vm)			\
+{									\
+	return mode_time(vm, mode);					\
 }
 
-static uint64_t get_throttled(const struct why_vm *vm)
-{
-	return mode_time(vm, KVMSTATS_THROTTLED);
-}
-
-static uint64_t get_poll(const struct why_vm *vm)
-{
-	return mode_time(vm, KVMSTATS_POLL);
-}
+MODE_TIME(ready, KVMSTATS_READY)
+MODE_TIME(throttled, KVMSTATS_THROTTLED)
+MODE_TIME(poll, KVMSTATS_POLL)
 
 /* OTHER, if no reasons for it are known */
 static uint64_t get_other(const struct why_vm *vm)
@@ -123,14 +118,20 @@ static unsigned int share_of(const struct why_vm *vm, const char *kinds)
 	return kvmstats_permille(sum, all);
 }
 
+#define MAIN_OWNER(name, kinds)								\
+static bool name(const struct why_vm *vm, const struct why_host *host)			\
+{											\
+	return share_of(vm, kinds) >= MAIN_OWNER_PERMILLE;				\
+}
+
+MAIN_OWNER(has_host_steal, "steal")
+MAIN_OWNER(has_other_vms, "vm")
+MAIN_OWNER(has_neighbour, NOT_VMS)
+MAIN_OWNER(waits_for_itself, "self")
+
 static bool is_pinned(const struct why_vm *vm, const struct why_host *host)
 {
 	return vm->cpus && vm->cpus < host->cpus && vm->idle_elsewhere >= IDLE_PERMILLE;
-}
-
-static bool has_host_steal(const struct why_vm *vm, const struct why_host *host)
-{
-	return share_of(vm, "steal") >= MAIN_OWNER_PERMILLE;
 }
 
 static bool is_overcommitted(const struct why_vm *vm, const struct why_host *host)
@@ -139,25 +140,10 @@ static bool is_overcommitted(const struct why_vm *vm, const struct why_host *hos
 	       share_of(vm, "vm self") >= MAIN_OWNER_PERMILLE;
 }
 
-static bool has_other_vms(const struct why_vm *vm, const struct why_host *host)
-{
-	return share_of(vm, "vm") >= MAIN_OWNER_PERMILLE;
-}
-
-static bool has_neighbour(const struct why_vm *vm, const struct why_host *host)
-{
-	return share_of(vm, NOT_VMS) >= MAIN_OWNER_PERMILLE;
-}
-
 /* Without the processes, the VMs would still want too much. */
 static bool has_neighbours_and_is_full(const struct why_vm *vm, const struct why_host *host)
 {
 	return has_neighbour(vm, host) && host->cpus && host->wanted > host->cpus * 1000ULL;
-}
-
-static bool waits_for_itself(const struct why_vm *vm, const struct why_host *host)
-{
-	return share_of(vm, "self") >= MAIN_OWNER_PERMILLE;
 }
 
 static bool has_owners(const struct why_vm *vm, const struct why_host *host)
