@@ -8,16 +8,9 @@
 _Static_assert(0 EVENTS(EVENT) == KVMSTATS_EVENTS, "events.h has a row for each event");
 #undef EVENT
 
-const char *kvmstats_event_name(enum kvmstats_event event)
-{
-	static const char *const names[KVMSTATS_EVENTS] = {
 #define EVENT(event, name, ...)	[KVMSTATS_##event] = name,
-		EVENTS(EVENT)
+DEFINE_NAMES(event, KVMSTATS_EVENTS, EVENTS(EVENT))
 #undef EVENT
-	};
-
-	return (unsigned int)event < KVMSTATS_EVENTS ? names[event] : NULL;
-}
 
 static void vcpu_update(struct kvmstats *k, const struct core_vm *vm, struct core_vcpu *vcpu)
 {

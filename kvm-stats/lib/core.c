@@ -564,19 +564,13 @@ unsigned int kvmstats_failed_reads_by_reason(const struct kvmstats *k, enum kvms
 	return known ? k->reason[reason].count : 0;
 }
 
-const char *kvmstats_reason_name(enum kvmstats_reason reason)
-{
-	static const char *const names[KVMSTATS_REASONS] = {
-		[KVMSTATS_PERMISSION] = "permission",
-		[KVMSTATS_VMM_ONLY] = "vmm-only",
-		[KVMSTATS_TOO_MANY] = "too-many",
-		[KVMSTATS_FORMAT] = "format",
-		[KVMSTATS_HIDDEN] = "hidden",
-		[KVMSTATS_FAILED] = "failed",
-	};
-
-	return (unsigned int)reason < KVMSTATS_REASONS ? names[reason] : NULL;
-}
+DEFINE_NAMES(reason, KVMSTATS_REASONS,
+	[KVMSTATS_PERMISSION] = "permission",
+	[KVMSTATS_VMM_ONLY] = "vmm-only",
+	[KVMSTATS_TOO_MANY] = "too-many",
+	[KVMSTATS_FORMAT] = "format",
+	[KVMSTATS_HIDDEN] = "hidden",
+	[KVMSTATS_FAILED] = "failed")
 
 struct kvmstats_vm *kvmstats_first(const struct kvmstats *k)
 {

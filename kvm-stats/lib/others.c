@@ -29,16 +29,10 @@ struct other_thread {
 	bool seen;
 };
 
-const char *kvmstats_role_name(enum kvmstats_role role)
-{
-	static const char *const names[KVMSTATS_ROLES] = {
-		[KVMSTATS_EMULATOR] = "emulator",
-		[KVMSTATS_IO_THREADS] = "io",
-		[KVMSTATS_VHOST] = "vhost",
-	};
-
-	return (unsigned int)role < KVMSTATS_ROLES ? names[role] : NULL;
-}
+DEFINE_NAMES(role, KVMSTATS_ROLES,
+	[KVMSTATS_EMULATOR] = "emulator",
+	[KVMSTATS_IO_THREADS] = "io",
+	[KVMSTATS_VHOST] = "vhost")
 
 uint64_t kvmstats_vm_other_threads(const struct kvmstats_vm *vm, enum kvmstats_role role)
 {

@@ -116,6 +116,15 @@ struct kvmstats_probe {
 	char help[256];
 };
 
+/* Define kvmstats_KIND_name(), which returns NULL for an invalid enumerator. */
+#define DEFINE_NAMES(kind, number, ...)						\
+const char *kvmstats_##kind##_name(enum kvmstats_##kind kind)			\
+{										\
+	static const char *const names[number] = { __VA_ARGS__ };		\
+										\
+	return (unsigned int)kind < (number) ? names[kind] : NULL;		\
+}
+
 /* Try source i, starting with 0, with procfs mounted at proc, or NULL; -ENOENT after the last. */
 int probe_source(unsigned int i, const char *proc, struct kvmstats_probe *probe);
 

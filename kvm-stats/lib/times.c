@@ -364,17 +364,11 @@ void times_update(struct kvmstats *k, struct core_vcpu *vcpu, bool ended)
 		begin(a, t);
 }
 
-const char *kvmstats_mode_name(enum kvmstats_mode mode)
-{
-	static const char *const names[KVMSTATS_MODES] = {
-		[KVMSTATS_RUN] = "run",
-		[KVMSTATS_READY] = "ready",
-		[KVMSTATS_THROTTLED] = "throttled",
-		[KVMSTATS_HALT] = "halt",
-		[KVMSTATS_POLL] = "poll",
-		[KVMSTATS_OTHER] = "other",
-		[KVMSTATS_UNKNOWN] = "unknown",
-	};
-
-	return (unsigned int)mode < KVMSTATS_MODES ? names[mode] : NULL;
-}
+DEFINE_NAMES(mode, KVMSTATS_MODES,
+	[KVMSTATS_RUN] = "run",
+	[KVMSTATS_READY] = "ready",
+	[KVMSTATS_THROTTLED] = "throttled",
+	[KVMSTATS_HALT] = "halt",
+	[KVMSTATS_POLL] = "poll",
+	[KVMSTATS_OTHER] = "other",
+	[KVMSTATS_UNKNOWN] = "unknown")
