@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Replaces blame.c, exits.c and stalls.c if the source "bpf" was not built. The functions are weak,
- * because a test has its own ones of two programs.
+ * Replaces blame.c, exits.c and stalls.c if the source "bpf" was not built: no program can be opened,
+ * so the functions for one that is open are never called. They are weak, because a test has its own
+ * ones of two programs.
  */
-#include <errno.h>
+#include <stdlib.h>
 
 #include "blame.h"
 #include "exits.h"
@@ -12,31 +13,31 @@
 
 #define WEAK	__attribute__((weak))
 
-#define DEFINE_NONE(name)							\
-WEAK void name##_close(struct name *none)						\
+#define NONE(type, name, ...)							\
+WEAK type name(__VA_ARGS__)							\
 {										\
-}										\
-										\
-WEAK int name##_sample(struct name *none)						\
-{										\
-	return -EOPNOTSUPP;							\
-}										\
-										\
-WEAK const struct name##_row *name##_rows(const struct name *none, size_t *n)	\
-{										\
-	*n = 0;									\
-	return NULL;								\
-}										\
-										\
-WEAK const struct blame_thread *name##_threads(const struct name *none, size_t *n)	\
-{										\
-	*n = 0;									\
-	return NULL;								\
+	abort();								\
 }
 
-DEFINE_NONE(blame)
-DEFINE_NONE(exits)
-DEFINE_NONE(stalls)
+#define NONE_OF(name)								\
+NONE(void, name##_close, struct name *none)					\
+NONE(int, name##_sample, struct name *none)					\
+NONE(const struct name##_row *, name##_rows, const struct name *none, size_t *n)	\
+NONE(const struct blame_thread *, name##_threads, const struct name *none, size_t *n)
+
+NONE_OF(blame)
+NONE_OF(exits)
+NONE_OF(stalls)
+NONE(void, blame_enter, struct blame *blame, const struct kvmstats_vm *first)
+NONE(void, stalls_enter, struct stalls *stalls, const struct kvmstats_vm *first)
+NONE(size_t, blame_ended_waits, const struct blame *blame, const struct blame_vm **vms,
+     const struct blame_waits **waits)
+NONE(bool, blame_cgroup, const struct blame *blame, uint64_t id, struct blame_cgroup *cgroup)
+NONE(struct blame_counts, blame_counts, const struct blame *blame)
+NONE(bool, blame_lists, const struct blame *blame, uint32_t tid)
+NONE(uint64_t, blame_take_exited, struct blame *blame, uint32_t tgid, uint64_t most)
+NONE(struct exits_counts, exits_counts, const struct exits *exits)
+NONE(uint64_t, stalls_lost, const struct stalls *stalls)
 
 WEAK int blame_open(struct blame **blame, const struct kvmstats_vm *first, struct kvmstats_probe *p)
 {
@@ -51,48 +52,4 @@ WEAK int exits_open(struct exits **exits, bool addresses, struct kvmstats_probe 
 WEAK int stalls_open(struct stalls **stalls, const struct kvmstats_vm *first, struct kvmstats_probe *p)
 {
 	return bpf_none_explain(p);
-}
-
-WEAK void blame_enter(struct blame *blame, const struct kvmstats_vm *first)
-{
-}
-
-WEAK void stalls_enter(struct stalls *stalls, const struct kvmstats_vm *first)
-{
-}
-
-WEAK size_t blame_ended_waits(const struct blame *blame, const struct blame_vm **vms,
-			 const struct blame_waits **waits)
-{
-	return 0;
-}
-
-WEAK bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *cgroup)
-{
-	return false;
-}
-
-WEAK struct blame_counts blame_counts(const struct blame *blame)
-{
-	return (struct blame_counts){ 0 };
-}
-
-WEAK bool blame_lists(const struct blame *blame, uint32_t tid)
-{
-	return false;
-}
-
-WEAK uint64_t blame_take_exited(struct blame *blame, uint32_t tgid, uint64_t most)
-{
-	return 0;
-}
-
-WEAK struct exits_counts exits_counts(const struct exits *exits)
-{
-	return (struct exits_counts){ 0 };
-}
-
-WEAK uint64_t stalls_lost(const struct stalls *stalls)
-{
-	return 0;
 }
