@@ -88,6 +88,13 @@ static void name_vm(const struct blame_sum *sum, const struct blame_vm *waiting,
 static void name_owner(const struct blame_sum *sum, const struct blame_pair *pair,
 		       struct blame_key *key)
 {
+	static const struct blame_key fixed[] = {
+		[BLAME_STEAL] = { "steal", "hypervisor of this host" },
+		[BLAME_IDLE] = { "idle", "CPU wakeup latency" },
+		[BLAME_OVERFLOW] = { "unknown", "more owners than counted" },
+		[BLAME_UNSEEN] = { "unknown", "not seen yet" },
+		[BLAME_UNKNOWN] = { "unknown", "lost events" },
+	};
 	const struct blame_owner *owner = &pair->owner;
 	struct blame_cgroup cgroup = { 0 };
 	uint32_t served;
@@ -122,25 +129,8 @@ static void name_owner(const struct blame_sum *sum, const struct blame_pair *pai
 		snprintf(key->name, sizeof(key->name), "%s",
 			 owner->id ? unit_of(&cgroup) : "a cgroup further above");
 		break;
-	case BLAME_STEAL:
-		strcpy(key->kind, "steal");
-		snprintf(key->name, sizeof(key->name), "hypervisor of this host");
-		break;
-	case BLAME_IDLE:
-		strcpy(key->kind, "idle");
-		snprintf(key->name, sizeof(key->name), "CPU wakeup latency");
-		break;
-	case BLAME_OVERFLOW:
-		strcpy(key->kind, "unknown");
-		snprintf(key->name, sizeof(key->name), "more owners than counted");
-		break;
-	case BLAME_UNSEEN:
-		strcpy(key->kind, "unknown");
-		snprintf(key->name, sizeof(key->name), "not seen yet");
-		break;
 	default:
-		strcpy(key->kind, "unknown");
-		snprintf(key->name, sizeof(key->name), "lost events");
+		*key = fixed[owner->kind && owner->kind < BLAME_UNKNOWN ? owner->kind : BLAME_UNKNOWN];
 	}
 }
 

@@ -157,9 +157,7 @@ static void log_vm(struct out *out, const char *now, const struct input *f, cons
 	out_text_or_none(out, vm->identity.uuid);
 	out_u64(out, vm->vcpus);
 	if (vm->elapsed) {
-		snprintf(text, sizeof(text), "%llu.%03llu",
-			 (unsigned long long)vm->elapsed / 1000000000,
-			 (unsigned long long)vm->elapsed / 1000000 % 1000);
+		text_decimal(vm->elapsed / 1000000, 3, text);
 		out_number(out, text);
 	} else {
 		out_none(out);

@@ -125,16 +125,17 @@ static void set_version(struct settings *settings, const char *name, const char 
 
 #define ON(command)	(1U << COMMAND_##command)
 #define ALL		((1U << COMMANDS) - 1)
+/* Commands that observe VMs for some time, and then print what they found */
+#define OBSERVERS	(ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS))
 
 const struct option_row options[] = {
 	{ 'o', "output", "FORMAT",
-	  ON(LIST) | ON(SHOW) | ON(LOG) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) | ON(DIFF) |
+	  ON(LIST) | ON(SHOW) | ON(LOG) | OBSERVERS | ON(DIFF) |
 	  ON(EXPORT) | ON(DESCRIBE) | ON(DOCTOR),
 	  set_output, COMPLETE_FORMAT, "Print the output as FORMAT.", NULL },
-	{ 'd', "delay", "SECONDS", ON(TOP) | ON(LOG) | ON(RECORD) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
-	  ON(SERVE),
+	{ 'd', "delay", "SECONDS", ON(TOP) | ON(LOG) | ON(RECORD) | OBSERVERS | ON(SERVE),
 	  set_interval, COMPLETE_NOTHING, "Take a sample every SECONDS.", NULL },
-	{ 'n', "count", "COUNT", ON(TOP) | ON(LOG) | ON(RECORD) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS),
+	{ 'n', "count", "COUNT", ON(TOP) | ON(LOG) | ON(RECORD) | OBSERVERS,
 	  set_count, COMPLETE_NOTHING, "Stop after COUNT samples.", NULL },
 	{ 's', "sort", "COLUMN", ON(TOP),
 	  set_sort, COMPLETE_COLUMN, "Sort by COLUMN.", "PROBLEM" },
@@ -150,13 +151,13 @@ const struct option_row options[] = {
 	  set_vcpus, COMPLETE_NOTHING, "Show each vCPU, not only their sums.", NULL },
 	{ 'f', "file", "FILE", ON(LOG),
 	  set_file, COMPLETE_FILE, "Append to FILE, and reopen it on SIGHUP.", NULL },
-	{ 0, "from", "FILE", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
+	{ 0, "from", "FILE", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | OBSERVERS |
 	  ON(DIFF) | ON(EXPORT) | ON(SERVE),
 	  set_from, COMPLETE_FILE, "Read the recording FILE instead of this host.", NULL },
-	{ 0, "at", "TIME", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) |
+	{ 0, "at", "TIME", ON(TOP) | ON(LIST) | ON(SHOW) | ON(LOG) | OBSERVERS |
 	  ON(DIFF) | ON(EXPORT) | ON(SERVE),
 	  set_at, COMPLETE_NOTHING, "Start at the first sample from TIME on.", NULL },
-	{ 0, "until", "TIME", ON(LOG) | ON(WHY) | ON(BLAME) | ON(EXITS) | ON(STALLS) | ON(DIFF) | ON(SERVE),
+	{ 0, "until", "TIME", ON(LOG) | OBSERVERS | ON(DIFF) | ON(SERVE),
 	  set_until, COMPLETE_NOTHING, "Stop after the last sample before TIME.", NULL },
 	{ 0, "against", "TIME,TIME", ON(DIFF),
 	  set_against, COMPLETE_NOTHING, "Compare with the time from TIME until TIME.", NULL },

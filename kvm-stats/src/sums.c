@@ -16,10 +16,7 @@ static void *grow(void *memory, size_t count, size_t *room, size_t size)
 	if (count < *room)
 		return memory;
 	*room = 2 * *room + 16;
-	memory = realloc(memory, *room * size);
-	if (!memory)
-		err(STATUS_NOTHING, NULL);
-	return memory;
+	return check_alloc(realloc(memory, *room * size));
 }
 
 static void release(const struct sums *sums, struct sum *sum)
@@ -249,9 +246,7 @@ static void learn_vms(struct sums *sums, const struct kvmstats_vm *vm,
 	struct tid_of *tids;
 	size_t i;
 
-	tids = calloc(count + 1, sizeof(*tids));
-	if (!tids)
-		err(STATUS_NOTHING, NULL);
+	tids = check_alloc(calloc(count + 1, sizeof(*tids)));
 	for (i = 0; i < count; i++)
 		tids[i] = (struct tid_of){ threads[i].tid, &threads[i].vm };
 	qsort(tids, count, sizeof(*tids), compare_tids);
