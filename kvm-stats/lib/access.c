@@ -2,7 +2,7 @@
 /* Accessors of the objects that are opaque in kvmstats.h */
 #include <stdlib.h>
 
-#include "structures.h"
+#include "core.h"
 
 #define GET(type, object, name, value) \
 	type kvmstats_##object##_##name(const struct kvmstats_##object *object) \
@@ -46,6 +46,17 @@ GET(bool, probe, works, works)
 GET(const char *, probe, why, why)
 GET(const char *, probe, help, help)
 GET(uint64_t, times, elapsed, elapsed)
+
+#define GET_OF_HOST(type, name, value) \
+	type kvmstats_##name(const struct kvmstats *k) \
+	{ \
+		return k->value; \
+	}
+
+GET_OF_HOST(const char *, problem, problem)
+GET_OF_HOST(struct kvmstats_vm *, first, first)
+GET_OF_HOST(unsigned int, source_changes, changes)
+GET_OF_HOST(const char *, source_why, source_why)
 
 struct kvmstats_vm *kvmstats_next(const struct kvmstats_vm *vm)
 {

@@ -542,11 +542,6 @@ void kvmstats_release_files(struct kvmstats *k)
 		k->source->release_files(k->state);
 }
 
-const char *kvmstats_problem(const struct kvmstats *k)
-{
-	return k->problem;
-}
-
 unsigned int kvmstats_failed_reads(const struct kvmstats *k, const char **why)
 {
 	if (why)
@@ -571,11 +566,6 @@ DEFINE_NAMES(reason, KVMSTATS_REASONS,
 	[KVMSTATS_FORMAT] = "format",
 	[KVMSTATS_HIDDEN] = "hidden",
 	[KVMSTATS_FAILED] = "failed")
-
-struct kvmstats_vm *kvmstats_first(const struct kvmstats *k)
-{
-	return k->first;
-}
 
 const struct kvmstats_table *kvmstats_table(const struct kvmstats *k,
 					    enum kvmstats_scope scope)

@@ -256,13 +256,3 @@ const char *kvmstats_source(const struct kvmstats *k)
 		return k->recorded_source;
 	return k->source ? k->source->name : "none";
 }
-
-unsigned int kvmstats_source_changes(const struct kvmstats *k)
-{
-	return k->changes;
-}
-
-const char *kvmstats_source_why(const struct kvmstats *k)
-{
-	return k->source_why;
-}
