@@ -9,10 +9,8 @@
  * away, so the fastest of many rounds counts. Needs root and /dev/kvm; prints TAP.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 /* with their programs and maps */
 #include "../src/bpf/blame.c"
@@ -32,13 +30,17 @@
 
 static int cpu;
 
-static bool pin_to(const void *arg)
+static bool pin(const void *arg)
 {
-	cpu_set_t cpus;
+	return move_thread(0, cpu);
+}
 
-	CPU_ZERO(&cpus);
-	CPU_SET(cpu, &cpus);
-	return !sched_setaffinity(0, sizeof(cpus), &cpus);
+/* The processes that this one starts inherit the priority. */
+static void set_fifo(bool fifo)
+{
+	const struct sched_param priority = { .sched_priority = fifo };
+
+	sched_setscheduler(0, fifo ? SCHED_FIFO : SCHED_OTHER, &priority);
 }
 
 static void sleep_a_second(void)
@@ -66,7 +68,6 @@ static void exit_threads(void)
  */
 static double measure_wait_end(int program)
 {
-	const struct sched_param realtime = { .sched_priority = 1 }, normal = { 0 };
 	double best = 1e9;
 	int i;
 
@@ -74,10 +75,10 @@ static double measure_wait_end(int program)
 		struct runs before;
 		double ns;
 
-		sched_setscheduler(0, SCHED_FIFO, &realtime);
+		set_fifo(true);
 		switch_threads();
 		before = read_runs(program);
-		sched_setscheduler(0, SCHED_OTHER, &normal);
+		set_fifo(false);
 		usleep(2000);
 		ns = read_runs(program).ns - before.ns;
 		if (ns < best)
@@ -91,7 +92,6 @@ static void measure_blame(char *vmm)
 	char *arguments[] = { vmm, "-b", "1", "1", NULL };
 	char *crowd[] = { vmm, "-b", CROWD, "1", NULL };
 	struct kvmstats_probe probe = { 0 };
-	struct sched_param priority = { .sched_priority = 1 };
 	struct blame *blame;
 	int empty, link, program;
 	double ns, memory;
@@ -108,25 +108,23 @@ static void measure_blame(char *vmm)
 	tap_result(ns <= SWITCH_MAX_NS, "blame: a switch, no vCPU waits: %.0f ns, at most %d", ns,
 		   SWITCH_MAX_NS);
 	/* Threads with real-time priority keep the vCPU waiting. */
-	vm = vm_start(arguments, pin_to, NULL);
+	vm = vm_start(arguments, pin, NULL);
 	sleep(1);
-	sched_setscheduler(0, SCHED_FIFO, &priority);
+	set_fifo(true);
 	ns = measure_events(program, empty, switch_threads);
-	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
+	set_fifo(false);
 	tap_result(ns > SWITCH_MAX_NS && ns <= SEGMENT_MAX_NS,
 		   "blame: a switch, a vCPU waits: %.0f ns, at most %d", ns, SEGMENT_MAX_NS);
 	ns = measure_wait_end(program);
 	tap_result(ns > SEGMENT_MAX_NS && ns <= WAIT_MAX_NS,
 		   "blame: the end of a wait with %d switches: %.1f us, at most %d", COST_SWITCHES,
 		   ns / 1e3, WAIT_MAX_NS / 1000);
-	kill(vm, SIGKILL);
-	waitpid(vm, NULL, 0);
-	vm = vm_start(crowd, pin_to, NULL);
+	end_process(vm);
+	vm = vm_start(crowd, pin, NULL);
 	ns = measure_events(program, empty, sleep_a_second);
 	tap_result(ns > SWITCH_MAX_NS && ns <= CROWD_MAX_NS,
 		   "blame: a switch, " CROWD " VMs wait: %.0f ns, at most %d", ns, CROWD_MAX_NS);
-	kill(vm, SIGKILL);
-	waitpid(vm, NULL, 0);
+	end_process(vm);
 	memory = map_memory(bpf_map__fd(blame->program->maps.vcpus)) +
 		 map_memory(bpf_map__fd(blame->program->maps.charges)) +
 		 map_memory(bpf_map__fd(blame->program->maps.cgroups));
@@ -174,18 +172,13 @@ static void measure_exit(void)
 
 int main(int argc, char **argv)
 {
-	cpu_set_t cpus;
 	int stats;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: blame_cost VMM\n");
-		return 2;
-	}
-	sched_getaffinity(0, sizeof(cpus), &cpus);
-	for (cpu = CPU_SETSIZE; !CPU_ISSET(cpu - 1, &cpus); cpu--)
-		;
-	cpu--;
-	pin_to(NULL);
+	if (argc != 2)
+		errx(2, "usage: blame_cost VMM");
+	/* the last one */
+	cpu = nth_cpu(CPU_SETSIZE);
+	pin(NULL);
 	stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	tap_result(stats >= 0, "the kernel measures BPF programs");
 	if (stats < 0)

@@ -8,13 +8,10 @@
  *
  * usage: blame_test VMM [VMS]
  */
-#include <dirent.h>
 #include <errno.h>
 #include <linux/kvm.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -22,7 +19,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 /* with its maps and links, for events that are lost and maps that are full */
 #include "../src/bpf/blame.c"
@@ -31,7 +27,6 @@
 #include "tap.h"
 #include "vm.h"
 
-#define MS		1000000ULL
 #define RUN_MS		1000
 /* waits of a vCPU whose switches are lost at once */
 #define LOST_NS		(25 * MS)
@@ -47,56 +42,17 @@ static struct blame *blame;
 /* Other processes of the host may run the same test. */
 static char hog_name[16], late_name[16], new_name[16];
 
-/* A VMM, or a hog, which has no vCPU */
-struct process {
+/* VMMs, and hogs, which have no vCPU; the tests stop all of them at both ends. */
+static struct process {
 	pid_t pid;
 	pid_t vcpu;		/* TID of its vCPU, or 0 */
-};
-
-/* Call visit for each thread whose name begins so. */
-static void each_thread(pid_t pid, const char *name, void (*visit)(pid_t pid, pid_t tid, void *arg),
-			void *arg)
-{
-	char path[64], comm[32];
-	struct dirent *entry;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir))) {
-		const pid_t tid = atoi(entry->d_name);
-		FILE *f;
-
-		if (!tid)
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
-		f = fopen(path, "re");
-		if (!f)
-			continue;
-		if (fgets(comm, sizeof(comm), f) && !strncmp(comm, name, strlen(name)))
-			visit(pid, tid, arg);
-		fclose(f);
-	}
-	if (dir)
-		closedir(dir);
-}
+	struct account before;	/* its vCPU or only thread, before the test */
+} list[MAX_VMS];
+static size_t count;
 
 static void keep_tid(pid_t pid, pid_t tid, void *arg)
 {
 	*(pid_t *)arg = tid;
-}
-
-static void add_run_time(pid_t pid, pid_t tid, void *arg)
-{
-	*(uint64_t *)arg += read_account(pid, tid).ran;
-}
-
-static uint64_t run_time(pid_t pid, const char *name)
-{
-	uint64_t ran = 0;
-
-	each_thread(pid, name, add_run_time, &ran);
-	return ran;
 }
 
 /* Wait until the main thread of a process has run for ns more. */
@@ -110,78 +66,49 @@ static void await_run(pid_t pid, uint64_t ns)
 
 static bool pin_to(const void *arg)
 {
-	const int *to = arg;
-	cpu_set_t cpus;
-
-	CPU_ZERO(&cpus);
-	CPU_SET(*to, &cpus);
-	return !sched_setaffinity(0, sizeof(cpus), &cpus);
+	return move_thread(0, *(const int *)arg);
 }
 
-static void move_thread(pid_t tid, int to)
-{
-	cpu_set_t cpus;
-
-	CPU_ZERO(&cpus);
-	CPU_SET(to, &cpus);
-	sched_setaffinity(tid, sizeof(cpus), &cpus);
-}
-
-static struct process start_vmm(char *threads)
+static struct process *add_vmm(char *threads)
 {
 	char *arguments[] = { vmm, "-b", "-t", threads, "1", "1", NULL };
-	struct process process = { .pid = vm_start(arguments, pin_to, &cpu) };
+	struct process *process = &list[count++];
 	int i;
 
+	*process = (struct process){ .pid = vm_start(arguments, pin_to, &cpu) };
 	/* the thread gets its name a moment later */
-	for (i = 0; i < 1000 && !process.vcpu; i++, usleep(10000))
-		each_thread(process.pid, "CPU 0/KVM", keep_tid, &process.vcpu);
+	for (i = 0; i < 1000 && !process->vcpu; i++, usleep(10000))
+		each_thread(process->pid, "CPU 0/KVM", keep_tid, &process->vcpu);
 	return process;
 }
 
-/* A process that runs all the time */
-static struct process start_hog(const char *name, int on)
+static struct process *add_hog(const char *name, int on)
 {
-	struct process process = { .pid = fork() };
-
-	if (process.pid)
-		return process;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* The program stays attached while a process has a copy of its link. */
-	closefrom(3);
-	pin_to(&on);
-	/* Last: with its name it is ready. */
-	prctl(PR_SET_NAME, name);
-	for (;;)
-		;
+	list[count] = (struct process){ .pid = start_hog(on, name) };
+	return &list[count++];
 }
 
-static void end_process(struct process *process)
+static void end_all(void)
 {
-	kill(process->pid, SIGKILL);
-	waitpid(process->pid, NULL, 0);
+	while (count)
+		end_process(list[--count].pid);
 }
 
-static bool is_stopped(pid_t pid, pid_t tid)
+static struct account account_of(const struct process *process)
 {
-	char path[64], text[256] = "", *state;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	f = fopen(path, "re");
-	if (!f)
-		return true;
-	if (!fgets(text, sizeof(text), f))
-		*text = '\0';
-	fclose(f);
-	state = strrchr(text, ')');
-	return !state || state[2] == 'T';
+	return read_account(process->pid, process->vcpu ?: process->pid);
 }
 
-struct group {
-	struct process *list;
-	size_t count;
-};
+/* Return for how long the thread has waited since it was settled. */
+static uint64_t get_waited(const struct process *process)
+{
+	return account_of(process).waited - process->before.waited;
+}
+
+static uint64_t get_ran(const struct process *process)
+{
+	return account_of(process).ran - process->before.ran;
+}
 
 /* A thread can be preempted between its change of state and its last switch. */
 static bool is_waiting(uint32_t tid)
@@ -201,35 +128,47 @@ static void check_stopped(pid_t pid, pid_t tid, void *arg)
  * Send with real-time priority, if this host allows it: preempted between two signals, this
  * process would let one of them run alone, and this time would not be charged.
  */
-static void signal_all(struct group *group, int signal)
+static void signal_all(int signal)
 {
-	struct sched_param priority = { .sched_priority = 2 }, normal = { 0 };
 	size_t i;
 
-	sched_setscheduler(0, SCHED_FIFO, &priority);
-	for (i = 0; i < group->count; i++)
-		kill(group->list[i].pid, signal);
-	sched_setscheduler(0, SCHED_OTHER, &normal);
+	set_real_time(0, 2);
+	for (i = 0; i < count; i++)
+		kill(list[i].pid, signal);
+	set_real_time(0, 0);
 }
 
 /* Stop all of them, and wait until no thread is on a run queue. */
-static void stop(struct group *group)
+static void stop(void)
 {
 	bool stopped = false;
 	size_t i;
 
-	signal_all(group, SIGSTOP);
+	signal_all(SIGSTOP);
 	while (!stopped) {
 		usleep(1000);
 		stopped = true;
-		for (i = 0; i < group->count; i++)
-			each_thread(group->list[i].pid, "", check_stopped, &stopped);
+		for (i = 0; i < count; i++)
+			each_thread(list[i].pid, "", check_stopped, &stopped);
 	}
 }
 
-static void proceed(struct group *group)
+static void proceed(void)
 {
-	signal_all(group, SIGCONT);
+	signal_all(SIGCONT);
+}
+
+static void stop_and_sample(void)
+{
+	stop();
+	blame_sample(blame);
+}
+
+static void run_for(unsigned int ms)
+{
+	proceed();
+	usleep(ms * 1000);
+	stop_and_sample();
 }
 
 static bool is_seen(pid_t tid)
@@ -246,22 +185,31 @@ static bool is_seen(pid_t tid)
 
 static uint64_t unreported;	/* blame_counts() before the test */
 
+static void read_accounts(void)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		list[i].before = account_of(&list[i]);
+}
+
 /* Run them until the program has seen each vCPU, then stop them. */
-static bool settle(struct group *group)
+static void settle(const char *what)
 {
 	size_t i, seen = 0;
 	int round;
 
-	for (round = 0; round < 300 && seen < group->count; round++) {
-		usleep(100000);
+	for (round = 0; round < 3000 && seen < count; round++) {
+		usleep(10000);
 		if (blame_sample(blame))
 			break;
-		for (seen = 0, i = 0; i < group->count; i++)
-			seen += !group->list[i].vcpu || is_seen(group->list[i].vcpu);
+		for (seen = 0, i = 0; i < count; i++)
+			seen += !list[i].vcpu || is_seen(list[i].vcpu);
 	}
-	stop(group);
+	stop();
 	unreported = blame_counts(blame).unreported;
-	return seen == group->count && !blame_sample(blame);
+	tap_result(seen == count && !blame_sample(blame), "%s", what);
+	read_accounts();
 }
 
 /* Charges since the sample before to the VM of a process, by kind and comm if given */
@@ -299,14 +247,6 @@ static uint64_t charged_unknown(const struct process *process)
 	       charged(process, BLAME_OVERFLOW, NULL, 0);
 }
 
-/* Compare with a tolerance of 1 % or 10 ms. */
-static bool same(uint64_t a, uint64_t b)
-{
-	const uint64_t difference = a > b ? a - b : b - a;
-
-	return difference <= 10 * MS || difference <= a / 100 || difference <= b / 100;
-}
-
 /* For a failed test: the charges, and how many waits were healed */
 static void print_charges(const struct process *process)
 {
@@ -323,10 +263,9 @@ static void print_charges(const struct process *process)
 	}
 }
 
-static void check_sum(const char *what, const struct process *process, const struct account *before)
+static void check_sum(const char *what, const struct process *process)
 {
-	const uint64_t waited = read_account(process->pid, process->vcpu).waited - before->waited;
-	const uint64_t sum = charged(process, 0, NULL, 0);
+	const uint64_t waited = get_waited(process), sum = charged(process, 0, NULL, 0);
 
 	tap_result(same(sum, waited), "%s: charges equal run_delay: %.2f of %.2f ms", what,
 		   sum / 1e6, waited / 1e6);
@@ -371,82 +310,59 @@ static void check_unknown(const char *what, const struct process *process)
 		   what, unknown / 1e6, hidden / 1e6);
 }
 
+static void check_hog(const char *what, const struct process *vm, const struct process *hog)
+{
+	check_owner(what, vm, charged(vm, BLAME_PROCESS, hog_name, 0), get_ran(hog));
+}
+
 static void test_hog(void)
 {
-	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
-	struct group group = { list, 2 };
-	struct account before;
-	uint64_t ran;
+	const struct process *vm = add_vmm("0"), *hog = add_hog(hog_name, cpu);
 
-	tap_result(settle(&group), "a spinning vCPU and a hog");
-	before = read_account(list[0].pid, list[0].vcpu);
-	ran = run_time(list[1].pid, hog_name);
-	proceed(&group);
-	usleep(RUN_MS * 1000);
-	stop(&group);
-	blame_sample(blame);
-	check_sum("hog", &list[0], &before);
-	check_owner("hog", &list[0], charged(&list[0], BLAME_PROCESS, hog_name, 0),
-		    run_time(list[1].pid, hog_name) - ran);
-	check_unknown("hog", &list[0]);
-	end_process(&list[0]);
-	end_process(&list[1]);
+	settle("a spinning vCPU and a hog");
+	run_for(RUN_MS);
+	check_sum("hog", vm);
+	check_hog("hog", vm, hog);
+	check_unknown("hog", vm);
+	end_all();
 }
 
 static void test_two_vms(void)
 {
-	struct process list[] = { start_vmm("0"), start_vmm("0") };
-	struct group group = { list, 2 };
-	struct account before[2];
 	int i;
 
-	tap_result(settle(&group), "two VMs on one CPU");
-	for (i = 0; i < 2; i++)
-		before[i] = read_account(list[i].pid, list[i].vcpu);
-	proceed(&group);
-	usleep(RUN_MS * 1000);
-	stop(&group);
-	blame_sample(blame);
+	add_vmm("0");
+	add_vmm("0");
+	settle("two VMs on one CPU");
+	run_for(RUN_MS);
 	for (i = 0; i < 2; i++) {
 		const struct process *other = &list[!i];
 
-		check_sum("two VMs", &list[i], &before[i]);
+		check_sum("two VMs", &list[i]);
 		check_owner("two VMs: the other one's vCPU", &list[i],
-			    charged(&list[i], BLAME_VCPU, NULL, other->pid),
-			    read_account(other->pid, other->vcpu).ran - before[!i].ran);
+			    charged(&list[i], BLAME_VCPU, NULL, other->pid), get_ran(other));
 	}
-	end_process(&list[0]);
-	end_process(&list[1]);
+	end_all();
 }
 
 /* A thread that is never in KVM_RUN when it is switched out: the sampler found it. */
 static void test_entered(void)
 {
-	struct process list[] = { start_hog("vmm", cpu), start_hog(hog_name, cpu) };
-	struct kvmstats_vcpu vcpu = { .tid = list[0].pid }, *vcpus[] = { &vcpu };
-	const struct kvmstats_vm vm = { .identity.pid = list[0].pid, .vcpus = 1, .vcpu = vcpus };
-	struct group group = { list, 2 };
-	struct account before;
-	uint64_t ran;
+	struct process *own = add_hog("vmm", cpu), *hog = add_hog(hog_name, cpu);
+	struct kvmstats_vcpu vcpu = { .tid = own->pid }, *vcpus[] = { &vcpu };
+	const struct kvmstats_vm vm = { .identity.pid = own->pid, .vcpus = 1, .vcpu = vcpus };
 
 	blame_enter(blame, &vm);
-	list[0].vcpu = list[0].pid;
-	tap_result(is_seen(list[0].vcpu), "vCPU that is in its VMM: entered by its TID");
-	tap_result(settle(&group), "vCPU that is in its VMM, and a hog");
-	before = read_account(list[0].pid, list[0].vcpu);
-	ran = run_time(list[1].pid, hog_name);
-	proceed(&group);
-	usleep(RUN_MS / 2 * 1000);
-	stop(&group);
-	blame_sample(blame);
-	check_sum("vCPU in its VMM", &list[0], &before);
-	check_owner("vCPU in its VMM", &list[0], charged(&list[0], BLAME_PROCESS, hog_name, 0),
-		    run_time(list[1].pid, hog_name) - ran);
-	end_process(&list[0]);
+	own->vcpu = own->pid;
+	tap_result(is_seen(own->vcpu), "vCPU that is in its VMM: entered by its TID");
+	settle("vCPU that is in its VMM, and a hog");
+	run_for(RUN_MS / 2);
+	check_sum("vCPU in its VMM", own);
+	check_hog("vCPU in its VMM", own, hog);
+	end_all();
 	blame_sample(blame);
 	blame_enter(blame, &vm);
-	tap_result(!is_seen(list[0].vcpu), "vCPU in its VMM: no entry after its exit");
-	end_process(&list[1]);
+	tap_result(!is_seen(own->vcpu), "vCPU in its VMM: no entry after its exit");
 }
 
 /* A host with more vCPUs than the program usually has entries for. */
@@ -468,55 +384,44 @@ static void test_large_host(void)
 
 static void test_hog_moves(void)
 {
-	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
-	struct group group = { list, 2 };
-	struct account before;
-	uint64_t ran, stays, moved;
+	const struct process *vm = add_vmm("0"), *hog = add_hog(hog_name, cpu);
+	uint64_t stays, moved;
 
-	tap_result(settle(&group), "a hog that moves to another CPU");
-	before = read_account(list[0].pid, list[0].vcpu);
-	ran = run_time(list[1].pid, hog_name);
-	proceed(&group);
+	settle("a hog that moves to another CPU");
+	proceed();
 	usleep(RUN_MS / 2 * 1000);
 	/* This thread can be preempted before and after the move, while the hog runs. */
-	stays = run_time(list[1].pid, hog_name) - ran;
-	move_thread(list[1].pid, other_cpu);
-	moved = run_time(list[1].pid, hog_name) - ran;
+	stays = get_ran(hog);
+	move_thread(hog->pid, other_cpu);
+	moved = get_ran(hog);
 	usleep(RUN_MS / 2 * 1000);
-	stop(&group);
-	blame_sample(blame);
-	check_sum("moved hog", &list[0], &before);
-	check_range("moved hog: only what it ran on the vCPU's CPU", &list[0],
-		    charged(&list[0], BLAME_PROCESS, hog_name, 0), stays, moved);
-	end_process(&list[0]);
-	end_process(&list[1]);
+	stop_and_sample();
+	check_sum("moved hog", vm);
+	check_range("moved hog: only what it ran on the vCPU's CPU", vm,
+		    charged(vm, BLAME_PROCESS, hog_name, 0), stays, moved);
+	end_all();
 }
 
 static void test_vcpu_moves(void)
 {
-	struct process list[] = { start_vmm("0"), start_hog("hog-1", cpu),
-				  start_hog("hog-2", other_cpu) };
-	struct group group = { list, 3 };
-	struct account before;
+	const struct process *vm = add_vmm("0");
 	int i;
 
-	tap_result(settle(&group), "a vCPU that moves between CPUs with a hog each");
-	before = read_account(list[0].pid, list[0].vcpu);
-	proceed(&group);
+	add_hog("hog-1", cpu);
+	add_hog("hog-2", other_cpu);
+	settle("a vCPU that moves between CPUs with a hog each");
+	proceed();
 	for (i = 0; i < RUN_MS / 7; i++) {
-		move_thread(list[0].vcpu, i % 2 ? cpu : other_cpu);
+		move_thread(vm->vcpu, i % 2 ? cpu : other_cpu);
 		usleep(7000);
 	}
-	stop(&group);
-	blame_sample(blame);
-	check_sum("moved vCPU", &list[0], &before);
-	check_unknown("moved vCPU", &list[0]);
-	tap_result((charged(&list[0], BLAME_PROCESS, "hog-1", 0) &&
-		    charged(&list[0], BLAME_PROCESS, "hog-2", 0)) ||
-		   charged_without_name(&list[0]),
+	stop_and_sample();
+	check_sum("moved vCPU", vm);
+	check_unknown("moved vCPU", vm);
+	tap_result((charged(vm, BLAME_PROCESS, "hog-1", 0) && charged(vm, BLAME_PROCESS, "hog-2", 0)) ||
+		   charged_without_name(vm),
 		   "moved vCPU: both hogs are charged");
-	for (i = 0; i < 3; i++)
-		end_process(&list[i]);
+	end_all();
 }
 
 /* Returns true if the CPU is offline now, which only a test machine allows. */
@@ -541,76 +446,53 @@ static bool take_offline(int number)
  */
 static void test_offline(void)
 {
-	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu),
-				  start_hog("hog-2", other_cpu) };
-	struct group group = { list, 3 };
-	struct account before;
+	const struct process *vm = add_vmm("0"), *hog;
 	uint64_t charge;
 
-	tap_result(settle(&group), "a CPU is taken offline");
-	before = read_account(list[0].pid, list[0].vcpu);
-	proceed(&group);
+	add_hog(hog_name, cpu);
+	hog = add_hog("hog-2", other_cpu);
+	settle("a CPU is taken offline");
+	proceed();
 	usleep(RUN_MS / 4 * 1000);
 	if (take_offline(cpu)) {
-		await_run(list[2].pid, 100 * MS);
-		stop(&group);
-		blame_sample(blame);
-		check_sum("CPU offline", &list[0], &before);
-		check_unknown("CPU offline", &list[0]);
-		charge = charged(&list[0], BLAME_PROCESS, "hog-2", 0);
+		await_run(hog->pid, 100 * MS);
+		stop_and_sample();
+		check_sum("CPU offline", vm);
+		check_unknown("CPU offline", vm);
+		charge = charged(vm, BLAME_PROCESS, "hog-2", 0);
 		tap_result(charge > 50 * MS, "CPU offline: the hog of the other CPU is charged %.2f ms",
 			   charge / 1e6);
 	} else {
 		printf("# not run, a CPU is taken offline: no test machine\n");
-		proceed(&group);
 	}
-	end_process(&list[0]);
-	end_process(&list[1]);
-	end_process(&list[2]);
+	end_all();
 }
 
 static void test_own_threads(void)
 {
-	struct process list[] = { start_vmm("2") };
-	struct group group = { list, 1 };
-	struct account before;
+	const struct process *vm = add_vmm("2");
 	uint64_t ran;
 
-	tap_result(settle(&group), "a VMM with two busy threads");
-	before = read_account(list[0].pid, list[0].vcpu);
-	ran = run_time(list[0].pid, "busy");
-	proceed(&group);
-	usleep(RUN_MS * 1000);
-	stop(&group);
-	blame_sample(blame);
-	check_sum("own threads", &list[0], &before);
-	check_owner("own threads, by name", &list[0],
-		    charged(&list[0], BLAME_VMM, "busy", list[0].pid),
-		    run_time(list[0].pid, "busy") - ran);
-	end_process(&list[0]);
+	settle("a VMM with two busy threads");
+	ran = run_time(vm->pid, "busy");
+	run_for(RUN_MS);
+	check_sum("own threads", vm);
+	check_owner("own threads, by name", vm, charged(vm, BLAME_VMM, "busy", vm->pid),
+		    run_time(vm->pid, "busy") - ran);
+	end_all();
 }
 
 static void test_many(void)
 {
-	struct process list[MAX_VMS];
-	struct group group = { list, MAX_VMS };
-	struct account before[MAX_VMS];
 	double worst = 0;
 	int i, right = 0;
 
 	for (i = 0; i < MAX_VMS; i++)
-		list[i] = start_vmm("0");
-	tap_result(settle(&group), "%d VMs on one CPU", MAX_VMS);
-	for (i = 0; i < MAX_VMS; i++)
-		before[i] = read_account(list[i].pid, list[i].vcpu);
-	proceed(&group);
-	usleep(RUN_MS * 1000);
-	stop(&group);
-	blame_sample(blame);
+		add_vmm("0");
+	settle("many VMs on one CPU");
+	run_for(RUN_MS);
 	for (i = 0; i < MAX_VMS; i++) {
-		const uint64_t waited = read_account(list[i].pid, list[i].vcpu).waited -
-					before[i].waited;
-		const uint64_t sum = charged(&list[i], 0, NULL, 0);
+		const uint64_t waited = get_waited(&list[i]), sum = charged(&list[i], 0, NULL, 0);
 		const double difference = sum / 1e6 - waited / 1e6;
 
 		right += same(sum, waited);
@@ -619,8 +501,7 @@ static void test_many(void)
 	}
 	tap_result(right == MAX_VMS, "%d VMs: charges equal run_delay of %d, %.2f ms off at most",
 		   MAX_VMS, right, worst);
-	for (i = 0; i < MAX_VMS; i++)
-		end_process(&list[i]);
+	end_all();
 }
 
 /* With all entries for vCPUs taken, other vCPUs are counted; later they are charged. */
@@ -629,34 +510,28 @@ static void test_full_vcpus(void)
 	const int map = bpf_map__fd(blame->program->maps.vcpus);
 	const uint64_t before = blame_counts(blame).no_vcpu;
 	const struct blame_vcpu none = { 0 };
-	struct process list[] = { { 0 }, start_hog(hog_name, cpu) };
-	struct group group = { list, 2 };
 	uint32_t first = 0x40000000, tid = first;
-	struct account account;
+	const struct process *vm;
 	uint64_t missed = 0;
 	int i;
 
+	add_hog(hog_name, cpu);
 	while (!bpf_map_update_elem(map, &tid, &none, BPF_NOEXIST))
 		tid++;
-	list[0] = start_vmm("0");
+	vm = add_vmm("0");
 	for (i = 0; i < 300 && !missed; i++, usleep(100000))
 		missed = blame_counts(blame).no_vcpu - before;
-	tap_result(tid - first <= BLAME_VCPUS && missed && !is_seen(list[0].vcpu),
+	tap_result(tid - first <= BLAME_VCPUS && missed && !is_seen(vm->vcpu),
 		   "%u entries for vCPUs are taken: another vCPU is missed at %lu switches",
 		   tid - first, missed);
 	while (tid > first) {
 		tid--;
 		bpf_map_delete_elem(map, &tid);
 	}
-	tap_result(settle(&group), "entries are free again: the vCPU is seen");
-	account = read_account(list[0].pid, list[0].vcpu);
-	proceed(&group);
-	usleep(RUN_MS / 2 * 1000);
-	stop(&group);
-	blame_sample(blame);
-	check_sum("entries are free again", &list[0], &account);
-	end_process(&list[0]);
-	end_process(&list[1]);
+	settle("entries are free again: the vCPU is seen");
+	run_for(RUN_MS / 2);
+	check_sum("entries are free again", vm);
+	end_all();
 }
 
 /* The waits of all vCPUs of a process that have an entry */
@@ -687,8 +562,6 @@ static void test_waiting(char *vms)
 	const uint64_t missed = blame_counts(blame).no_vcpu;
 	const size_t all = 100 * strtoul(vms, NULL, 10);
 	const size_t expected = all < BLAME_VCPUS ? all : BLAME_VCPUS;
-	struct process list[1] = { 0 };
-	struct group group = { list, 1 };
 	uint64_t waited, sum;
 	size_t n = 0;
 
@@ -698,6 +571,7 @@ static void test_waiting(char *vms)
 	tap_result(list[0].pid > 0, "%s VMs with 100 vCPUs each", vms);
 	if (list[0].pid < 0)
 		return;
+	count = 1;
 	kill(list[0].pid, SIGUSR2);
 	/* Each vCPU has to run once. */
 	while (n < expected && !waitpid(list[0].pid, NULL, WNOHANG) && !blame_sample(blame)) {
@@ -705,13 +579,9 @@ static void test_waiting(char *vms)
 		printf("# %zu of %zu vCPUs have an entry\n", n, expected);
 		sleep(1);
 	}
-	stop(&group);
-	blame_sample(blame);
+	stop_and_sample();
 	waited = read_waits(list[0].pid);
-	proceed(&group);
-	usleep(4 * RUN_MS * 1000);
-	stop(&group);
-	blame_sample(blame);
+	run_for(4 * RUN_MS);
 	waited = read_waits(list[0].pid) - waited;
 	sum = charged(&list[0], 0, NULL, 0);
 	tap_result(n >= expected && waited && same(sum, waited),
@@ -719,41 +589,36 @@ static void test_waiting(char *vms)
 		   waited / 1e9);
 	tap_result(all <= n || blame_counts(blame).no_vcpu > missed,
 		   "%zu vCPUs wait: those without an entry are counted", all);
-	end_process(&list[0]);
+	end_all();
 }
 
 /* With many names, the time of a new one belongs to its cgroup. */
 static void test_many_names(void)
 {
-	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
-	struct group group = { list, 2 };
-	struct account before;
+	const struct process *vm = add_vmm("0"), *hog = add_hog(hog_name, cpu);
 	uint64_t ran, named;
 
-	tap_result(settle(&group), "a VM before many names are taken");
+	settle("a VM before many names are taken");
 	blame->program->bss->pairs = BLAME_NAMED;
 	/* The name that the hog had before has a pair. */
-	end_process(&list[1]);
-	list[1] = start_hog(new_name, cpu);
+	end_process(list[--count].pid);
+	add_hog(new_name, cpu);
 	/* Its time counts from when it is stopped: until then, no vCPU waits for it. */
-	while (!run_time(list[1].pid, new_name))
+	while (!run_time(hog->pid, new_name))
 		usleep(1000);
-	stop(&group);
-	before = read_account(list[0].pid, list[0].vcpu);
-	ran = run_time(list[1].pid, new_name);
-	proceed(&group);
-	await_run(list[1].pid, 100 * MS);
-	stop(&group);
-	blame_sample(blame);
-	named = charged(&list[0], BLAME_PROCESS, new_name, 0);
-	check_sum("many names", &list[0], &before);
-	ran = run_time(list[1].pid, new_name) - ran;
+	stop();
+	read_accounts();
+	proceed();
+	await_run(hog->pid, 100 * MS);
+	stop_and_sample();
+	named = charged(vm, BLAME_PROCESS, new_name, 0);
+	check_sum("many names", vm);
+	ran = get_ran(hog);
 	/* Other processes of the host are new as well. */
-	tap_result(charged_without_name(&list[0]) + 10 * MS > ran,
+	tap_result(charged_without_name(vm) + 10 * MS > ran,
 		   "many names: the cgroup is charged");
 	tap_result(!named, "many names: the new one has no pair");
-	end_process(&list[0]);
-	end_process(&list[1]);
+	end_all();
 }
 
 /* A cgroup whose name was replaced by others gets it again. */
@@ -799,46 +664,38 @@ static bool has_unknown_pair(const struct process *process)
 /* With all pairs taken, the time of a new owner is unknown. */
 static void test_full_charges(void)
 {
-	struct process list[] = { start_vmm("0"), { 0 } };
-	struct group group = { list, 1 };
-	struct account before;
+	const struct process *vm = add_vmm("0"), *late;
 	uint64_t no_pair, unknown;
 
-	tap_result(settle(&group), "a VM before all pairs are taken");
+	settle("a VM before all pairs are taken");
 	/* Samples of a full map remove pairs, but not the one for the VM's unknown time. */
 	take_all_pairs();
 	blame_sample(blame);
-	tap_result(has_unknown_pair(&list[0]), "a sample of a full map keeps the pair for unknown time");
+	tap_result(has_unknown_pair(vm), "a sample of a full map keeps the pair for unknown time");
 	blame_sample(blame);
 	take_all_pairs();
 	no_pair = blame_counts(blame).no_pair;
-	before = read_account(list[0].pid, list[0].vcpu);
-	list[1] = start_hog(late_name, cpu);
-	proceed(&group);
-	await_run(list[1].pid, 100 * MS);
-	group.count = 2;
-	stop(&group);
-	blame_sample(blame);
-	unknown = charged(&list[0], BLAME_UNKNOWN, NULL, 0);
-	check_sum("all pairs are taken", &list[0], &before);
+	late = add_hog(late_name, cpu);
+	proceed();
+	await_run(late->pid, 100 * MS);
+	stop_and_sample();
+	unknown = charged(vm, BLAME_UNKNOWN, NULL, 0);
+	check_sum("all pairs are taken", vm);
 	tap_result((unknown > 50 * MS && blame_counts(blame).no_pair > no_pair) ||
-		   charged_without_name(&list[0]) > 50 * MS,
+		   charged_without_name(vm) > 50 * MS,
 		   "all pairs are taken: %.2f ms of a new owner are unknown, %llu charges are counted",
 		   unknown / 1e6, blame_counts(blame).no_pair - no_pair);
 	/* Pairs that do not grow between two samples are removed, as the map is nearly full. */
 	blame_sample(blame);
-	before = read_account(list[0].pid, list[0].vcpu);
-	proceed(&group);
-	await_run(list[1].pid, 100 * MS);
-	stop(&group);
-	blame_sample(blame);
-	check_sum("pairs are free again", &list[0], &before);
+	read_accounts();
+	proceed();
+	await_run(late->pid, 100 * MS);
+	stop_and_sample();
+	check_sum("pairs are free again", vm);
 	tap_result(blame->program->bss->pairs < BLAME_NAMED &&
-		   charged(&list[0], BLAME_PROCESS, late_name, 0) +
-		   charged_without_name(&list[0]) > 50 * MS,
+		   charged(vm, BLAME_PROCESS, late_name, 0) + charged_without_name(vm) > 50 * MS,
 		   "pairs are free again: the owner is charged");
-	end_process(&list[0]);
-	end_process(&list[1]);
+	end_all();
 }
 
 /* Wait for the end of the vCPU's current wait, and then of other waits of ns in total. */
@@ -864,77 +721,64 @@ static void await_waits(const struct process *process, uint64_t ns)
 static void test_lost(const char *what, int on)
 {
 	const int rounds = 10;
-	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
+	const struct process *vm = add_vmm("0");
 	struct bpf_link **link = &blame->program->links.blame_switch;
-	struct group group = { list, 2 };
-	struct account before;
 	uint64_t unknown;
 	int i, attached = 0;
 
+	add_hog(hog_name, cpu);
 	move_thread(0, on);
-	tap_result(settle(&group), "%s", what);
-	before = read_account(list[0].pid, list[0].vcpu);
-	proceed(&group);
+	settle(what);
+	proceed();
 	for (i = 0; i < rounds; i++) {
 		usleep(RUN_MS / 20 * 1000);
 		bpf_link__destroy(*link);
-		await_waits(&list[0], LOST_NS);
+		await_waits(vm, LOST_NS);
 		*link = bpf_program__attach(blame->program->progs.blame_switch);
 		attached += *link != NULL;
 	}
 	tap_result(attached == rounds, "%s: the program is attached again", what);
 	usleep(RUN_MS / 20 * 1000);
-	stop(&group);
-	blame_sample(blame);
-	check_sum(what, &list[0], &before);
-	unknown = charged_unknown(&list[0]);
+	stop_and_sample();
+	check_sum(what, vm);
+	unknown = charged_unknown(vm);
 	tap_result(unknown + 10 * MS >= rounds * LOST_NS,
 		   "%s: at least %.2f ms are unknown: %.2f ms", what, rounds * LOST_NS / 1e6,
 		   unknown / 1e6);
 	if (unknown + 10 * MS < rounds * LOST_NS)
-		print_charges(&list[0]);
+		print_charges(vm);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
-	end_process(&list[0]);
-	end_process(&list[1]);
+	end_all();
 }
 
 /* A sample charges the part of a wait that has passed. */
 static void test_open_wait(void)
 {
-	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
-	struct group group = { list, 2 };
-	struct sched_param priority = { .sched_priority = 1 };
-	struct account before;
-	uint64_t first, second, sum, waited;
+	const struct process *vm = add_vmm("0"), *hog = add_hog(hog_name, cpu);
+	uint64_t part[2], sum = 0;
+	int i;
 
-	tap_result(settle(&group), "a wait that does not end");
-	if (sched_setscheduler(list[1].pid, SCHED_FIFO, &priority)) {
+	settle("a wait that does not end");
+	if (!set_real_time(hog->pid, 1)) {
 		printf("# not run, a wait that does not end: no real-time priority: %s\n",
 		       strerror(errno));
-		proceed(&group);
-		goto out;
+		end_all();
+		return;
 	}
-	before = read_account(list[0].pid, list[0].vcpu);
-	proceed(&group);
-	await_run(list[1].pid, 150 * MS);
-	blame_sample(blame);
-	first = charged(&list[0], BLAME_PROCESS, hog_name, 0) + charged_without_name(&list[0]);
-	sum = charged(&list[0], 0, NULL, 0);
-	await_run(list[1].pid, 150 * MS);
-	blame_sample(blame);
-	second = charged(&list[0], BLAME_PROCESS, hog_name, 0) + charged_without_name(&list[0]);
-	sum += charged(&list[0], 0, NULL, 0);
-	tap_result(first > 100 * MS && second > 100 * MS,
-		   "open wait: each sample has its part: %.2f and %.2f ms", first / 1e6, second / 1e6);
-	stop(&group);
-	blame_sample(blame);
-	sum += charged(&list[0], 0, NULL, 0);
-	waited = read_account(list[0].pid, list[0].vcpu).waited - before.waited;
-	tap_result(same(sum, waited), "open wait: no part is charged twice: %.2f of %.2f ms",
-		   sum / 1e6, waited / 1e6);
-out:
-	end_process(&list[0]);
-	end_process(&list[1]);
+	proceed();
+	for (i = 0; i < 2; i++) {
+		await_run(hog->pid, 150 * MS);
+		blame_sample(blame);
+		part[i] = charged(vm, BLAME_PROCESS, hog_name, 0) + charged_without_name(vm);
+		sum += charged(vm, 0, NULL, 0);
+	}
+	tap_result(part[0] > 100 * MS && part[1] > 100 * MS,
+		   "open wait: each sample has its part: %.2f and %.2f ms", part[0] / 1e6, part[1] / 1e6);
+	stop_and_sample();
+	sum += charged(vm, 0, NULL, 0);
+	tap_result(same(sum, get_waited(vm)), "open wait: no part is charged twice: %.2f of %.2f ms",
+		   sum / 1e6, get_waited(vm) / 1e6);
+	end_all();
 }
 
 #ifdef __x86_64__
@@ -980,45 +824,37 @@ static bool sleep_with_vcpu(void)
 	return true;
 }
 
+static void set_up_vcpu(int from, int to)
+{
+	char ok;
+
+	pin_to(&cpu);
+	ok = sleep_with_vcpu();
+	if (write(to, &ok, 1) == 1)
+		for (;;)
+			;
+}
+
 /* A thread that sets up a vCPU, like the main thread of a VMM, does not run it. */
 static void test_main_thread(void)
 {
-	struct process list[] = { { .pid = 0 }, start_hog(hog_name, cpu) };
-	struct account account;
-	int ready[2];
+	const struct peer peer = start_peer(set_up_vcpu);
+	const struct process main = { .pid = peer.pid, .vcpu = peer.pid };
+	const pid_t hog = start_hog(cpu, hog_name);
 	char ok = 0;
 
-	if (pipe(ready))
-		return;
-	list[0].pid = fork();
-	if (!list[0].pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(ready[1], 3);
-		closefrom(4);
-		pin_to(&cpu);
-		ok = sleep_with_vcpu();
-		if (write(3, &ok, 1) != 1)
-			_exit(1);
-		for (;;)
-			;
-	}
-	close(ready[1]);
-	if (read(ready[0], &ok, 1) != 1 || !ok) {
+	if (read(peer.from, &ok, 1) == 1 && ok) {
+		await_waits(&main, 100 * MS);
+		blame_sample(blame);
+		tap_result(get_waited(&main) > 100 * MS && !is_seen(main.pid) && !charged(&main, 0, NULL, 0),
+			   "main thread that sets up a vCPU: none of the %.2f ms that it waited are charged",
+			   get_waited(&main) / 1e6);
+	} else {
 		printf("# not run, the main thread of a VMM: no userfaultfd\n");
-		goto out;
 	}
-	list[0].vcpu = list[0].pid;
-	await_waits(&list[0], 100 * MS);
-	blame_sample(blame);
-	account = read_account(list[0].pid, list[0].pid);
-	tap_result(account.waited > 100 * MS && !is_seen(list[0].pid) &&
-		   !charged(&list[0], 0, NULL, 0),
-		   "main thread that sets up a vCPU: none of the %.2f ms that it waited are charged",
-		   account.waited / 1e6);
-out:
-	close(ready[0]);
-	end_process(&list[0]);
-	end_process(&list[1]);
+	close_peer(&peer);
+	end_process(peer.pid);
+	end_process(hog);
 }
 #else
 static void test_main_thread(void)
@@ -1026,24 +862,14 @@ static void test_main_thread(void)
 }
 #endif
 
-static void enter_cgroup(const char *path, pid_t pid)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", pid);
-	cgroup_put(path, "cgroup.procs", text);
-}
-
 /* nested: both have a quota, and a sibling of the VM uses up that of the parent */
 static void test_quota(const char *what, bool nested)
 {
-	struct process list[] = { start_vmm("0") };
-	struct group group = { list, 1 };
+	const struct process *vm = add_vmm("0");
 	struct blame_cgroup cgroup;
-	struct account before;
 	char path[CGROUP_PATH], child[CGROUP_PATH], sibling[CGROUP_PATH];
 	char local[CGROUP_PATH + 64];
-	struct process hog = { 0 };
+	pid_t hog = 0;
 	uint64_t quota, throttled, own, reference, named = 0;
 	const char *group_of = path, *file = "cpu.stat";
 	size_t i;
@@ -1051,15 +877,15 @@ static void test_quota(const char *what, bool nested)
 	if (!cgroup_create(path, NULL, "blame-test") || !cgroup_set_quota(path, AMPLE_MS)) {
 		printf("# not run, a quota: no cgroup with a cpu controller\n");
 		rmdir(path);
-		end_process(&list[0]);
+		end_all();
 		return;
 	}
 	strcpy(child, path);
 	if (nested) {
 		cgroup_create(child, path, "below");
 		cgroup_create(sibling, path, "sibling");
-		hog = start_hog(hog_name, cpu);
-		enter_cgroup(sibling, hog.pid);
+		hog = start_hog(cpu, hog_name);
+		cgroup_add(sibling, hog);
 	}
 	/* Only this has exactly the time in which the VM wanted to run. */
 	snprintf(local, sizeof(local), "%s/cpu.stat.local", child);
@@ -1067,9 +893,8 @@ static void test_quota(const char *what, bool nested)
 		group_of = child;
 		file = "cpu.stat.local";
 	}
-	enter_cgroup(child, list[0].pid);
-	tap_result(settle(&group), "%s: a VM in a cgroup", what);
-	before = read_account(list[0].pid, list[0].vcpu);
+	cgroup_add(child, vm->pid);
+	settle(what);
 	throttled = cgroup_throttled(path, "cpu.stat");
 	own = nested ? cgroup_throttled(child, "cpu.stat") : 0;
 	reference = cgroup_throttled(group_of, file);
@@ -1077,19 +902,18 @@ static void test_quota(const char *what, bool nested)
 	if (nested)
 		cgroup_set_quota(child, SCARCE_MS);
 	cgroup_set_quota(path, SCARCE_MS);
-	proceed(&group);
+	proceed();
 	/* on a busy host, it takes longer to use the quota up */
 	for (i = 0; i < 300 && cgroup_throttled(path, "cpu.stat") - throttled < 200 * MS; i++)
 		usleep(100000);
 	/* Otherwise the main thread could be throttled when the vCPU has stopped. */
 	cgroup_set_quota(path, AMPLE_MS);
-	stop(&group);
-	blame_sample(blame);
+	stop_and_sample();
 	throttled = cgroup_throttled(path, "cpu.stat") - throttled;
 	own = nested ? cgroup_throttled(child, "cpu.stat") - own : 0;
 	reference = cgroup_throttled(group_of, file) - reference;
-	quota = charged(&list[0], BLAME_QUOTA, NULL, 0);
-	check_sum(what, &list[0], &before);
+	quota = charged(vm, BLAME_QUOTA, NULL, 0);
+	check_sum(what, vm);
 	/* The parent's cpu.stat lacks the time for which only the VM's own quota was used up. */
 	tap_result(throttled >= 200 * MS &&
 		   (same(quota, reference) || (group_of == path && quota > reference &&
@@ -1100,7 +924,7 @@ static void test_quota(const char *what, bool nested)
 		const struct blame_row *row = &blame->rows[i];
 
 		if (row->pair.owner.kind == BLAME_QUOTA &&
-		    row->pair.vm.tgid == (uint32_t)list[0].pid &&
+		    row->pair.vm.tgid == (uint32_t)vm->pid &&
 		    blame_cgroup(blame, row->pair.owner.id, &cgroup) &&
 		    !strcmp(cgroup.name, strrchr(path, '/') + 1))
 			named += row->growth;
@@ -1110,89 +934,69 @@ static void test_quota(const char *what, bool nested)
 		   (named < reference && (named + own > reference || same(named + own, reference))),
 		   "%s: %.2f ms have the cgroup's name, %s %.2f ms, own quota %.2f ms", what,
 		   named / 1e6, file, reference / 1e6, own / 1e6);
-	end_process(&list[0]);
+	end_all();
 	if (nested) {
-		end_process(&hog);
+		end_process(hog);
 		cgroup_remove(child);
 		cgroup_remove(sibling);
 	}
 	cgroup_remove(path);
 }
 
-static bool set_real_time(pid_t tid, int priority)
-{
-	const struct sched_param parameter = { .sched_priority = priority };
-
-	if (!sched_setscheduler(tid, SCHED_FIFO, &parameter))
-		return true;
-	printf("# thread %d has no real-time priority: %s\n", tid, strerror(errno));
-	return false;
-}
-
 /* A vCPU waits because its cgroup's quota of real-time threads is used up, not for the hog. */
 static void test_real_time_quota(const char *path)
 {
-	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
-	struct group group = { list, 2 };
-	struct account before;
-	uint64_t quota, waited;
+	const struct process *vm = add_vmm("0");
+	uint64_t quota;
 
-	enter_cgroup(path, list[0].pid);
+	add_hog(hog_name, cpu);
+	cgroup_add(path, vm->pid);
 	/* above other real-time threads of the host, for which it would also wait */
-	set_real_time(list[0].vcpu, 90);
-	tap_result(settle(&group), "a real-time vCPU with a quota, and a hog");
-	before = read_account(list[0].pid, list[0].vcpu);
-	proceed(&group);
-	usleep(RUN_MS * 1000);
-	stop(&group);
-	blame_sample(blame);
-	check_sum("real-time quota", &list[0], &before);
-	quota = charged(&list[0], BLAME_QUOTA, NULL, 0) + blame_counts(blame).unreported - unreported;
-	waited = read_account(list[0].pid, list[0].vcpu).waited - before.waited;
-	tap_result(waited > RUN_MS * MS / 2 && quota + waited / 100 + 10 * MS >= waited,
-		   "real-time quota: charged %.2f of %.2f ms", quota / 1e6, waited / 1e6);
-	end_process(&list[0]);
-	end_process(&list[1]);
+	if (!set_real_time(vm->vcpu, 90))
+		printf("# the vCPU has no real-time priority: %s\n", strerror(errno));
+	settle("a real-time vCPU with a quota, and a hog");
+	run_for(RUN_MS);
+	check_sum("real-time quota", vm);
+	quota = charged(vm, BLAME_QUOTA, NULL, 0) + blame_counts(blame).unreported - unreported;
+	tap_result(get_waited(vm) > RUN_MS * MS / 2 &&
+		   quota + get_waited(vm) / 100 + 10 * MS >= get_waited(vm),
+		   "real-time quota: charged %.2f of %.2f ms", quota / 1e6, get_waited(vm) / 1e6);
+	end_all();
 }
 
 /* A real-time vCPU waits for another real-time thread, not for the quota that others use up. */
 static void test_real_time_hog(const char *path)
 {
-	struct process list[] = { start_vmm("0"), start_hog(hog_name, cpu) };
-	struct process other = start_hog("other", cpu);
-	struct group group = { list, 2 };
-	struct account vcpu;
-	uint64_t ran;
+	struct process *vm = add_vmm("0"), *hog = add_hog(hog_name, cpu);
+	const pid_t other = start_hog(cpu, "other");
 
-	enter_cgroup(path, list[0].pid);
-	enter_cgroup(path, other.pid);
+	cgroup_add(path, vm->pid);
+	cgroup_add(path, other);
 	/* first, so that the vCPU does not use up a quota of real-time threads */
-	if (!set_real_time(list[1].pid, 91) || !set_real_time(list[0].vcpu, 90))
+	if (!set_real_time(hog->pid, 91) || !set_real_time(vm->vcpu, 90)) {
+		printf("# not run, a real-time hog: %s\n", strerror(errno));
 		goto out;
-	tap_result(settle(&group), "a real-time vCPU, and a hog of a higher priority");
+	}
+	settle("a real-time vCPU, and a hog of a higher priority");
 	cgroup_put(path, "cpu.cfs_period_us", "1000000");
 	cgroup_put(path, "cpu.cfs_quota_us", "1000");
 	cgroup_put(path, "cpu.max", "1000 1000000");
 	/* until the quota is used up */
 	usleep(100000);
-	ran = run_time(list[1].pid, hog_name);
-	vcpu = read_account(list[0].pid, list[0].vcpu);
-	kill(list[0].pid, SIGCONT);
+	read_accounts();
+	kill(vm->pid, SIGCONT);
 	/* The hog takes the CPU from it. */
-	while (read_account(list[0].pid, list[0].vcpu).ran < vcpu.ran + MS)
+	while (get_ran(vm) < MS)
 		usleep(1000);
-	proceed(&group);
+	proceed();
 	usleep(300000);
 	/* Otherwise the main thread could be throttled when it is to stop the vCPU. */
 	cgroup_set_quota(path, AMPLE_MS);
-	stop(&group);
-	blame_sample(blame);
-	check_owner("real-time hog", &list[0], charged(&list[0], BLAME_PROCESS, hog_name, 0),
-		    run_time(list[1].pid, hog_name) - ran);
+	stop_and_sample();
+	check_hog("real-time hog", vm, hog);
 out:
-	end_process(&list[0]);
-	end_process(&list[1]);
-	end_process(&other);
+	end_all();
+	end_process(other);
 }
 
 static void test_real_time(void)
@@ -1219,23 +1023,18 @@ static void test_real_time(void)
 int main(int argc, char **argv)
 {
 	struct kvmstats_probe probe = { 0 };
-	int i;
 
-	if (argc != 2 && argc != 3) {
-		fprintf(stderr, "usage: blame_test VMM [VMS]\n");
-		return 2;
-	}
+	if (argc != 2 && argc != 3)
+		errx(2, "usage: blame_test VMM [VMS]");
 	setlinebuf(stdout);
 	snprintf(hog_name, sizeof(hog_name), "hog-%d", getpid());
 	snprintf(late_name, sizeof(late_name), "late-%d", getpid());
 	snprintf(new_name, sizeof(new_name), "new-%d", getpid());
 	vmm = argv[1];
 	sched_getaffinity(0, sizeof(cpus), &cpus);
-	for (i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET(i, &cpus)) {
-			other_cpu = cpu;
-			cpu = i;
-		}
+	cpu = nth_cpu(CPU_COUNT(&cpus) - 1);
+	if (CPU_COUNT(&cpus) > 1)
+		other_cpu = nth_cpu(CPU_COUNT(&cpus) - 2);
 	if (blame_open(&blame, NULL, &probe)) {
 		tap_result(false, "blame_open: %s; %s", probe.why, probe.help);
 		return tap_end();

@@ -145,16 +145,34 @@ static int count_known(struct bpf_iterator *iterator, pid_t pid)
 	return count_by(bpf_iterator_read_known, iterator, pid, &vcpu);
 }
 
+static int to_test;
+
 /* Until it is killed. */
-static void *make_vm(void *pipe)
+static void *make_vm(void *arg)
 {
 	struct probe_vm own;
 	char ready = !probe_vm_open(&own, 1, why, sizeof(why));
 
 	probe_vm_run(&own);
-	if (write(*(int *)pipe, &ready, 1) == 1)
+	if (write(to_test, &ready, 1) == 1)
 		pause();
 	return NULL;
+}
+
+static void run_vm(int from, int to)
+{
+	to_test = to;
+	make_vm(NULL);
+}
+
+/* The first thread ends, another one creates the VM. */
+static void run_headless(int from, int to)
+{
+	pthread_t thread;
+
+	to_test = to;
+	pthread_create(&thread, NULL, make_vm, NULL);
+	pthread_exit(NULL);
 }
 
 /*
@@ -163,27 +181,15 @@ static void *make_vm(void *pipe)
  */
 static pid_t fork_vm(bool headless)
 {
+	const struct peer peer = start_peer(headless ? run_headless : run_vm);
 	char ready = 0;
-	pthread_t thread;
-	int pipes[2];
-	pid_t pid;
 
-	if (pipe(pipes))
+	if (read(peer.from, &ready, 1) != 1 || !ready)
 		return -1;
-	pid = fork();
-	if (!pid) {
-		if (!headless)
-			make_vm(&pipes[1]);
-		pthread_create(&thread, NULL, make_vm, &pipes[1]);
-		pthread_exit(NULL);
-	}
-	if (read(pipes[0], &ready, 1) != 1 || !ready)
-		return -1;
-	close(pipes[0]);
-	close(pipes[1]);
+	close_peer(&peer);
 	if (headless)
 		usleep(100000);
-	return pid;
+	return peer.pid;
 }
 
 static void test_who(const struct bpf_layout *layout, const struct probe_vm *own)
@@ -207,7 +213,7 @@ static void test_who(const struct bpf_layout *layout, const struct probe_vm *own
 	tap_result(count == 2, "a VM and its vCPU, each once: %d", count);
 	count = count_records(iterator, pid, &vcpu);
 	tap_result(!count, "a process that inherited them has none: %d", count);
-	end(pid);
+	end_process(pid);
 	close(copy);
 
 	pid = fork_vm(true);
@@ -218,7 +224,7 @@ static void test_who(const struct bpf_layout *layout, const struct probe_vm *own
 		tap_result(count == 2 && vcpu && vcpu->tid != pid &&
 			   (vcpu->tid || !own->halts),
 			   "and the vCPU's thread");
-		end(pid);
+		end_process(pid);
 		count = count_records(iterator, pid, &vcpu);
 		tap_result(!count, "nothing of it when it has ended: %d", count);
 	}
@@ -258,7 +264,7 @@ static void test_known(const struct bpf_layout *layout)
 	tap_result(n == 2, "a full scan makes a process known: %d", n);
 	n = count_known(iterator, getpid());
 	tap_result(n == 2, "and the first one still is: %d", n);
-	end(pid);
+	end_process(pid);
 	n = count_known(iterator, pid);
 	tap_result(!n, "nothing of it when it has ended: %d", n);
 	n = count_known(iterator, getpid());
@@ -269,7 +275,7 @@ static void test_known(const struct bpf_layout *layout)
 	/* Linux 6.1 does not go through those, but among all. */
 	n = count_known(iterator, pid);
 	tap_result(n == 2 || (major == 6 && minor == 1 && !n), "known as well: %d", n);
-	end(pid);
+	end_process(pid);
 	bpf_iterator_close(iterator);
 }
 
@@ -292,11 +298,9 @@ static void test_headless(void)
 	}
 	tap_result(seen == 5, "the VM of a process whose first thread has ended: in %d of 5 samples",
 		   seen);
-	end(pid);
-	end(neighbour);
+	end_process(pid);
+	end_process(neighbour);
 }
-
-#define MS	1000000ULL
 
 /* Let a vCPU wait; its group was throttled on its CPU, and on all CPUs. */
 static void let_wait(struct bpf_record *r, unsigned int waited, unsigned int throttled,

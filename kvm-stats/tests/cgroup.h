@@ -81,10 +81,13 @@ static inline void cgroup_remove(const char *cgroup)
 		usleep(10000);
 }
 
-/* Move this process, and those that it starts. */
-static inline bool cgroup_enter(const char *cgroup)
+/* Move a process, or this one if pid is 0, and those that it starts. */
+static inline bool cgroup_add(const char *cgroup, pid_t pid)
 {
-	return cgroup_put(cgroup, "cgroup.procs", "0");
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", pid);
+	return cgroup_put(cgroup, "cgroup.procs", text);
 }
 
 /*

@@ -5,13 +5,6 @@
  * least what the file had before, and at most what it has afterwards. Needs root and
  * /dev/kvm; TAP.
  */
-#include <err.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-
-#include "structures.h"
 #include "tap.h"
 #include "vm.h"
 
@@ -29,17 +22,17 @@ static struct kvmstats *open_source(const char *name)
 }
 
 /* Return the VM after its guests have run for a while. */
-static struct kvmstats_vm *sample(struct kvmstats *k)
+static const struct kvmstats_vm *sample(struct kvmstats *k)
 {
-	struct kvmstats_vm *vm;
+	const struct kvmstats_vm *vm;
 
-	nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL);
+	usleep(200000);
 	if (kvmstats_sample(k))
 		errx(1, "%s: %s", kvmstats_source(k), kvmstats_problem(k));
-	for (vm = kvmstats_first(k); vm; vm = vm->next)
-		if (vm->identity.pid == vmm && vm->vcpus == VCPUS)
-			return vm;
-	errx(1, "%s does not see the VM and its vCPUs", kvmstats_source(k));
+	vm = find_vm(k, vmm);
+	if (!vm || vm->vcpus != VCPUS)
+		errx(1, "%s does not see the VM and its vCPUs", kvmstats_source(k));
+	return vm;
 }
 
 /* Compare with the current and the previous values of the file. */
@@ -80,12 +73,12 @@ static void compare(const char *what, enum kvmstats_scope scope, struct kvmstats
 
 int main(int argc, char **argv)
 {
-	struct kvmstats_vm *vm, *between;
+	const struct kvmstats_vm *vm, *between;
 	struct kvmstats *files, *other;
 	unsigned int i;
 
 	if (argc != 3)
-		errx(2, "usage: agree SOURCE VMM");
+		errx(2, "usage: compare_sources SOURCE VMM");
 	/* the files are those that it keeps open */
 	vmm = vm_start((char *[]){ argv[2], "-k", "1", "2", NULL }, NULL, NULL);
 	if (vmm < 0)
@@ -101,7 +94,6 @@ int main(int argc, char **argv)
 			vm->vcpu[i]->values, other, between->vcpu[i]->values);
 	kvmstats_close(files);
 	kvmstats_close(other);
-	kill(vmm, SIGKILL);
-	waitpid(vmm, NULL, 0);
+	end_process(vmm);
 	return tap_end();
 }

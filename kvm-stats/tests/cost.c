@@ -12,14 +12,8 @@
  * prints TAP.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "core.h"
 #include "tap.h"
@@ -85,40 +79,37 @@ static bool start_vmm(char *program, unsigned int count)
 	return pid > 0 && !kill(pid, SIGSTOP);
 }
 
-/* A stopped process; or one that creates a child each second */
-static bool start_other(bool children, int files)
+static bool children;	/* The next process creates a child each second. */
+static int files;		/* that it opens */
+
+static void be_other(int from, int to)
 {
-	char ready = 0;
-	int out[2];
 	pid_t pid;
 
-	if (pipe2(out, O_CLOEXEC))
-		return false;
-	pid = fork();
-	if (pid) {
-		close(out[1]);
-		if (read(out[0], &ready, 1) != 1)
-			pid = -1;
-		close(out[0]);
-		return pid > 0;
-	}
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	dup2(out[1], STDERR_FILENO + 1);
-	close_range(STDERR_FILENO + 2, ~0U, 0);
-	while (files--) {
-		if (open("/dev/null", O_RDONLY) < 0)
-			_exit(1);
-	}
-	if (write(STDERR_FILENO + 1, &ready, 1) != 1)
-		_exit(1);
-	close(STDERR_FILENO + 1);
+	while (files--)
+		need(open("/dev/null", O_RDONLY), "/dev/null");
+	need(write(to, "", 1), "write");
+	close(to);
 	while (children && (pid = fork()) > 0) {
 		sleep(1);
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
+		end_process(pid);
 	}
 	for (;;)
 		pause();
+}
+
+static bool start_other(bool with_children, int nr_files)
+{
+	struct peer peer;
+	bool started;
+	char ready;
+
+	children = with_children;
+	files = nr_files;
+	peer = start_peer(be_other);
+	started = read(peer.from, &ready, 1) == 1;
+	close_peer(&peer);
+	return started;
 }
 
 static void measure(const struct row *row)

@@ -4,23 +4,20 @@
  * one has 20,000 threads: crowd_test SOURCE. Other VMs are read, and a process that is not read
  * in full is reported. Needs root and /dev/kvm; prints TAP.
  */
-#include <errno.h>
 #include <linux/kvm.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <time.h>
 
+#include "abi.h"
 #include "core.h"
 #include "tap.h"
 #include "vm.h"
 
 #define COPIES	(files ? 15000 : 400000)	/* descriptors of one statistics file or vCPU */
 #define THREADS	20000
-#define STATS_FD	_IO(KVMIO, 0xce)
 
 #define TIME_MAX_MS	(files ? 500 : 200)
 #define MEMORY_MAX_KIB	32768
@@ -72,66 +69,49 @@ static int copy_descriptor(int fd, int count, bool children)
 	for (n = 0; n < count && dup(fd) >= 0; n++)
 		;
 	for (all = n; children && n && all < count; all += n) {
-		if (fork())
+		if (fork_child())
 			continue;
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (;;)
 			pause();
 	}
 	return all;
 }
 
-/* A process with a VM, which has started; what it could create is in *made. */
-static pid_t start(int copies, int threads, int made[2])
-{
-	int out[2], vm, vcpu, stats;
-	pid_t pid;
+static int copies, threads;	/* that the next process creates */
 
-	if (pipe2(out, O_CLOEXEC))
-		return -1;
-	pid = fork();
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		vcpu = create_vm(&vm);
-		stats = vcpu < 0 ? -1 : ioctl(vcpu, STATS_FD);
-		if (vcpu < 0)
-			_exit(1);
-		made[0] = copies ? copy_descriptor(files ? stats : vcpu, copies, !files) : 0;
-		made[1] = threads ? start_threads(threads) : 0;
-		if (write(out[1], made, 2 * sizeof(*made)) < 0)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(out[1]);
-	if (pid > 0 && read(out[0], made, 2 * sizeof(*made)) <= 0)
-		pid = -1;
-	close(out[0]);
-	return pid;
+/* A process with a VM; write how many copies and threads it could create. */
+static void be_crowd(int from, int to)
+{
+	int vm, vcpu = create_vm(&vm), stats = vcpu < 0 ? -1 : ioctl(vcpu, ABI_GET_STATS_FD), made[2];
+
+	if (vcpu < 0)
+		return;
+	made[0] = copies ? copy_descriptor(files ? stats : vcpu, copies, !files) : 0;
+	made[1] = threads ? start_threads(threads) : 0;
+	if (write(to, made, sizeof(made)) < 0)
+		return;
+	for (;;)
+		pause();
 }
 
-static void stop(pid_t pid)
+/* Return a process that has started, or -1. */
+static pid_t start(int nr_copies, int nr_threads, int made[2])
 {
-	/* -1 would be all processes. */
-	if (pid <= 0)
-		return;
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	struct peer peer;
+
+	copies = nr_copies;
+	threads = nr_threads;
+	peer = start_peer(be_crowd);
+	if (read(peer.from, made, 2 * sizeof(*made)) <= 0)
+		peer.pid = -1;
+	close_peer(&peer);
+	return peer.pid;
 }
 
 /* Milliseconds of CPU time */
 static unsigned long long cpu_ms(void)
 {
 	return read_clock(CLOCK_PROCESS_CPUTIME_ID) / 1000000;
-}
-
-static const struct kvmstats_vm *find(const struct kvmstats *k, pid_t pid)
-{
-	const struct kvmstats_vm *vm;
-
-	for (vm = kvmstats_first(k); vm && vm->identity.pid != pid; vm = vm->next)
-		;
-	return vm;
 }
 
 /* Take samples: check the CPU time of the most expensive one, and memory. */
@@ -148,9 +128,9 @@ static void sample(struct kvmstats *k, pid_t crowd, pid_t other, const char *wha
 		if (most < cpu_ms() - begin)
 			most = cpu_ms() - begin;
 	}
-	vm = find(k, crowd);
+	vm = find_vm(k, crowd);
 	result(vm && vm->vcpus == 1, "%s: its VM has one vCPU", what);
-	vm = find(k, other);
+	vm = find_vm(k, other);
 	result(vm && vm->vcpus == 1, "%s: the other VM has one vCPU", what);
 	result(most <= TIME_MAX_MS, "%s: %llu ms of CPU for a sample, at most %d", what, most,
 	       TIME_MAX_MS);
@@ -173,10 +153,8 @@ int main(int argc, char **argv)
 	struct kvmstats *k;
 	int made[2];
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: crowd_test SOURCE\n");
-		return 2;
-	}
+	if (argc != 2)
+		errx(2, "usage: crowd_test SOURCE");
 	source = argv[1];
 	files = !strcmp(source, "files");
 	crowd = start(COPIES, 0, made);
@@ -189,7 +167,7 @@ int main(int argc, char **argv)
 		return tap_end();
 	sample(k, crowd, other, "descriptors");
 	result(reports(k, crowd) == files, "descriptors: a process that is not read in full is reported");
-	stop(crowd);
+	end_process(crowd);
 	kvmstats_close(k);
 
 	crowd = start(1, THREADS, made);
@@ -200,8 +178,8 @@ int main(int argc, char **argv)
 	sample(k, crowd, other, "threads");
 	/* Their roles are unknown if the vCPUs' threads are. */
 	result(reports(k, crowd) == !files, "threads: a process that is not read in full is reported");
-	stop(crowd);
-	stop(other);
+	end_process(crowd);
+	end_process(other);
 	kvmstats_close(k);
 	return tap_end();
 }

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "abi.h"
 #include "proc.h"
 #include "uevent_test.h"
 
@@ -44,55 +43,52 @@ static void sample(unsigned int times)
 
 static void test_scans(void)
 {
-	int tell, heard;
-	pid_t maker;
+	struct peer maker;
 
 	if (!open_source())
 		return;
 	sample(5);
 	silent = true;
-	maker = fork_maker(&tell, &heard);
+	maker = start_maker();
 	sample(5);
-	tap_result(!find_vm(k, maker), "without a uevent, not all processes are scanned");
+	tap_result(!find_vm(k, maker.pid), "without a uevent, not all processes are scanned");
 	later += (WALK_INTERVAL_S + 1) * 1000000000ULL;
 	sample(1);
-	tap_result(find_vm(k, maker), "without a uevent, all processes are scanned after an interval");
+	tap_result(find_vm(k, maker.pid), "without a uevent, all processes are scanned after an interval");
 	silent = false;
-	end(maker);
-	close(tell);
-	close(heard);
+	end_peer(&maker);
 	kvmstats_close(k);
+}
+
+static void run_growing_vmm(int from, int to)
+{
+	struct probe_vm own;
+	char c;
+
+	if (!probe_vm_open(&own, 1, why, sizeof(why)) && read(from, &c, 1) == 1 &&
+	    write(to, "", 1) == 1 && read(from, &c, 1) == 1 &&
+	    ioctl(ioctl(own.vm, ABI_CREATE_VCPU, 2), ABI_GET_STATS_FD) >= 0 &&
+	    write(to, "", 1) == 1)
+		pause();
 }
 
 /* KVM sends no uevents for vCPUs. */
 static void test_vcpu(void)
 {
+	const struct peer vmm = start_peer(run_growing_vmm);
 	const struct kvmstats_vm *vm;
-	int in[2], out[2];
-	struct probe_vm own;
-	pid_t pid;
-	char c;
 
-	if (pipe(in) || pipe(out) || !open_source())
+	if (!open_source())
 		return;
-	pid = fork();
-	if (!pid) {
-		if (!probe_vm_open(&own, 1, why, sizeof(why)) && write(out[1], "", 1) == 1 &&
-		    read(in[0], &c, 1) == 1 &&
-		    ioctl(ioctl(own.vm, ABI_CREATE_VCPU, 2), ABI_GET_STATS_FD) >= 0 &&
-		    write(out[1], "", 1) == 1)
-			pause();
-		_exit(1);
-	}
-	tap_result(read(out[0], &c, 1) == 1, "a VM with a vCPU");
+	tap_result(ask_peer(&vmm, 0), "a VM with a vCPU");
 	sample(5);
-	vm = find_vm(k, pid);
+	vm = find_vm(k, vmm.pid);
 	tap_result(vm && vm->vcpus == 1, "is seen");
-	tap_result(write(in[1], "", 1) == 1 && read(out[0], &c, 1) == 1, "one more vCPU");
+	tap_result(ask_peer(&vmm, 0), "one more vCPU");
 	sample(1);
-	vm = find_vm(k, pid);
+	vm = find_vm(k, vmm.pid);
 	tap_result(vm && vm->vcpus == 2, "is seen at the next sample");
-	end(pid);
+	end_peer(&vmm);
 	kvmstats_close(k);
 }
 
@@ -164,7 +160,7 @@ static void test_in_the_making(void)
 			   "one of which was being opened: a VM");
 		kvmstats_close(k);
 	}
-	end(pid);
+	end_process(pid);
 	unlink(fifo);
 	rmdir(folder);
 }

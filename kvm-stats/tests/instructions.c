@@ -5,20 +5,14 @@
  * stamp counter counts them. Prints for each source the least and the mean, as the lab's
  * bench does: "sample_SOURCE NUMBER", "sample_SOURCE_mean NUMBER".
  */
-#include <err.h>
-#include <fcntl.h>
 #include <linux/kvm.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 #include <x86intrin.h>
 
-#include "abi.h"
-#include "structures.h"
+#include "vm.h"
 
 #define VMMS	100
 #define VCPUS	10	/* vCPUs of each VM */
@@ -26,13 +20,6 @@
 #define ROUNDS	5
 
 static int run_size;
-
-static int need(int ret, const char *what)
-{
-	if (ret < 0)
-		err(1, "%s", what);
-	return ret;
-}
 
 struct vcpu {
 	int fd, done;
@@ -61,7 +48,6 @@ static void be_vmm(int kvm, int done)
 	pthread_t thread;
 	int i;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (i = 0; i < VCPUS; i++) {
 		vcpus[i].fd = need(ioctl(vm, ABI_CREATE_VCPU, i), "KVM_CREATE_VCPU");
 		vcpus[i].done = done;
@@ -119,7 +105,7 @@ int main(int argc, char **argv)
 	run_size = need(ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0), "KVM_GET_VCPU_MMAP_SIZE");
 	need(pipe(done), "pipe");
 	for (i = 0; i < VMMS; i++) {
-		if (!need(fork(), "fork"))
+		if (!fork_child())
 			be_vmm(kvm, done[1]);
 	}
 	for (i = 0; i < VMMS * VCPUS; i++) {

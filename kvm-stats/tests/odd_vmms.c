@@ -4,36 +4,25 @@
  * the times of the vCPUs must not exceed those of the threads. Counters must not decrease,
  * whatever happens to /dev/kvm. Needs root and /dev/kvm; prints TAP.
  */
-#include <err.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "abi.h"
-#include "core.h"
+#include "account.h"
 #include "probe_vm.h"
 #include "tap.h"
 #include "vm.h"
 
-#define MS		1000000ULL
 #define VMS		5
 #define INTERVAL	(50 * MS)	/* between samples of test_woken() */
-#define MODE(mode)	(1U << KVMSTATS_##mode)
 #define RUNS		(MODE(RUN) | MODE(POLL))
-#define WAITS		(MODE(READY) | MODE(THROTTLED))
 
 static const char *source;
 static struct kvmstats *k;
@@ -66,14 +55,9 @@ static void run_for(struct probe_vm *vm, uint64_t ns)
 		probe_vm_step(vm);
 }
 
-static pid_t tid_of_thread(void)
-{
-	return syscall(SYS_gettid);
-}
-
 static void get_ready(void)
 {
-	shared->tids[0] = tid_of_thread();
+	shared->tids[0] = gettid();
 	shared->ready = true;
 }
 
@@ -129,7 +113,7 @@ static void *take_every_other(void *arg)
 	const unsigned int first = arg != NULL;
 	unsigned int i;
 
-	shared->tids[first] = tid_of_thread();
+	shared->tids[first] = gettid();
 	/* VMs move from thread to thread. */
 	for (i = first;; i += 2)
 		run_for(&vms[i % VMS], MS);
@@ -263,9 +247,8 @@ static pid_t start(void (*vmm)(void))
 	pid_t pid;
 
 	memset(shared, 0, sizeof(*shared));
-	pid = fork();
+	pid = fork_child();
 	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		prctl(PR_SET_NAME, "odd-vmm");
 		/* the source's files of other VMs */
 		closefrom(3);
@@ -278,12 +261,6 @@ static pid_t start(void (*vmm)(void))
 		usleep(1000);
 	}
 	return pid;
-}
-
-static void end(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
 }
 
 static void sample(void)
@@ -307,26 +284,11 @@ struct totals {
 	uint64_t time;
 };
 
-static void add_thread(struct totals *totals, pid_t pid, pid_t tid)
-{
-	unsigned long long run = 0, wait = 0;
-	char path[64];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
-	f = fopen(path, "re");
-	if (f && fscanf(f, "%llu %llu", &run, &wait) == 2) {
-		totals->thread_run += run;
-		totals->thread_wait += wait;
-	}
-	if (f)
-		fclose(f);
-}
-
 static struct totals read_totals(pid_t pid)
 {
 	struct totals totals = { .time = read_clock(CLOCK_MONOTONIC) };
 	const struct kvmstats_vm *vm;
+	struct account account;
 	unsigned int i;
 
 	for (vm = kvmstats_first(k); vm; vm = vm->next) {
@@ -336,8 +298,11 @@ static struct totals read_totals(pid_t pid)
 		totals.wait += sum_of(&vm->times, WAITS);
 		totals.unknown += sum_of(&vm->times, MODE(UNKNOWN));
 	}
-	for (i = 0; i < 2; i++)
-		add_thread(&totals, pid, shared->tids[i]);
+	for (i = 0; i < 2; i++) {
+		account = read_account(pid, shared->tids[i]);
+		totals.thread_run += account.ran;
+		totals.thread_wait += account.waited;
+	}
 	return totals;
 }
 
@@ -363,7 +328,7 @@ static struct totals observe(void (*vmm)(void))
 	first = read_totals(pid);
 	sample_for(5, 100);
 	after = stop(pid);
-	end(pid);
+	end_process(pid);
 	sample();
 	sample();
 	after.run -= first.run;
@@ -392,21 +357,15 @@ static void test_shared(const char *what, void (*vmm)(void))
  */
 static void test_woken(unsigned int samples)
 {
-	const struct sched_param first = { .sched_priority = 1 }, normal = { 0 };
 	struct totals before, after;
-	cpu_set_t all, one;
+	cpu_set_t all;
 	unsigned int i;
 	pid_t pid;
 
-	if (sched_getaffinity(0, sizeof(all), &all))
-		err(1, "sched_getaffinity");
-	CPU_ZERO(&one);
-	for (i = 0; !CPU_ISSET(i, &all); i++)
-		;
-	CPU_SET(i, &one);
-	sched_setaffinity(0, sizeof(one), &one);
+	sched_getaffinity(0, sizeof(all), &all);
+	move_thread(0, nth_cpu(0));
 	pid = start(run_vm_when_woken);
-	if (sched_setscheduler(0, SCHED_FIFO, &first))
+	if (!set_real_time(0, 1))
 		printf("# no real-time priority: %s\n", strerror(errno));
 	sample();
 	before = read_totals(pid);
@@ -416,10 +375,10 @@ static void test_woken(unsigned int samples)
 			kill(pid, SIGUSR1);
 		sample();
 	}
-	sched_setscheduler(0, SCHED_OTHER, &normal);
+	set_real_time(0, 0);
 	after = stop(pid);
 	sched_setaffinity(0, sizeof(all), &all);
-	end(pid);
+	end_process(pid);
 	sample_for(2, 20);
 	result(after.wait - before.wait <= after.thread_wait - before.thread_wait + INTERVAL,
 	       "a thread that sleeps in the VMM, and is woken at one of %u samples: waited for %llu ms, "
@@ -438,15 +397,6 @@ static void test_one_vm(void)
 	       "a thread that runs one of its %u VMs: the VM ran for %llu ms, the thread for "
 	       "%llu ms", VMS, (unsigned long long)(a.run / MS),
 	       (unsigned long long)(a.thread_run / MS));
-}
-
-static const struct kvmstats_vm *find_vm(pid_t pid)
-{
-	const struct kvmstats_vm *vm;
-
-	for (vm = kvmstats_first(k); vm && vm->identity.pid != pid; vm = vm->next)
-		;
-	return vm;
 }
 
 static uint64_t total_of(const struct kvmstats_vm *vm, const char *name)
@@ -498,7 +448,7 @@ static void check_counter(pid_t pid, uint64_t *exits, const char *change)
 
 	do {
 		sample_for(1, 20);
-		*exits = total_of(find_vm(pid), "exits");
+		*exits = total_of(find_vm(k, pid), "exits");
 	} while (*exits == before && tries++ < 500);
 	result(*exits > before && !kvmstats_source_changes(k),
 	       "counters never decrease, after %s: %llu exits, then %llu", change,
@@ -535,7 +485,7 @@ static void test_counters(void)
 		check_counter(pid, &exits, "a reset through debugfs");
 	else
 		printf("# not run, a reset through debugfs: the kernel is locked down, or has none\n");
-	end(pid);
+	end_process(pid);
 	umount2(folder, MNT_DETACH);
 	rmdir(folder);
 }
@@ -550,17 +500,17 @@ static void test_outlived(void)
 	uint64_t exits, started;
 
 	sample_for(3, 20);
-	vm = find_vm(pid);
+	vm = find_vm(k, pid);
 	if (!vm)
 		errx(1, "no VM");
 	exits = total_of(vm, "exits");
 	started = vm->identity.started;
 	strcpy(label, vm->identity.label);
-	result(!find_vm(helper), "a VM whose files two processes have is counted once");
-	end(pid);
+	result(!find_vm(k, helper), "a VM whose files two processes have is counted once");
+	end_process(pid);
 	sample();
-	vm = find_vm(owner);
-	result(vm && !vm->ended && !vm->first_sample && (owner == pid || !find_vm(pid)) &&
+	vm = find_vm(k, owner);
+	result(vm && !vm->ended && !vm->first_sample && (owner == pid || !find_vm(k, pid)) &&
 	       !strcmp(label, vm->identity.label) && vm->identity.started == started &&
 	       total_of(vm, "exits") >= exits && total_of(vm, "exits") < 2 * exits,
 	       "a VM that outlives its maker is the same VM: %llu exits, then %llu",
@@ -569,7 +519,7 @@ static void test_outlived(void)
 	kill(helper, SIGKILL);
 	while (vm && !vm->ended) {
 		sample_for(1, 10);
-		vm = find_vm(owner);
+		vm = find_vm(k, owner);
 	}
 	sample();
 }
@@ -583,7 +533,7 @@ static void test_without_files(void)
 	uint64_t run;
 
 	sample_for(2, 50);
-	vm = find_vm(pid);
+	vm = find_vm(k, pid);
 	run = vm ? sum_of(&vm->times, RUNS | WAITS) : 0;
 	result(vm && run, "a VM has files");
 	shared->go = true;
@@ -591,16 +541,16 @@ static void test_without_files(void)
 		usleep(1000);
 	for (i = 0; i < 5; i++) {
 		sample_for(1, 50);
-		vm = find_vm(pid);
+		vm = find_vm(k, pid);
 		found += vm && !vm->ended && vm->vcpus == 1 && vm->values &&
 			 sum_of(&vm->times, RUNS | WAITS) >= run + i * 40 * MS;
 	}
 	result(found == 5, "a VM whose files were closed while its guest runs: in %u of 5 samples",
 	       found);
-	end(pid);
+	end_process(pid);
 	for (i = 0; i < 500 && vm && !vm->ended; i++) {
 		sample_for(1, 10);
-		vm = find_vm(pid);
+		vm = find_vm(k, pid);
 	}
 	result(!vm || vm->ended, "it ends with its process");
 }
@@ -670,11 +620,10 @@ static void test_many_threads(void)
 	result(ended >= SHORT - 2 && ended <= SHORT,
 	       "%u of %u short VMs have values, next to %u threads that enter one vCPU", ended,
 	       SHORT, THREADS);
-	end(pid);
+	end_process(pid);
 	sample_for(2, 20);
 }
 
-/* Sample until the VM has so many vCPUs. */
 /* Return a VM when it has this many vCPUs, and the thread of each is known. */
 static const struct kvmstats_vm *await_vcpus(pid_t pid, unsigned int vcpus)
 {
@@ -683,7 +632,7 @@ static const struct kvmstats_vm *await_vcpus(pid_t pid, unsigned int vcpus)
 
 	for (tries = 0; tries < 500; tries++) {
 		sample_for(1, 10);
-		vm = find_vm(pid);
+		vm = find_vm(k, pid);
 		for (known = 0; vm && known < vm->vcpus && vm->vcpu[known]->tid > 0; known++)
 			;
 		if (known == vcpus && vm->vcpus == vcpus)
@@ -724,16 +673,14 @@ static void test_unplugged(void)
 	       kvmstats_value(kvmstats_find(kvmstats_table(k, KVMSTATS_VCPU), "exits"),
 			      vm->vcpu[1]->total, 0) > 0,
 	       "the totals of a vCPU that is plugged in again continue");
-	end(pid);
+	end_process(pid);
 	sample_for(2, 20);
 }
 
 int main(int argc, char **argv)
 {
-	if (argc != 2) {
-		fprintf(stderr, "usage: odd_vmms SOURCE\n");
-		return 2;
-	}
+	if (argc != 2)
+		errx(2, "usage: odd_vmms SOURCE");
 	source = argv[1];
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		      -1, 0);

@@ -4,102 +4,41 @@
  * threads: others_test SOURCE VMM, where VMM is the program of vmm.c. The VMM is stopped at
  * both ends, so that all times are booked. Needs root and /dev/kvm; prints TAP.
  */
-#include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-
-#include "structures.h"
+#include "account.h"
 #include "tap.h"
 #include "vm.h"
-
-#define MS	1000000ULL
 
 static const char *source;
 static struct kvmstats *k;
 
 #define result(ok, text, ...)	tap_result(ok, "%s: " text, source, ##__VA_ARGS__)
 
-static bool read_thread_file(pid_t pid, const char *tid, const char *name, char *text, int size)
+/* CPU time of the threads that are not vCPUs */
+static uint64_t others_time(pid_t pid)
 {
-	char path[64];
-	FILE *f;
-	bool ok;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%.10s/%s", pid, tid, name);
-	f = fopen(path, "re");
-	ok = f && fgets(text, size, f);
-	if (f)
-		fclose(f);
-	return ok;
+	return run_time(pid, "") - run_time(pid, "CPU ");
 }
 
-struct account {
-	uint64_t others, io;
+static void check_stopped(pid_t pid, pid_t tid, void *arg)
+{
+	*(bool *)arg &= is_stopped(pid, tid);
+}
+
+static void stop(pid_t pid)
+{
 	bool stopped;
-};
-
-/* CPU time of the threads that are not vCPUs, and of those with the name of I/O threads */
-static struct account read_account(pid_t pid)
-{
-	struct account account = { .stopped = true };
-	char path[64], text[256];
-	struct dirent *entry;
-	const char *state;
-	uint64_t run;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir))) {
-		if (!atoi(entry->d_name) ||
-		    !read_thread_file(pid, entry->d_name, "stat", text, sizeof(text)))
-			continue;
-		state = strrchr(text, ')');
-		account.stopped &= state && state[2] == 'T';
-		read_thread_file(pid, entry->d_name, "schedstat", text, sizeof(text));
-		run = strtoull(text, NULL, 10);
-		read_thread_file(pid, entry->d_name, "comm", text, sizeof(text));
-		if (!strncmp(text, "CPU ", 4))
-			continue;
-		account.others += run;
-		if (!strncmp(text, "IO ", 3))
-			account.io += run;
-	}
-	if (dir)
-		closedir(dir);
-	return account;
-}
-
-static struct account stop(pid_t pid)
-{
-	struct account account;
 
 	kill(pid, SIGSTOP);
 	do {
 		usleep(10000);
-		account = read_account(pid);
-	} while (!account.stopped);
-	return account;
+		stopped = true;
+		each_thread(pid, "", check_stopped, &stopped);
+	} while (!stopped);
 }
 
 static const struct kvmstats_vm *sample(pid_t pid)
 {
-	const struct kvmstats_vm *vm;
-
-	if (kvmstats_sample(k))
-		return NULL;
-	for (vm = kvmstats_first(k); vm && vm->identity.pid != pid; vm = vm->next)
-		;
-	return vm;
-}
-
-static bool same(uint64_t a, uint64_t b)
-{
-	const uint64_t difference = a > b ? a - b : b - a;
-
-	return difference <= 10 * MS || difference <= b / 100;
+	return kvmstats_sample(k) ? NULL : find_vm(k, pid);
 }
 
 int main(int argc, char **argv)
@@ -107,19 +46,18 @@ int main(int argc, char **argv)
 	char *arguments[] = { argv[argc - 1], "-p", "-k", "-b", "-t", "1", "-i", "2", "1", "2",
 			      NULL };
 	const struct kvmstats_vm *vm;
-	struct account before, after = { 0 };
-	uint64_t role[KVMSTATS_ROLES], others = 0, io;
+	uint64_t role[KVMSTATS_ROLES], others = 0, io, last, others_ran, io_ran;
 	unsigned int i;
 	pid_t pid;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: others_test SOURCE VMM\n");
-		return 2;
-	}
+	if (argc != 3)
+		errx(2, "usage: others_test SOURCE VMM");
 	source = argv[1];
 	pid = vm_start(arguments, NULL, NULL);
 	result(pid > 0, "a VMM with three busy threads starts");
-	before = stop(pid);
+	stop(pid);
+	others_ran = others_time(pid);
+	io_ran = run_time(pid, "IO ");
 	result(!kvmstats_open(&k, source, NULL, 0) && (vm = sample(pid)), "the VM is found");
 	if (tap_failed)
 		return tap_end();
@@ -133,10 +71,10 @@ int main(int argc, char **argv)
 		kill(pid, SIGCONT);
 		usleep(500000);
 		if (i == 3) {
-			after = read_account(pid);
-			while (read_account(pid).others < after.others + 1000 * MS)
+			last = others_time(pid);
+			while (others_time(pid) < last + 1000 * MS)
 				usleep(10000);
-			after = stop(pid);
+			stop(pid);
 		}
 		vm = sample(pid);
 		result(vm && vm->sum.known & KVMSTATS_OTHER_THREADS_KNOWN,
@@ -145,12 +83,12 @@ int main(int argc, char **argv)
 			return tap_end();
 		others += vm->sum.other_threads;
 	}
-	after.others -= before.others;
-	after.io -= before.io;
-	result(same(others, after.others), "other threads: %.2f ms, by the kernel's account %.2f ms",
-	       others / 1e6, after.others / 1e6);
+	others_ran = others_time(pid) - others_ran;
+	io_ran = run_time(pid, "IO ") - io_ran;
+	result(same(others, others_ran), "other threads: %.2f ms, by the kernel's account %.2f ms",
+	       others / 1e6, others_ran / 1e6);
 	/* Roles are updated at intervals. */
-	for (i = 0; i < 100 && kvmstats_vm_other_threads(vm, KVMSTATS_IO_THREADS) + 10 * MS < after.io;
+	for (i = 0; i < 100 && kvmstats_vm_other_threads(vm, KVMSTATS_IO_THREADS) + 10 * MS < io_ran;
 	     i++) {
 		usleep(100000);
 		vm = sample(pid);
@@ -158,14 +96,13 @@ int main(int argc, char **argv)
 	for (i = 0; i < KVMSTATS_ROLES; i++)
 		role[i] = kvmstats_vm_other_threads(vm, i);
 	io = role[KVMSTATS_IO_THREADS];
-	result(same(io, after.io), "I/O threads: %.2f ms, by the kernel's account %.2f ms", io / 1e6,
-	       after.io / 1e6);
-	result(same(role[KVMSTATS_EMULATOR], after.others - after.io),
+	result(same(io, io_ran), "I/O threads: %.2f ms, by the kernel's account %.2f ms", io / 1e6,
+	       io_ran / 1e6);
+	result(same(role[KVMSTATS_EMULATOR], others_ran - io_ran),
 	       "emulator: %.2f ms, by the kernel's account %.2f ms", role[KVMSTATS_EMULATOR] / 1e6,
-	       (after.others - after.io) / 1e6);
+	       (others_ran - io_ran) / 1e6);
 	result(!role[KVMSTATS_VHOST], "no vhost worker ran");
 	kvmstats_close(k);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	end_process(pid);
 	return tap_end();
 }

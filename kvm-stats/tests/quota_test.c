@@ -5,22 +5,15 @@
  * one slice, with vCPUs that may move between CPUs, below many levels of cgroups, and with
  * real-time threads. Needs root, /dev/kvm and the source bpf; prints TAP.
  */
-#include <err.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include "cgroup.h"
 #include "clock.h"
 #include "core.h"
-#include "structures.h"
 #include "tap.h"
 #include "vm.h"
 
-#define MS		1000000ULL
 #define AMPLE_MS	100000
 #ifndef SCHED_DEADLINE
 #define SCHED_DEADLINE	6
@@ -45,31 +38,11 @@ struct vm {
 
 /*
  * Read at real-time priority, if this host allows it: while the quota is ample, the VMs use all
- * CPUs. The processes that this one starts have the normal priority.
+ * CPUs.
  */
 static bool run_first(bool first)
 {
-	const struct sched_param priority = { .sched_priority = first ? 21 : 0 };
-
-	return !sched_setscheduler(0, SCHED_RESET_ON_FORK | (first ? SCHED_FIFO : SCHED_OTHER),
-				   &priority);
-}
-
-static void pin(int nth)
-{
-	cpu_set_t all, one;
-	int i;
-
-	CPU_ZERO(&one);
-	sched_getaffinity(0, sizeof(all), &all);
-	for (i = 0; i < CPU_SETSIZE && nth >= 0; i++) {
-		if (!CPU_ISSET(i, &all))
-			continue;
-		CPU_ZERO(&one);
-		CPU_SET(i, &one);
-		nth--;
-	}
-	sched_setaffinity(0, sizeof(one), &one);
+	return set_real_time(0, first ? 21 : 0);
 }
 
 static bool prepare(const void *arg)
@@ -79,8 +52,8 @@ static bool prepare(const void *arg)
 	const struct vm *vm = arg;
 
 	if (vm->cpu >= 0)
-		pin(vm->cpu);
-	return cgroup_enter(vm->cgroup) &&
+		move_thread(0, nth_cpu(vm->cpu));
+	return cgroup_add(vm->cgroup, 0) &&
 	       (!vm->real_time || !sched_setscheduler(0, SCHED_FIFO, &priority));
 }
 
@@ -88,15 +61,6 @@ static void sample(void)
 {
 	if (kvmstats_sample(k))
 		errx(1, "%s", kvmstats_problem(k));
-}
-
-static const struct kvmstats_vm *find_vm(pid_t pid)
-{
-	const struct kvmstats_vm *vm;
-
-	for (vm = kvmstats_first(k); vm && vm->identity.pid != pid; vm = vm->next)
-		;
-	return vm;
 }
 
 static bool has_run(const struct kvmstats_vm *vm)
@@ -118,7 +82,7 @@ static void start_vm(struct vm *vm)
 	vm->pid = vm_start(arguments, prepare, vm);
 	if (vm->pid < 0)
 		errx(1, "%s does not start", program);
-	for (tries = 0; !has_run(find_vm(vm->pid)); tries++) {
+	for (tries = 0; !has_run(find_vm(k, vm->pid)); tries++) {
 		if (tries == 600)
 			errx(1, "%s: vCPUs have not run for a minute", program);
 		usleep(100000);
@@ -131,11 +95,10 @@ static void start_vm(struct vm *vm)
  * before a preempted thread of it has released its entry. On one CPU, a real-time thread would
  * keep that thread from running (Linux 6.12).
  */
-static void end_process(pid_t pid)
+static void end(pid_t pid)
 {
-	kill(pid, SIGKILL);
 	run_first(false);
-	waitpid(pid, NULL, 0);
+	end_process(pid);
 	run_first(true);
 }
 
@@ -147,24 +110,9 @@ static void create_group(char *cgroup, const char *name)
 	cgroup_set_weight(cgroup, true);
 }
 
-/* A process that wants all of a CPU */
-static pid_t start_hog(const char *cgroup, int cpu)
-{
-	pid_t pid = fork();
-
-	if (pid)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (!cgroup_enter(cgroup))
-		_exit(1);
-	pin(cpu);
-	for (;;)
-		;
-}
-
 static uint64_t growth(const struct vm *vm, enum kvmstats_mode mode)
 {
-	return find_vm(vm->pid)->times.mode[mode] - vm->before.mode[mode];
+	return find_vm(k, vm->pid)->times.mode[mode] - vm->before.mode[mode];
 }
 
 static bool close_to(uint64_t a, uint64_t b)
@@ -200,7 +148,7 @@ static uint64_t throttle(const char *slice, unsigned int ms, struct vm *vms, uns
 	book_time(slice);
 	before = cgroup_throttled(slice, "cpu.stat");
 	for (i = 0; i < n; i++) {
-		vms[i].before = find_vm(vms[i].pid)->times;
+		vms[i].before = find_vm(k, vms[i].pid)->times;
 		vms[i].throttled_before = cgroup_throttled(vms[i].cgroup, "cpu.stat.local");
 	}
 	cgroup_set_quota(slice, ms);
@@ -249,8 +197,10 @@ static void test_slice(const char *what, unsigned int ms, struct vm *vms, unsign
 		/* Each of those that are pinned has a CPU for itself. */
 		vcpus = vms[i].cpu < 0 ? vcpus + atoi(vms[i].vcpus) : 1;
 	}
-	if (hog)
-		pid = start_hog(other, 1);
+	if (hog) {
+		pid = start_hog(nth_cpu(1), NULL);
+		cgroup_add(other, pid);
+	}
 	real = throttle(slice, ms, vms, n);
 	for (i = 0; i < n; i++) {
 		check_vm(&vms[i], what, i + 1);
@@ -260,9 +210,9 @@ static void test_slice(const char *what, unsigned int ms, struct vm *vms, unsign
 		   "%s: throttled for %llu ms together, their slice for %llu ms", what,
 		   (unsigned long long)(told / MS), (unsigned long long)(real / MS));
 	if (pid)
-		end_process(pid);
+		end(pid);
 	for (i = 0; i < n; i++) {
-		end_process(vms[i].pid);
+		end(vms[i].pid);
 		cgroup_remove(vms[i].cgroup);
 	}
 	cgroup_remove(other);
@@ -292,7 +242,7 @@ static void test_levels(void)
 	tap_result(real >= ENOUGH && close_to(told, real),
 		   "a quota %d levels above the VM: throttled for %llu ms, the cgroup for %llu ms",
 		   LEVELS, (unsigned long long)(told / MS), (unsigned long long)(real / MS));
-	end_process(vm.pid);
+	end(vm.pid);
 	for (i = LEVELS; i >= 0; i--)
 		cgroup_remove(cgroups[i]);
 }
@@ -323,14 +273,14 @@ static void check_tenth(struct vm *vm, const char *what)
 	unsigned int i;
 
 	sample();
-	vm->before = find_vm(vm->pid)->times;
+	vm->before = find_vm(k, vm->pid)->times;
 	for (i = 0; i < 12; i++) {
 		usleep(30000);
 		if (i % 3)
 			wait_until_it_runs(vm->pid);
 		sample();
 	}
-	elapsed = find_vm(vm->pid)->times.elapsed - vm->before.elapsed;
+	elapsed = find_vm(k, vm->pid)->times.elapsed - vm->before.elapsed;
 	throttled = growth(vm, KVMSTATS_THROTTLED);
 	ready = growth(vm, KVMSTATS_READY);
 	run = growth(vm, KVMSTATS_RUN);
@@ -354,7 +304,7 @@ static void test_real_time(void)
 	}
 	start_vm(&vm);
 	check_tenth(&vm, "a real-time vCPU");
-	end_process(vm.pid);
+	end(vm.pid);
 	cgroup_remove(vm.cgroup);
 }
 
@@ -374,47 +324,37 @@ static void test_deadline(void)
 
 	create_group(vm.cgroup, "kvm-stats-deadline");
 	start_vm(&vm);
-	if (syscall(SYS_sched_setattr, find_vm(vm.pid)->vcpu[0]->tid, &deadline, 0))
+	if (syscall(SYS_sched_setattr, find_vm(k, vm.pid)->vcpu[0]->tid, &deadline, 0))
 		printf("# not run, SCHED_DEADLINE: %s\n", strerror(errno));
 	else
 		check_tenth(&vm, "a vCPU with SCHED_DEADLINE");
-	end_process(vm.pid);
+	end(vm.pid);
 	cgroup_remove(vm.cgroup);
 }
 
-static bool set_real_time(pid_t tid, int priority)
+/* Use the CPU, for 2 s at most. */
+static void hog_for_a_while(int from, int to)
 {
-	const struct sched_param parameter = { .sched_priority = priority };
+	const uint64_t end = read_clock(CLOCK_MONOTONIC) + 2000 * MS;
 
-	return !sched_setscheduler(tid, SCHED_FIFO, &parameter);
+	move_thread(0, nth_cpu(0));
+	if (write(to, "", 1) == 1) {
+		while (read_clock(CLOCK_MONOTONIC) < end)
+			;
+	}
 }
 
-/* A process with a higher priority than real-time vCPUs, which exits after 2 s at the latest */
+/* A process for a higher priority than that of real-time vCPUs */
 static pid_t start_real_time_hog(void)
 {
-	uint64_t end;
-	int fds[2];
+	const struct peer peer = start_peer(hog_for_a_while);
 	char ready;
-	pid_t pid;
 
-	if (pipe(fds))
-		err(1, "pipe");
-	pid = fork();
-	if (!pid) {
-		pin(0);
-		end = read_clock(CLOCK_MONOTONIC) + 2000 * MS;
-		if (write(fds[1], "", 1) == 1) {
-			while (read_clock(CLOCK_MONOTONIC) < end)
-				;
-		}
-		_exit(0);
-	}
-	close(fds[1]);
 	/* Until then, it may be on another CPU. */
-	if (pid > 0 && read(fds[0], &ready, 1) != 1)
+	if (read(peer.from, &ready, 1) != 1)
 		errx(1, "a hog does not start");
-	close(fds[0]);
-	return pid;
+	close_peer(&peer);
+	return peer.pid;
 }
 
 /* A real-time vCPU waits for another real-time thread, while a quota stops others of its cgroup. */
@@ -429,20 +369,20 @@ static void test_real_time_hog(void)
 	cgroup_put(vm.cgroup, "cpu.rt_period_us", "10000");
 	cgroup_put(vm.cgroup, "cpu.rt_runtime_us", "3000");
 	start_vm(&vm);
-	sibling = start_hog(vm.cgroup, 0);
+	sibling = start_hog(nth_cpu(0), NULL);
+	cgroup_add(vm.cgroup, sibling);
 	cgroup_put(vm.cgroup, "cpu.cfs_period_us", "1000000");
 	cgroup_put(vm.cgroup, "cpu.cfs_quota_us", "1000");
 	cgroup_put(vm.cgroup, "cpu.max", "1000 1000000");
 	/* until the quota is used up */
 	usleep(100000);
 	hog = start_real_time_hog();
-	works = hog > 0 && set_real_time(hog, 2) && set_real_time(find_vm(vm.pid)->vcpu[0]->tid, 1);
+	works = set_real_time(hog, 2) && set_real_time(find_vm(k, vm.pid)->vcpu[0]->tid, 1);
 	sample();
-	vm.before = find_vm(vm.pid)->times;
+	vm.before = find_vm(k, vm.pid)->times;
 	usleep(200000);
 	sample();
-	if (hog > 0)
-		end_process(hog);
+	end(hog);
 	throttled = growth(&vm, KVMSTATS_THROTTLED);
 	ready = growth(&vm, KVMSTATS_READY);
 	if (works)
@@ -453,8 +393,8 @@ static void test_real_time_hog(void)
 		printf("# not run, a real-time hog: %s\n", strerror(errno));
 	/* Otherwise, the VMM would exit in milliseconds that the quota allows per second. */
 	cgroup_set_quota(vm.cgroup, AMPLE_MS);
-	end_process(sibling);
-	end_process(vm.pid);
+	end(sibling);
+	end(vm.pid);
 	cgroup_remove(vm.cgroup);
 }
 
@@ -467,10 +407,8 @@ int main(int argc, char **argv)
 	char slice[CGROUP_PATH];
 	bool works;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: quota_test VMM\n");
-		return 2;
-	}
+	if (argc != 2)
+		errx(2, "usage: quota_test VMM");
 	program = argv[1];
 	if (!run_first(true))
 		printf("# no real-time priority: %s\n", strerror(errno));

@@ -13,19 +13,15 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <linux/kvm.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "core.h"
 #include "probe_vm.h"
 #include "tap.h"
+#include "vm.h"
 
 #define LIFE_NS		50000000ULL
 #define SAMPLE_NS	300000000ULL
@@ -43,28 +39,6 @@ struct child {
 	bool exit_in_thread;
 };
 
-static uint64_t read_exits(int stats)
-{
-	struct kvm_stats_header header;
-	char desc[sizeof(struct kvm_stats_desc) + 256];
-	const struct kvm_stats_desc *found = (void *)desc;
-	uint64_t value = 0;
-	unsigned int i;
-
-	if (pread(stats, &header, sizeof(header), 0) != sizeof(header))
-		return 0;
-	for (i = 0; i < header.num_desc; i++) {
-		const size_t size = sizeof(*found) + header.name_size;
-
-		if (pread(stats, desc, size, header.desc_offset + i * size) != (ssize_t)size)
-			return 0;
-		if (!strcmp(desc + sizeof(*found), "exits") &&
-		    pread(stats, &value, sizeof(value), header.data_offset + found->offset) < 0)
-			return 0;
-	}
-	return value;
-}
-
 static void *run_vcpu(void *arg)
 {
 	struct child *child = arg;
@@ -73,7 +47,7 @@ static void *run_vcpu(void *arg)
 	probe_vm_run(&child->vm);
 	while (read_clock(CLOCK_MONOTONIC) < end && probe_vm_step(&child->vm))
 		;
-	child->report->exits = read_exits(child->vm.vcpu_stats);
+	child->report->exits = read_stat(child->vm.vcpu_stats, "exits");
 	child->report->run = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	if (child->exit_in_thread)
 		_exit(0);
@@ -83,13 +57,12 @@ static void *run_vcpu(void *arg)
 static pid_t start_vm(struct report *report, bool exit_in_thread)
 {
 	struct child child = { .report = report, .exit_in_thread = exit_in_thread };
-	const pid_t pid = fork();
+	const pid_t pid = fork_child();
 	pthread_t thread;
 	char why[200];
 
 	if (pid)
 		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, NAME);
 	if (probe_vm_open(&child.vm, 0, why, sizeof(why)) ||
 	    pthread_create(&thread, NULL, run_vcpu, &child))
@@ -151,7 +124,7 @@ struct observed {
 };
 
 /* Find the VM of this process, or add it. */
-static struct report *find_vm(struct observed *observed, pid_t pid)
+static struct report *find_report(struct observed *observed, pid_t pid)
 {
 	unsigned int i = 0;
 
@@ -171,7 +144,7 @@ static void add_sample(struct kvmstats *k, struct observed *observed)
 	for (vm = kvmstats_first(k); vm; vm = vm->next) {
 		if (strcmp(vm->identity.name, NAME))
 			continue;
-		to = find_vm(observed, vm->identity.pid);
+		to = find_report(observed, vm->identity.pid);
 		to->exits += vm->sum.event[KVMSTATS_EXITS];
 		to->run += vm->sum.times.mode[KVMSTATS_RUN] + vm->sum.times.mode[KVMSTATS_POLL];
 		observed->ended += vm->ended;
@@ -189,7 +162,7 @@ static void check_values(struct observed *observed, const struct report *reports
 	unsigned int i, lost = 0;
 
 	for (i = 0; i < vms; i++) {
-		vm = find_vm(observed, reports[i].pid);
+		vm = find_report(observed, reports[i].pid);
 		if (vm->exits != reports[i].exits) {
 			printf("# VM %u: %lu exits, by its own account %lu\n", i, vm->exits,
 			       reports[i].exits);
@@ -267,10 +240,8 @@ int main(int argc, char **argv)
 	unsigned int i, started = 0, exited = 0;
 	struct report *reports, sum = { 0 };
 
-	if (!vms || argc > 3) {
-		fprintf(stderr, "usage: short_vms VMS [SOURCE]\n");
-		return 2;
-	}
+	if (!vms || argc > 3)
+		errx(2, "usage: short_vms VMS [SOURCE]");
 	reports = mmap(NULL, vms * sizeof(*reports), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (reports == MAP_FAILED)

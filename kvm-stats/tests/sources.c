@@ -5,35 +5,18 @@
  * destroyed VM: sources SOURCE... Needs /dev/kvm, runs no guest; prints TAP.
  */
 #include <dirent.h>
-#include <err.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "abi.h"
-#include "structures.h"
 #include "tap.h"
+#include "vm.h"
 
 #define MAX_FDS		16
 
 static const char *source;
 static struct kvmstats *k;
-static pid_t vmm;
-static int to_vmm, from_vmm;
+static struct peer vmm;
 
 #define result(ok, text)	tap_result(ok, "%s: %s", source, text)
-
-static int need(int ret, const char *what)
-{
-	if (ret < 0)
-		err(1, "%s", what);
-	return ret;
-}
 
 /* The VMM: 'V' creates a VM with two vCPUs, 'C' adds one, 'X' closes the VM. */
 static void be_vmm(int in, int out)
@@ -62,32 +45,11 @@ static void be_vmm(int in, int out)
 		}
 		need(write(out, ".", 1), "write");
 	}
-	_exit(0);
-}
-
-static void start_vmm(void)
-{
-	int in[2], out[2];
-
-	need(pipe2(in, O_CLOEXEC), "pipe");
-	need(pipe2(out, O_CLOEXEC), "pipe");
-	vmm = need(fork(), "fork");
-	if (!vmm) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(in[1]);
-		close(out[0]);
-		be_vmm(in[0], out[1]);
-	}
-	close(in[0]);
-	close(out[1]);
-	to_vmm = in[1];
-	from_vmm = out[0];
 }
 
 static void tell(char command)
 {
-	need(write(to_vmm, &command, 1), "write");
-	if (read(from_vmm, &command, 1) != 1)
+	if (!ask_peer(&vmm, command))
 		errx(1, "the VMM has ended");
 }
 
@@ -132,7 +94,7 @@ static struct kvmstats_vm *find(unsigned int nth)
 	struct kvmstats_vm *vm;
 
 	for (vm = kvmstats_first(k); vm; vm = vm->next) {
-		if (vm->identity.pid == vmm && !--nth)
+		if (vm->identity.pid == vmm.pid && !--nth)
 			return vm;
 	}
 	return NULL;
@@ -210,8 +172,7 @@ static void go(int fds)
 	sample();
 	result(find(1) && !find(2) && find(1)->nth == 1 && !find(1)->ended,
 	       "once; the other one is as it was");
-	kill(vmm, SIGKILL);
-	waitpid(vmm, NULL, 0);
+	end_process(vmm.pid);
 	sample();
 	result(find(1) && find(1)->ended && has_vcpus(find(1), 3),
 	       "the VM of a process that was killed has its last values");
@@ -228,7 +189,7 @@ int main(int argc, char **argv)
 		errx(2, "usage: sources SOURCE...");
 	for (i = 1; i < argc; i++) {
 		source = argv[i];
-		start_vmm();
+		vmm = start_peer(be_vmm);
 		before = count_fds();
 		ret = kvmstats_open(&k, source, NULL, 0);
 		result(!ret, "works here");
@@ -240,11 +201,9 @@ int main(int argc, char **argv)
 			kvmstats_close(k);
 			result(count_fds() == before, "nothing is left open at the end");
 		} else {
-			kill(vmm, SIGKILL);
-			waitpid(vmm, NULL, 0);
+			end_process(vmm.pid);
 		}
-		close(to_vmm);
-		close(from_vmm);
+		close_peer(&vmm);
 	}
 	return tap_end();
 }

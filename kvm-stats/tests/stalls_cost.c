@@ -5,12 +5,11 @@
  * them is. Then half of the switches are sleeps of a vCPU, and half are their ends. Other load takes
  * caches away, so the fastest of many rounds counts. Needs root; prints TAP.
  */
-#include <sched.h>
-
 /* with its program and map */
 #include "../src/bpf/stalls.c"
 #include "bpf_cost.h"
 #include "tap.h"
+#include "vm.h"
 
 #define SWITCH_MAX_NS	60
 #define SLEEP_MAX_NS	1500
@@ -27,12 +26,9 @@ int main(void)
 	uint64_t charged = 0;
 	double plain, both;
 	size_t i;
-	cpu_set_t cpus;
 	__u32 tid;
 
-	CPU_ZERO(&cpus);
-	CPU_SET(sched_getcpu(), &cpus);
-	sched_setaffinity(0, sizeof(cpus), &cpus);
+	move_thread(0, sched_getcpu());
 	tap_result(stats >= 0, "the kernel measures BPF programs");
 	if (stalls_open(&stalls, NULL, &probe)) {
 		tap_result(false, "stalls works: %s", probe.why);

@@ -14,8 +14,6 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -23,7 +21,6 @@
 #include <sys/ptrace.h>
 #include <sys/swap.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 /* with its map */
 #include "../src/bpf/stalls.c"
@@ -35,7 +32,6 @@
 #include "tap.h"
 #include "vm.h"
 
-#define MS		1000000ULL
 #define ROUNDS		8
 #define ROUND_US	20000
 /* How long this process stops a VMM */
@@ -131,21 +127,11 @@ static void sleep_often(void)
 /* Busy processes on the CPU of the VMM, which has to wait for it after each sleep */
 static bool start_hogs(void)
 {
-	cpu_set_t cpus;
-	int i;
+	const int cpu = sched_getcpu();
 
-	CPU_ZERO(&cpus);
-	CPU_SET(sched_getcpu(), &cpus);
-	if (sched_setaffinity(0, sizeof(cpus), &cpus))
-		return false;
-	for (i = 0; i < 2; i++) {
-		if (fork())
-			continue;
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			;
-	}
-	return nice(15) == 15;
+	start_hog(cpu, NULL);
+	start_hog(cpu, NULL);
+	return move_thread(0, cpu) && nice(15) == 15;
 }
 
 static void *write_late(void *arg)
@@ -303,7 +289,7 @@ static char limited[CGROUP_PATH];
 
 static bool enter_limited(void)
 {
-	return cgroup_enter(limited);
+	return cgroup_add(limited, 0);
 }
 
 static void use_memory(void)
@@ -578,9 +564,8 @@ static pid_t start(const struct behaviour *b)
 	pid_t pid;
 
 	memset(shared, 0, sizeof(*shared));
-	pid = fork();
+	pid = fork_child();
 	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		/* The program stays attached while a process has a copy of its link. */
 		closefrom(3);
 		run_vmm(b);
@@ -591,12 +576,6 @@ static pid_t start(const struct behaviour *b)
 		usleep(1000);
 	}
 	return pid;
-}
-
-static void end(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
 }
 
 /* As after a sample of the VMs that has this one */
@@ -628,14 +607,6 @@ static uint64_t charged(pid_t tid, enum stall reason)
 			if (stalls->rows[i].tid == (uint32_t)tid && (!reason || r == (int)reason))
 				ns += stalls->rows[i].growth[r];
 	return ns;
-}
-
-/* Compare with a tolerance of 1 % or 10 ms. */
-static bool same(uint64_t a, uint64_t b)
-{
-	const uint64_t difference = a > b ? a - b : b - a;
-
-	return difference <= 10 * MS || difference <= a / 100 || difference <= b / 100;
 }
 
 /*
@@ -683,7 +654,7 @@ static bool try(const struct behaviour *b, bool (*act)(pid_t pid), bool last)
 		done = check(b, pid, last);
 	else
 		tap_result(true, "%s # SKIP impossible on this host", b->name);
-	end(pid);
+	end_process(pid);
 	return done;
 }
 
@@ -730,17 +701,9 @@ static bool create_freezer(void)
 	return cgroup_create(frozen, NULL, "stalls_test");
 }
 
-static void enter_cgroup(const char *cgroup, pid_t pid)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", pid);
-	cgroup_put(cgroup, "cgroup.procs", text);
-}
-
 static bool set_frozen(pid_t pid)
 {
-	enter_cgroup(frozen, pid);
+	cgroup_add(frozen, pid);
 	return cgroup_put(frozen, "cgroup.freeze", "1") || cgroup_put(frozen, "freezer.state", "FROZEN");
 }
 
@@ -756,7 +719,7 @@ static bool freeze(pid_t pid)
 
 	usleep(ACT_US);
 	thaw();
-	enter_cgroup(root, pid);
+	cgroup_add(root, pid);
 	return done;
 }
 
@@ -796,7 +759,7 @@ static void test_asleep(const struct behaviour *b, bool announced, bool (*act)(p
 		usleep(1000);
 	if (act && !act(pid)) {
 		tap_result(true, "%s # SKIP impossible on this host", b->name);
-		end(pid);
+		end_process(pid);
 		return;
 	}
 	while (!is_asleep(pid))
@@ -894,8 +857,7 @@ static void test_halts(char *vmm)
 		errx(1, "the source bpf does not work");
 	for (i = 0; i < 1000 && !tid; i++, usleep(10000)) {
 		kvmstats_sample(k);
-		for (vm = kvmstats_first(k); vm && vm->identity.pid != pid; vm = vm->next)
-			;
+		vm = find_vm(k, pid);
 		tid = vm && vm->vcpus ? vm->vcpu[0]->tid : 0;
 	}
 	stalls_enter(stalls, kvmstats_first(k));
@@ -908,7 +870,7 @@ static void test_halts(char *vmm)
 		   "a vCPU that halts: charged %.2f ms, slept %.2f ms", charged(tid, 0) / 1e6,
 		   time_asleep(before, after) / 1e6);
 	kvmstats_close(k);
-	end(pid);
+	end_process(pid);
 #endif
 }
 
@@ -962,10 +924,8 @@ int main(int argc, char **argv)
 		"frozen while it sleeps", STALL_FROZEN, NULL, lock_for_long, 0 };
 	size_t i;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: stalls_test VMM\n");
-		return 2;
-	}
+	if (argc != 2)
+		errx(2, "usage: stalls_test VMM");
 	setlinebuf(stdout);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	open_stalls();

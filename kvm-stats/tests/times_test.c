@@ -5,28 +5,15 @@
  * quota, and vCPUs that halt. READY is compared with the scheduler's own account. -l: run for
  * a minute each instead of some seconds. Needs root and /dev/kvm; prints TAP.
  */
-#include <err.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "account.h"
 #include "cgroup.h"
-#include "structures.h"
 #include "tap.h"
 #include "vm.h"
 
-#define MS		1000000ULL
-#define MODE(mode)	(1U << KVMSTATS_##mode)
-#define WAITS		(MODE(READY) | MODE(THROTTLED))
 #define HALTS		(MODE(HALT) | MODE(POLL))
 
 /* vCPUs that halt */
@@ -47,53 +34,15 @@ static void wait_ms(unsigned int ms)
 		;
 }
 
-/*
- * Read at real-time priority, if this host allows it: preempted between two reads of a sample,
- * a reader mixes values of two times. The processes it starts have the normal priority.
- */
-static void run_first(void)
-{
-	const struct sched_param priority = { .sched_priority = 2 };
-
-	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority))
-		printf("# no real-time priority: %s\n", strerror(errno));
-}
-
-/* Where VMMs run */
-static void two_cpus(cpu_set_t *two)
-{
-	cpu_set_t all;
-	int i;
-
-	CPU_ZERO(two);
-	sched_getaffinity(0, sizeof(all), &all);
-	for (i = 0; i < CPU_SETSIZE && CPU_COUNT(two) < 2; i++) {
-		if (CPU_ISSET(i, &all))
-			CPU_SET(i, two);
-	}
-}
-
+/* VMMs run on two CPUs. */
 static bool prepare(const void *cgroup)
 {
 	cpu_set_t two;
 
-	two_cpus(&two);
-	return (!cgroup || cgroup_enter(cgroup)) && !sched_setaffinity(0, sizeof(two), &two);
-}
-
-static void end_vmm(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-}
-
-static const struct kvmstats_vm *find_vm(pid_t pid)
-{
-	const struct kvmstats_vm *vm;
-
-	for (vm = kvmstats_first(k); vm && vm->identity.pid != pid; vm = vm->next)
-		;
-	return vm;
+	CPU_ZERO(&two);
+	CPU_SET(nth_cpu(0), &two);
+	CPU_SET(nth_cpu(1), &two);
+	return (!cgroup || cgroup_add(cgroup, 0)) && !sched_setaffinity(0, sizeof(two), &two);
 }
 
 static bool threads_known(const struct kvmstats_vm *vm)
@@ -125,7 +74,7 @@ static pid_t start_vmm(char *vcpus, bool busy, const char *cgroup)
 			errx(1, "%s: vCPUs have not run for a minute", program);
 		wait_ms(100);
 		kvmstats_sample(k);
-	} while (!threads_known(find_vm(pid)));
+	} while (!threads_known(find_vm(k, pid)));
 	return pid;
 }
 
@@ -152,7 +101,7 @@ static unsigned int least(pid_t pid, int samples, unsigned int ms, unsigned int 
 	while (samples--) {
 		wait_ms(ms);
 		kvmstats_sample(k);
-		vm = find_vm(pid);
+		vm = find_vm(k, pid);
 		if (!vm || !vm->vcpus)
 			return 0;
 		for (i = 0; i < vm->vcpus; i++) {
@@ -184,7 +133,7 @@ static unsigned int least_halted(pid_t pid)
 
 	for (tries = 0; tries <= 60; tries++) {
 		kvmstats_sample(k);
-		vm = find_vm(pid);
+		vm = find_vm(k, pid);
 		if (!vm || vm->vcpus != HALTING)
 			return 0;
 		permille = 1000;
@@ -251,7 +200,7 @@ static const struct kvmstats_vm *stop(pid_t pid)
 		errx(1, "%s does not stop", program);
 	wait_ms(300);
 	kvmstats_sample(k);
-	return find_vm(pid);
+	return find_vm(k, pid);
 }
 
 /*
@@ -309,7 +258,7 @@ static void test_busy(void)
 	       (unsigned long long)turns, (unsigned long long)real_turns);
 	part = least(pid, take_long ? 60 : 3, take_long ? 1000 : 300, MODE(OTHER));
 	result(part >= 995, "a VMM that is stopped: %.1f %% is other", part / 10.0);
-	end_vmm(pid);
+	end_process(pid);
 }
 
 static void test_halting(void)
@@ -321,7 +270,7 @@ static void test_halting(void)
 	result(part >= 980, "halting vCPUs: %.1f %% is known", part / 10.0);
 	part = least_halted(pid);
 	result(part >= 500, "%.1f %% of the time without waits is HALT", part / 10.0);
-	end_vmm(pid);
+	end_process(pid);
 }
 
 /* ms: quota in each 100 ms, 0 without one. Return false if this host has no such cgroups. */
@@ -335,33 +284,6 @@ static bool make_group(char *cgroup, const char *name, bool largest, unsigned in
 	return false;
 }
 
-/* What wants all of the CPUs that VMMs have; it ends as one */
-static pid_t start_hogs(const char *cgroup)
-{
-	pid_t pid = fork();
-	cpu_set_t two, one;
-	int i;
-
-	if (pid)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	two_cpus(&two);
-	if (!cgroup_enter(cgroup))
-		_exit(126);
-	for (i = 0; i < CPU_SETSIZE; i++) {
-		if (!CPU_ISSET(i, &two) || fork())
-			continue;
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		CPU_ZERO(&one);
-		CPU_SET(i, &one);
-		sched_setaffinity(0, sizeof(one), &one);
-		for (;;)
-			;
-	}
-	for (;;)
-		pause();
-}
-
 /* A thread that is worth next to nothing waits for as long as others want its CPUs. */
 static void test_starved(void)
 {
@@ -371,7 +293,8 @@ static void test_starved(void)
 	const struct kvmstats_vm *vm;
 	uint64_t told, real;
 	unsigned int part;
-	pid_t pid, hogs;
+	pid_t pid, hogs[2];
+	int i;
 
 	if (!make_group(ours, "kvm-stats-little", false, 0)) {
 		tap_result(true, "%s: no CPU # SKIP no cgroup of CPUs", source);
@@ -385,19 +308,23 @@ static void test_starved(void)
 	told = sum_of(&vm->times, WAITS);
 	real = booked(vm);
 	go_on(vm);
-	hogs = start_hogs(theirs);
+	for (i = 0; i < 2; i++) {
+		hogs[i] = start_hog(nth_cpu(i), NULL);
+		cgroup_add(theirs, hogs[i]);
+	}
 	wait_ms(1000);
 	kvmstats_sample(k);
-	before = find_vm(pid)->times;
+	before = find_vm(k, pid)->times;
 	part = least(pid, seconds, 1000, MODE(RUN) | MODE(READY));
 	result(part >= 995, "a vCPU that gets no CPU for %d s: it ran or waited for %.1f %% of each",
 	       seconds, part / 10.0);
-	vm = find_vm(pid);
+	vm = find_vm(k, pid);
 	/* a slice of the scheduler's may be among it */
 	part = kvmstats_permille(vm->times.mode[KVMSTATS_READY] - before.mode[KVMSTATS_READY],
 				 vm->times.elapsed - before.elapsed);
 	result(part >= 980, "and waited for %.1f %% of them all", part / 10.0);
-	end_vmm(hogs);
+	for (i = 0; i < 2; i++)
+		end_process(hogs[i]);
 	vm = stop(pid);
 	told = sum_of(&vm->times, WAITS) - told;
 	real = booked(vm) - real;
@@ -405,7 +332,7 @@ static void test_starved(void)
 	       real >= seconds * 995 * MS,
 	       "it waited for %llu ms, the scheduler has %llu",
 	       (unsigned long long)(told / MS), (unsigned long long)(real / MS));
-	end_vmm(pid);
+	end_process(pid);
 	cgroup_remove(ours);
 	cgroup_remove(theirs);
 }
@@ -425,7 +352,7 @@ static void test_quota(void)
 		return;
 	}
 	pid = start_vmm("2", true, cgroup);
-	before = find_vm(pid)->times;
+	before = find_vm(k, pid)->times;
 	real = cgroup_throttled(cgroup, "cpu.stat");
 	part = least(pid, take_long ? 60 : 3, 1000, MODE(RUN) | WAITS);
 	result(part >= 995, "vCPUs with a quota: %.1f %% ran, waited or were throttled",
@@ -434,7 +361,7 @@ static void test_quota(void)
 	for (tries = 0; tries < 60 && cgroup_throttled(cgroup, "cpu.stat") - real < 1000 * MS; tries++)
 		least(pid, 1, 1000, MODE(RUN) | WAITS);
 	real = cgroup_throttled(cgroup, "cpu.stat") - real;
-	vm = find_vm(pid);
+	vm = find_vm(k, pid);
 	if (vm && vm->times.known & MODE(THROTTLED)) {
 		const uint64_t told = vm->times.mode[KVMSTATS_THROTTLED] -
 				      before.mode[KVMSTATS_THROTTLED];
@@ -449,25 +376,24 @@ static void test_quota(void)
 	} else {
 		result(strcmp(source, "bpf"), "what is throttled is not known");
 	}
-	end_vmm(pid);
+	end_process(pid);
 	cgroup_remove(cgroup);
 }
 
 int main(int argc, char **argv)
 {
-
 	if (argc == 4 && !strcmp(argv[1], "-l")) {
 		take_long = true;
 		argv++;
 		argc--;
 	}
-	if (argc != 3) {
-		fprintf(stderr, "usage: times_test [-l] SOURCE VMM\n");
-		return 2;
-	}
+	if (argc != 3)
+		errx(2, "usage: times_test [-l] SOURCE VMM");
 	source = argv[1];
 	program = argv[2];
-	run_first();
+	/* Preempted between two reads of a sample, this process would mix values of two times. */
+	if (!set_real_time(0, 2))
+		printf("# no real-time priority: %s\n", strerror(errno));
 	if (kvmstats_open(&k, source, NULL, 0))
 		errx(1, "%s does not work here", source);
 	test_busy();

@@ -6,21 +6,14 @@
 #ifndef UEVENT_TEST_H
 #define UEVENT_TEST_H
 
-#include <err.h>
-#include <fcntl.h>
 #include <linux/netlink.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "structures.h"
 #include "probe_vm.h"
 #include "tap.h"
 #include "uevent.h"
+#include "vm.h"
 
 static char why[256];
 /* Other VMs of this host cause uevents; with this the source receives none. */
@@ -33,43 +26,8 @@ bool __wrap_uevents_news(struct uevents *events)
 	return __real_uevents_news(events) && !silent;
 }
 
-static void end(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-}
-
-static struct kvmstats_vm *find_vm(const struct kvmstats *k, pid_t pid)
-{
-	struct kvmstats_vm *vm;
-
-	for (vm = kvmstats_first(k); vm && vm->identity.pid != pid; vm = vm->next)
-		;
-	return vm;
-}
-
-/* A process that runs a function with two pipes: its input and its output */
-static pid_t fork_told(void (*run)(int in, int out), int *tell, int *heard)
-{
-	int in[2], out[2];
-	pid_t pid;
-
-	if (pipe(in) || pipe(out))
-		err(1, "pipe");
-	pid = fork();
-	if (!pid) {
-		run(in[0], out[1]);
-		_exit(1);
-	}
-	close(in[0]);
-	close(out[1]);
-	*tell = in[1];
-	*heard = out[0];
-	return pid;
-}
-
 /* Create a VM, report it, and on request create a child that has the VM open. */
-static void run_maker(int in, int out)
+static void run_maker(int from, int to)
 {
 	pid_t pid = getpid();
 	struct probe_vm own;
@@ -77,35 +35,40 @@ static void run_maker(int in, int out)
 
 	if (probe_vm_open(&own, 1, why, sizeof(why)))
 		return;
-	while (write(out, &pid, sizeof(pid)) == sizeof(pid) &&
-	       read(in, &c, 1) == 1 && (pid = fork()))
+	while (write(to, &pid, sizeof(pid)) == sizeof(pid) &&
+	       read(from, &c, 1) == 1 && (pid = fork()))
 		;
 	for (;;)
 		pause();
 }
 
-static pid_t fork_maker(int *tell, int *heard)
+static pid_t read_pid(const struct peer *maker)
 {
-	pid_t pid = fork_told(run_maker, tell, heard), said;
+	pid_t pid;
 
-	if (read(*heard, &said, sizeof(said)) != sizeof(said))
+	if (read(maker->from, &pid, sizeof(pid)) != sizeof(pid))
 		errx(1, "a VM of another process");
 	return pid;
 }
 
-static pid_t fork_heir(int tell, int heard)
+static struct peer start_maker(void)
 {
-	pid_t heir;
+	const struct peer maker = start_peer(run_maker);
 
-	if (write(tell, "", 1) != 1 || read(heard, &heir, sizeof(heir)) != sizeof(heir))
-		errx(1, "a process that has a VM of another one");
-	return heir;
+	read_pid(&maker);
+	return maker;
+}
+
+static pid_t start_heir(const struct peer *maker)
+{
+	need(write(maker->to, "", 1), "write");
+	return read_pid(maker);
 }
 
 /* One with so many files that it costs to go through them */
 static pid_t fork_neighbour(void)
 {
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 	int i;
 
 	if (pid)
@@ -119,30 +82,29 @@ static pid_t fork_neighbour(void)
 /* KVM says nothing of a VM that changes hands: its file is missed. */
 static void test_heir(const char *source)
 {
-	pid_t maker, heir, neighbour = fork_neighbour();
-	int i, tell, heard;
+	pid_t heir, neighbour = fork_neighbour();
+	struct peer maker;
 	struct kvmstats *k;
+	int i;
 
 	if (kvmstats_open(&k, source, NULL, 0)) {
 		tap_result(false, "the source %s", source);
 		return;
 	}
-	maker = fork_maker(&tell, &heard);
+	maker = start_maker();
 	/* the first ones look at all processes */
 	for (i = 0; i < 5; i++)
 		kvmstats_sample(k);
 	silent = true;
-	heir = fork_heir(tell, heard);
+	heir = start_heir(&maker);
 	kvmstats_sample(k);
-	tap_result(find_vm(k, maker) && !find_vm(k, heir), "a VM is of the one that made it");
-	end(maker);
+	tap_result(find_vm(k, maker.pid) && !find_vm(k, heir), "a VM is of the one that made it");
+	end_peer(&maker);
 	tap_result(!kvmstats_sample(k) && find_vm(k, heir) && !find_vm(k, heir)->ended,
 		   "a VM is reported at once when another process has it");
 	silent = false;
 	kill(heir, SIGKILL);
-	end(neighbour);
-	close(tell);
-	close(heard);
+	end_process(neighbour);
 	kvmstats_close(k);
 }
 
@@ -200,40 +162,33 @@ static void test_forged(void)
 	close(from);
 }
 
+static void run_in_namespaces(int from, int to)
+{
+	if (!unshare(CLONE_NEWUSER | CLONE_NEWNET) && write(to, "", 1) == 1)
+		pause();
+}
+
 /* To the network namespace of a new user namespace, as containers have it */
 static bool enter_other_network(void)
 {
-	int ready[2], pidfd;
-	bool entered;
-	pid_t pid;
+	const struct peer peer = start_peer(run_in_namespaces);
+	const int pidfd = syscall(SYS_pidfd_open, peer.pid, 0);
 	char c;
+	const bool entered = read(peer.from, &c, 1) == 1 && !setns(pidfd, CLONE_NEWNET);
 
-	if (pipe(ready))
-		return false;
-	pid = fork();
-	if (!pid) {
-		if (unshare(CLONE_NEWUSER | CLONE_NEWNET) || write(ready[1], "", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	pidfd = syscall(SYS_pidfd_open, pid, 0);
-	entered = read(ready[0], &c, 1) == 1 && !setns(pidfd, CLONE_NEWNET);
-	close(ready[0]);
 	close(pidfd);
-	end(pid);
+	end_peer(&peer);
 	return entered;
 }
 
 /* Create a VM on request, and report it. */
-static void run_idle(int in, int out)
+static void run_idle(int from, int to)
 {
 	struct probe_vm own;
 	char c;
 
-	if (read(in, &c, 1) == 1 && !probe_vm_open(&own, 1, why, sizeof(why)) &&
-	    write(out, &c, 1) == 1)
+	if (read(from, &c, 1) == 1 && !probe_vm_open(&own, 1, why, sizeof(why)) &&
+	    write(to, &c, 1) == 1)
 		pause();
 }
 
@@ -260,10 +215,9 @@ static bool fill_socket(void)
 /* A VM of an old process is reported at the next sample, with or without uevents. */
 static void see_at_once(const char *source, const char *where, bool (*before)(void))
 {
-	int i, start, done;
-	pid_t maker = fork_told(run_idle, &start, &done);
+	const struct peer maker = start_peer(run_idle);
 	struct kvmstats *k;
-	char c = 0;
+	int i;
 
 	if (kvmstats_open(&k, source, NULL, 0)) {
 		tap_result(false, "%s: the source %s", where, source);
@@ -273,13 +227,11 @@ static void see_at_once(const char *source, const char *where, bool (*before)(vo
 		kvmstats_sample(k);
 	if (before)
 		tap_result(before(), "%s: there is no room for it", where);
-	tap_result(write(start, &c, 1) == 1 && read(done, &c, 1) == 1 && !find_vm(k, maker),
+	tap_result(ask_peer(&maker, 0) && !find_vm(k, maker.pid),
 		   "%s: an old process creates a VM", where);
 	kvmstats_sample(k);
-	tap_result(find_vm(k, maker), "%s: the VM is reported at the next sample", where);
-	end(maker);
-	close(start);
-	close(done);
+	tap_result(find_vm(k, maker.pid), "%s: the VM is reported at the next sample", where);
+	end_peer(&maker);
 	kvmstats_close(k);
 }
 
@@ -294,7 +246,7 @@ static void test_told(const char *source)
 	tap_result(!unshare(CLONE_NEWNET) && is_told(), "also in another network namespace");
 	tap_result(enter_other_network() && !is_told(), "but not in one of other users");
 	see_at_once(source, "not told", NULL);
-	end(neighbour);
+	end_process(neighbour);
 }
 
 #endif /* UEVENT_TEST_H */
