@@ -8,38 +8,25 @@
  *
  * usage: exits_cost
  */
-#include <fcntl.h>
-#include <linux/kvm.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 
 #include "tap.h"
 
 #ifdef __x86_64__
 #include "../src/bpf/exits.c"
-#include "abi.h"
 #include "bpf_cost.h"
+#include "clock.h"
+#include "guest.h"
 
 #define ROUNDS		20
 #define EXITS		10000		/* of a round */
 #define EXIT_MAX_NS	300
 #define MEMORY_MAX	(2 << 20)
 #define SAMPLES		100
-#define CODE		0x1000
 /* kvm_pio has the port where kvm_exit has the instruction set. */
 #define PORT		EXITS_SVM
 
 static struct exits e;
-
-static void check(bool ok, const char *what)
-{
-	if (!ok) {
-		perror(what);
-		exit(1);
-	}
-}
 
 static int find_types(struct bpf_program_layout *layout)
 {
@@ -64,29 +51,12 @@ static int find_types(struct bpf_program_layout *layout)
 static int create_vcpu(void)
 {
 	static const unsigned char guest[] = { 0xe6, PORT, 0xeb, 0xfc };
-	struct kvm_userspace_memory_region region = { .memory_size = 0x10000 };
-	struct kvm_regs regs = { .rip = CODE, .rflags = 2 };
-	struct kvm_sregs sregs;
-	int kvm, vm, vcpu;
-	char *memory;
+	int vm, vcpu, kvm = need(open("/dev/kvm", O_RDWR | O_CLOEXEC), "/dev/kvm");
 
-	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	check(kvm >= 0, "/dev/kvm");
-	vm = ioctl(kvm, KVM_CREATE_VM, 0);
-	check(vm >= 0, "KVM_CREATE_VM");
-	memory = mmap(NULL, region.memory_size, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	check(memory != MAP_FAILED, "mmap");
-	memcpy(memory + CODE, guest, sizeof(guest));
-	region.userspace_addr = (uintptr_t)memory;
-	check(!ioctl(vm, KVM_SET_USER_MEMORY_REGION, &region), "memory");
-	vcpu = ioctl(vm, KVM_CREATE_VCPU, 0);
-	check(vcpu >= 0, "KVM_CREATE_VCPU");
-	check(!ioctl(vcpu, KVM_GET_SREGS, &sregs), "sregs");
-	sregs.cs.selector = 0;
-	sregs.cs.base = 0;
-	check(!ioctl(vcpu, KVM_SET_SREGS, &sregs), "sregs");
-	check(!ioctl(vcpu, KVM_SET_REGS, &regs), "regs");
+	vm = need(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
+	guest_memory(vm, guest, sizeof(guest));
+	vcpu = need(ioctl(vm, KVM_CREATE_VCPU, 0), "KVM_CREATE_VCPU");
+	guest_registers(vm, vcpu, 0x2000);
 	return vcpu;
 }
 
@@ -107,10 +77,10 @@ static void attach(void)
 
 	for (i = 0; i < EMPTY; i++) {
 		programs[i] = bpf_program__fd(loaded[i]);
-		check(bpf_raw_tracepoint_open(events[i], programs[i]) >= 0, events[i]);
+		need(bpf_raw_tracepoint_open(events[i], programs[i]), events[i]);
 	}
 	programs[EMPTY] = load_empty("kvm_pio", &link);
-	check(link >= 0, "empty program");
+	need(link, "empty program");
 }
 
 /* Let the guest exit; return the mean time of each program, and of all for an exit. */
@@ -122,7 +92,7 @@ static double run_round(int vcpu, double mean[PROGRAMS])
 	for (i = 0; i < PROGRAMS; i++)
 		before[i] = read_runs(programs[i]);
 	for (i = 0; i < EXITS; i++)
-		check(!ioctl(vcpu, KVM_RUN, 0), "KVM_RUN");
+		need(ioctl(vcpu, KVM_RUN, 0), "KVM_RUN");
 	for (i = 0; i < PROGRAMS; i++)
 		mean[i] = mean_ns(before[i], read_runs(programs[i]));
 	return mean[EXIT] + mean[ENTRY] + mean[USERSPACE] - 3 * mean[EMPTY];
@@ -160,15 +130,6 @@ static void measure_memory(void)
 		   EXITS_CELLS);
 }
 
-static double cpu_ms(void)
-{
-	struct rusage use;
-
-	getrusage(RUSAGE_SELF, &use);
-	return (use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1e3 +
-	       (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e3;
-}
-
 static void measure_sample(void)
 {
 	double best = 1e9, before, ms;
@@ -177,9 +138,9 @@ static void measure_sample(void)
 	size_t row;
 
 	for (i = 0; i < SAMPLES && !error; i++) {
-		before = cpu_ms();
+		before = read_clock(CLOCK_PROCESS_CPUTIME_ID) / 1e6;
 		error = exits_sample(&e);
-		ms = cpu_ms() - before;
+		ms = read_clock(CLOCK_PROCESS_CPUTIME_ID) / 1e6 - before;
 		if (ms < best)
 			best = ms;
 	}
@@ -193,12 +154,11 @@ static void measure_sample(void)
 int main(void)
 {
 	struct bpf_program_layout layout;
-	int stats, vcpu;
+	int vcpu;
 
 	if (!allocate(&e) || find_types(&layout) || load_exits_program(&e, &layout))
 		return 1;
-	stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
-	check(stats >= 0, "the kernel does not measure BPF programs");
+	need(bpf_enable_stats(BPF_STATS_RUN_TIME), "the kernel does not measure BPF programs");
 	attach();
 	vcpu = create_vcpu();
 	measure_exit(vcpu);

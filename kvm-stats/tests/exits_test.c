@@ -8,27 +8,17 @@
  *
  * usage: exits_test [PERF]
  */
-#include <fcntl.h>
-#include <linux/kvm.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 /* with its maps, for those that are full */
 #include "../src/bpf/exits.c"
-#include "abi.h"
 #include "account.h"
+#include "guest.h"
 #include "tap.h"
 
 static struct exits *exits;
 
-#define MS		1000000ULL
-#define MEMORY_SIZE	0x10000
 #define OUTS		1000
 #define CALLS		500
 #define SLEEPS		200
@@ -38,8 +28,6 @@ static struct exits *exits;
 #define LONG_SLEEP	20
 
 #ifdef __x86_64__
-#define MEMORY		0
-#define CODE		0x1000
 /* Ports, and an address without memory */
 #define UNUSED		0x42
 #define SLEEP		0x43
@@ -69,14 +57,7 @@ static const unsigned char port_guest[] = {
 };
 /* "hlt", again, with an APIC: it is woken by NMIs, whose handler is at 0x1100. */
 static const unsigned char halting_guest[] = { 0xf4, 0xeb, 0xfd };
-#define HANDLER		0x1100
-#define IRET		0xcf
-#define NMI_VECTOR	2
-#define MSI_NMI		(4 << 8)
-#define MSI_ADDRESS	0xfee00000
 #elif defined(__aarch64__)
-#define MEMORY		0x40000000
-#define CODE		0x1000
 /* Addresses without memory */
 #define UNUSED		0x1000
 #define SLEEP		0x2000
@@ -110,8 +91,6 @@ static const unsigned int port_guest[] = {
 	MOV_W(4, PORTS), MOV_W(5, 0x8000), STR_W0(5), ADD_W5, SUBS_W4, B_NE(-3),
 	STORE(1, DONE),
 };
-#define REGISTER_PC	(KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE | \
-			 KVM_REG_ARM_CORE_REG(regs.pc))
 #endif
 
 /* What a VMM reports after each round */
@@ -126,11 +105,6 @@ struct report {
 	uint64_t entered, left;	/* times of the last call of KVM_RUN and of its return */
 };
 
-struct vmm {
-	pid_t pid;
-	int to, from;
-};
-
 static void check(bool ok, const char *what)
 {
 	if (!ok) {
@@ -139,100 +113,35 @@ static void check(bool ok, const char *what)
 	}
 }
 
-/* A statistic of the vCPU by name; 0 if the kernel does not have it */
-static uint64_t read_stat(int fd, const char *wanted)
-{
-	struct { uint32_t flags, name_size, count, id, desc, data; } head;
-	char buf[256];
-	uint64_t value = 0;
-	uint32_t i;
-
-	if (pread(fd, &head, sizeof(head), 0) != sizeof(head))
-		return 0;
-	for (i = 0; i < head.count; i++) {
-		const size_t size = sizeof(struct abi_desc) + head.name_size;
-		const struct abi_desc *desc = (void *)buf;
-
-		if (pread(fd, buf, size, head.desc + i * size) != (ssize_t)size ||
-		    strcmp(buf + sizeof(*desc), wanted))
-			continue;
-		if (pread(fd, &value, 8, head.data + desc->offset) != 8)
-			return 0;
-	}
-	return value;
-}
-
 struct vm {
 	int fd, vcpu, stats;
 	struct kvm_run *run;
-	unsigned char *memory;
 };
-
-#ifdef __x86_64__
-static void set_registers(struct vm *vm)
-{
-	struct kvm_regs regs = { .rip = CODE, .rsp = 0x2000, .rflags = 2 };
-	struct kvm_sregs sregs;
-
-	check(!ioctl(vm->vcpu, KVM_GET_SREGS, &sregs), "sregs");
-	sregs.cs.selector = 0;
-	sregs.cs.base = 0;
-	check(!ioctl(vm->vcpu, KVM_SET_SREGS, &sregs), "sregs");
-	check(!ioctl(vm->vcpu, KVM_SET_REGS, &regs), "regs");
-}
 
 /* The address that the guest has accessed, or 0 */
 static uint64_t accessed(const struct kvm_run *run)
 {
+#ifdef __x86_64__
 	return run->exit_reason == KVM_EXIT_IO ? run->io.port : 0;
-}
 #else
-static void set_registers(struct vm *vm)
-{
-	uint64_t code = MEMORY + CODE;
-	struct kvm_one_reg pc = { .id = REGISTER_PC, .addr = (uintptr_t)&code };
-	struct kvm_vcpu_init init;
-
-	check(!ioctl(vm->fd, KVM_ARM_PREFERRED_TARGET, &init), "target");
-	check(!ioctl(vm->vcpu, KVM_ARM_VCPU_INIT, &init), "init");
-	check(!ioctl(vm->vcpu, KVM_SET_ONE_REG, &pc), "pc");
-}
-
-static uint64_t accessed(const struct kvm_run *run)
-{
 	return run->exit_reason == KVM_EXIT_MMIO ? run->mmio.phys_addr : 0;
-}
 #endif
+}
 
 static void open_vm(struct vm *vm, const void *code, size_t size, bool apic)
 {
-	struct kvm_userspace_memory_region region = {
-		.guest_phys_addr = MEMORY, .memory_size = MEMORY_SIZE,
-	};
-	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), run_size;
+	int kvm = need(open("/dev/kvm", O_RDWR | O_CLOEXEC), "/dev/kvm"), run_size;
 
-	check(kvm >= 0, "/dev/kvm");
-	vm->fd = ioctl(kvm, KVM_CREATE_VM, 0);
-	check(vm->fd >= 0, "KVM_CREATE_VM");
-	vm->memory = mmap(NULL, MEMORY_SIZE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	check(vm->memory != MAP_FAILED, "mmap");
-	region.userspace_addr = (uintptr_t)vm->memory;
-	memcpy(vm->memory + CODE, code, size);
-#ifdef HANDLER
-	vm->memory[HANDLER] = IRET;
-	vm->memory[NMI_VECTOR * 4 + 1] = HANDLER >> 8;
-#endif
-	check(!ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region), "memory");
+	vm->fd = need(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
+	guest_memory(vm->fd, code, size);
 	if (apic)
-		check(!ioctl(vm->fd, KVM_CREATE_IRQCHIP), "irqchip");
-	vm->vcpu = ioctl(vm->fd, KVM_CREATE_VCPU, 0);
-	check(vm->vcpu >= 0, "KVM_CREATE_VCPU");
+		need(ioctl(vm->fd, KVM_CREATE_IRQCHIP), "irqchip");
+	vm->vcpu = need(ioctl(vm->fd, KVM_CREATE_VCPU, 0), "KVM_CREATE_VCPU");
 	vm->stats = ioctl(vm->vcpu, ABI_GET_STATS_FD, 0);
 	run_size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
 	vm->run = mmap(NULL, run_size, PROT_READ | PROT_WRITE, MAP_SHARED, vm->vcpu, 0);
 	check(vm->run != MAP_FAILED, "mmap");
-	set_registers(vm);
+	guest_registers(vm->fd, vm->vcpu, 0x2000);
 }
 
 /* Run the guest until it writes to DONE. */
@@ -296,31 +205,7 @@ static void serve_rounds(int from, int to)
 	}
 }
 
-static struct vmm start_vmm(void (*serve)(int from, int to))
-{
-	int in[2], out[2];
-	struct vmm vmm;
-
-	check(!pipe(in) && !pipe(out), "pipe");
-	vmm.pid = fork();
-	if (!vmm.pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		/* The program stays attached while a process has a copy of its link. */
-		dup2(in[0], 100);
-		dup2(out[1], 101);
-		close_range(3, 99, 0);
-		close_range(102, ~0U, 0);
-		serve(100, 101);
-		_exit(0);
-	}
-	close(in[0]);
-	close(out[1]);
-	vmm.to = in[1];
-	vmm.from = out[0];
-	return vmm;
-}
-
-static struct report run(struct vmm *vmm)
+static struct report run(struct peer *vmm)
 {
 	struct report report = { 0 };
 
@@ -330,15 +215,14 @@ static struct report run(struct vmm *vmm)
 	return report;
 }
 
-static void end_vmm(struct vmm *vmm)
+static void end_vmm(struct peer *vmm)
 {
-	close(vmm->to);
-	close(vmm->from);
+	close_peer(vmm);
 	waitpid(vmm->pid, NULL, 0);
 }
 
 /* Sum over the rows of a process: of one reason, address or all */
-static struct exits_cell sum(const struct vmm *vmm, const char *name, int64_t address)
+static struct exits_cell sum(const struct peer *vmm, const char *name, int64_t address)
 {
 	struct exits_cell sum = { 0 };
 	char buf[EXIT_NAME_SIZE];
@@ -356,14 +240,6 @@ static struct exits_cell sum(const struct vmm *vmm, const char *name, int64_t ad
 			sum.bucket[j] += row->cell.bucket[j];
 	}
 	return sum;
-}
-
-/* Compare with a tolerance of 1 % or 10 ms. */
-static bool same(uint64_t a, uint64_t b)
-{
-	const uint64_t difference = a > b ? a - b : b - a;
-
-	return difference <= 10 * MS || difference <= b / 100;
 }
 
 static const char *io_name(void)
@@ -394,7 +270,7 @@ static uint64_t user_limit(const struct report *report, const struct exits_cell 
 
 static void test_counts(void)
 {
-	struct vmm vmm = start_vmm(serve_rounds);
+	struct peer vmm = start_peer(serve_rounds);
 	struct exits_cell all, io, calls;
 	struct report report;
 	uint64_t bucket = 0, start = read_clock(CLOCK_MONOTONIC), end;
@@ -479,9 +355,7 @@ static void nothing(int signal)
 
 static void serve_halts(int from, int to)
 {
-	struct kvm_mp_state state = { .mp_state = KVM_MP_STATE_RUNNABLE };
 	struct report report = { 0 };
-	struct kvm_lapic_state apic;
 	struct waker waker;
 	pthread_t thread;
 	struct vm vm;
@@ -489,10 +363,7 @@ static void serve_halts(int from, int to)
 
 	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = nothing }, NULL);
 	open_vm(&vm, halting_guest, sizeof(halting_guest), true);
-	/* KVM finds the vCPU that an MSI is for when its APIC is set. */
-	check(!ioctl(vm.vcpu, KVM_GET_LAPIC, &apic), "APIC");
-	check(!ioctl(vm.vcpu, KVM_SET_LAPIC, &apic), "APIC");
-	check(!ioctl(vm.vcpu, KVM_SET_MP_STATE, &state), "mp_state");
+	guest_msi(vm.vcpu);
 	waker = (struct waker){ &vm, pthread_self() };
 	while (read(from, &c, 1) == 1) {
 		vm.run->immediate_exit = 0;
@@ -507,7 +378,7 @@ static void serve_halts(int from, int to)
 
 static void test_halts(void)
 {
-	struct vmm vmm = start_vmm(serve_halts);
+	struct peer vmm = start_peer(serve_halts);
 	struct report report = run(&vmm);
 	struct exits_cell all;
 
@@ -547,25 +418,18 @@ static void serve_spinning(int from, int to)
 /* A VMM on a CPU that another process uses all the time */
 static void test_ready(bool spins)
 {
-	cpu_set_t cpus, one;
-	struct vmm vmm;
+	const int cpu = sched_getcpu();
+	cpu_set_t cpus;
+	struct peer vmm;
 	uint64_t first_least, first_most, least, most;
 	struct exits_cell before, after;
 	pid_t hog;
 	int i;
 
 	sched_getaffinity(0, sizeof(cpus), &cpus);
-	CPU_ZERO(&one);
-	CPU_SET(sched_getcpu(), &one);
-	sched_setaffinity(0, sizeof(one), &one);
-	vmm = start_vmm(spins ? serve_spinning : serve_rounds);
-	hog = fork();
-	if (!hog) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close_range(3, ~0U, 0);
-		for (;;)
-			;
-	}
+	move_thread(0, cpu);
+	vmm = start_peer(spins ? serve_spinning : serve_rounds);
+	hog = start_hog(cpu, NULL);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 	run(&vmm);
 	/* Its last exit is open: it has waited in userspace, and has not entered the guest again. */
@@ -576,8 +440,7 @@ static void test_ready(bool spins)
 	before = sum(&vmm, NULL, -1);
 	for (i = 0; i < 3; i++)
 		run(&vmm);
-	kill(hog, SIGKILL);
-	waitpid(hog, NULL, 0);
+	end_process(hog);
 	sample_waited(vmm.pid, &least, &most);
 	after = sum(&vmm, NULL, -1);
 	least -= first_most;
@@ -611,7 +474,7 @@ static void serve_two(int from, int to)
 
 static void test_two(void)
 {
-	struct vmm vmm = start_vmm(serve_two);
+	struct peer vmm = start_peer(serve_two);
 	struct report report = run(&vmm);
 	struct exits_cell all;
 
@@ -626,7 +489,7 @@ static void test_two(void)
 static void test_lost(void)
 {
 	struct bpf_link **link = &exits->program->links.exits_entry;
-	struct vmm vmm = start_vmm(serve_rounds);
+	struct peer vmm = start_peer(serve_rounds);
 	struct report report;
 	struct exits_cell all;
 
@@ -648,11 +511,11 @@ static void test_short(void)
 {
 	uint64_t expected = 0, count = 0;
 	struct report report;
-	struct vmm vmm[SHORT_VMS];
+	struct peer vmm[SHORT_VMS];
 	size_t i, j, known = 0;
 
 	for (i = 0; i < SHORT_VMS; i++) {
-		vmm[i] = start_vmm(serve_two);
+		vmm[i] = start_peer(serve_two);
 		report = run(&vmm[i]);
 		expected += report.exits;
 		end_vmm(&vmm[i]);
@@ -696,7 +559,7 @@ static void set_slots(int map, bool used)
 static void test_full(void)
 {
 	const int vcpus = bpf_map__fd(exits->program->maps.vcpus);
-	struct vmm vmm = start_vmm(serve_rounds);
+	struct peer vmm = start_peer(serve_rounds);
 	struct report first, second;
 	struct exits_cell all;
 
@@ -714,7 +577,7 @@ static void test_full(void)
 	end_vmm(&vmm);
 
 	set_slots(vcpus, true);
-	vmm = start_vmm(serve_rounds);
+	vmm = start_peer(serve_rounds);
 	first = run(&vmm);
 	tap_result(exits_counts(exits).no_vcpu >= first.exits, "no slot for a vCPU: %llu of %lu exits are reported",
 		   exits_counts(exits).no_vcpu, first.exits);
@@ -724,7 +587,7 @@ static void test_full(void)
 
 static void test_addresses(void)
 {
-	struct vmm vmm = start_vmm(serve_rounds);
+	struct peer vmm = start_peer(serve_rounds);
 	struct report report = run(&vmm);
 	struct exits_cell all, sleep;
 
@@ -761,7 +624,7 @@ static void serve_ports(int from, int to)
 
 static void test_many_addresses(void)
 {
-	struct vmm vmm = start_vmm(serve_ports);
+	struct peer vmm = start_peer(serve_ports);
 	struct report report = run(&vmm);
 	size_t i, addresses = 0;
 
@@ -778,47 +641,32 @@ static void test_many_addresses(void)
 }
 
 /* A command of perf's option --control; returns true if it was acknowledged. */
-static bool control(int to, int from, const char *command)
+static bool control(const struct peer *perf, const char *command)
 {
 	char ack[8];
 
-	return write(to, command, strlen(command)) == (ssize_t)strlen(command) &&
-	       read(from, ack, sizeof(ack)) > 0;
+	return write(perf->to, command, strlen(command)) == (ssize_t)strlen(command) &&
+	       read(perf->from, ack, sizeof(ack)) > 0;
 }
 
 #define PERF_FILE	"/tmp/exits-test-perf.data"
 
-static pid_t start_perf(char *perf, pid_t vmm, int *to, int *from)
+static char *perf_program, perf_vmm[16];
+
+static void run_perf(int from, int to)
 {
-	char pid[16], *arguments[] = {
-		perf, "kvm", "stat", "record", "-p", pid, "-o", PERF_FILE, "-D", "-1",
+	char *arguments[] = {
+		perf_program, "kvm", "stat", "record", "-p", perf_vmm, "-o", PERF_FILE, "-D", "-1",
 		"--control", "fd:100,101", NULL
 	};
-	int in[2], out[2];
-	pid_t child;
 
-	snprintf(pid, sizeof(pid), "%d", vmm);
-	check(!pipe(in) && !pipe(out), "pipe");
-	child = fork();
-	if (!child) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(in[0], 100);
-		dup2(out[1], 101);
-		dup2(STDERR_FILENO, STDOUT_FILENO);
-		close_range(3, 99, 0);
-		close_range(102, ~0U, 0);
-		execv(perf, arguments);
-		_exit(127);
-	}
-	close(in[0]);
-	close(out[1]);
-	*to = in[1];
-	*from = out[0];
-	return child;
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	execv(perf_program, arguments);
+	_exit(127);
 }
 
 /* Exits since the sample before, of one reason or all */
-static uint64_t growth(const struct vmm *vmm, const char *name)
+static uint64_t growth(const struct peer *vmm, const char *name)
 {
 	char buf[EXIT_NAME_SIZE];
 	uint64_t count = 0;
@@ -835,7 +683,7 @@ static uint64_t growth(const struct vmm *vmm, const char *name)
 }
 
 /* Compare the exits since the last sample with perf's report, which has none that are open. */
-static void compare_report(const struct vmm *vmm, const char *perf)
+static void compare_report(const struct peer *vmm, const char *perf)
 {
 	char command[300], line[200], name[100];
 	unsigned long long count;
@@ -864,25 +712,24 @@ static void compare_report(const struct vmm *vmm, const char *perf)
 
 static void test_perf(char *perf)
 {
-	struct vmm vmm;
-	int to, from;
-	pid_t child;
+	struct peer vmm, child;
 
 	/* The lab mounts no tracefs. */
 	if (access("/sys/kernel/tracing/events", F_OK))
 		mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, NULL);
-	vmm = start_vmm(serve_rounds);
+	vmm = start_peer(serve_rounds);
 	run(&vmm);
-	child = start_perf(perf, vmm.pid, &to, &from);
-	tap_result(control(to, from, "enable\n"), "perf kvm stat: records");
+	perf_program = perf;
+	snprintf(perf_vmm, sizeof(perf_vmm), "%d", vmm.pid);
+	child = start_peer(run_perf);
+	tap_result(control(&child, "enable\n"), "perf kvm stat: records");
 	exits_sample(exits);
 	run(&vmm);
 	run(&vmm);
 	exits_sample(exits);
-	control(to, from, "stop\n");
-	waitpid(child, NULL, 0);
-	close(to);
-	close(from);
+	control(&child, "stop\n");
+	waitpid(child.pid, NULL, 0);
+	close_peer(&child);
 	compare_report(&vmm, perf);
 	unlink(PERF_FILE);
 	end_vmm(&vmm);

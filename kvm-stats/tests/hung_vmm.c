@@ -8,44 +8,27 @@
  * Needs root: it opens /dev/kvm and creates device nodes, then becomes uid 65534 in its own user
  * namespace. Prints "ready", and ends when its standard input does.
  */
-#include <err.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <linux/kvm.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "fuse.h"
+#include "vm.h"
 
 #define USER	65534
 #define FOLDER	"/run"	/* hidden by a tmpfs in a mount namespace */
 
-static int check(int ret, const char *what)
-{
-	if (ret < 0)
-		err(1, "%s", what);
-	return ret;
-}
-
 static void write_file(const char *path, const char *text)
 {
-	int fd = check(open(path, O_WRONLY), path);
+	int fd = need(open(path, O_WRONLY), path);
 
-	check(write(fd, text, strlen(text)), path);
+	need(write(fd, text, strlen(text)), path);
 	close(fd);
 }
 
@@ -54,18 +37,18 @@ static void become_user(void)
 {
 	char map[32];
 
-	check(unshare(CLONE_NEWNS), "unshare");
-	check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "mount /");
-	check(mount("tmpfs", FOLDER, "tmpfs", 0, "mode=0755"), "mount tmpfs");
-	check(mkdir(FOLDER "/files", 0755), "mkdir");
-	check(mknod(FOLDER "/fuse", S_IFCHR, makedev(10, 229)), "mknod");
-	check(chmod(FOLDER "/fuse", 0666), "chmod");
-	check(setgroups(0, NULL), "setgroups");
-	check(setresgid(USER, USER, USER), "setresgid");
-	check(setresuid(USER, USER, USER), "setresuid");
+	need(unshare(CLONE_NEWNS), "unshare");
+	need(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "mount /");
+	need(mount("tmpfs", FOLDER, "tmpfs", 0, "mode=0755"), "mount tmpfs");
+	need(mkdir(FOLDER "/files", 0755), "mkdir");
+	need(mknod(FOLDER "/fuse", S_IFCHR, makedev(10, 229)), "mknod");
+	need(chmod(FOLDER "/fuse", 0666), "chmod");
+	need(setgroups(0, NULL), "setgroups");
+	need(setresgid(USER, USER, USER), "setresgid");
+	need(setresuid(USER, USER, USER), "setresuid");
 	/* /proc/self belongs to root otherwise. */
 	prctl(PR_SET_DUMPABLE, 1);
-	check(unshare(CLONE_NEWUSER | CLONE_NEWNS), "unshare");
+	need(unshare(CLONE_NEWUSER | CLONE_NEWNS), "unshare");
 	snprintf(map, sizeof(map), "0 %d 1", USER);
 	write_file("/proc/self/uid_map", map);
 	write_file("/proc/self/setgroups", "deny");
@@ -93,7 +76,7 @@ static volatile pid_t reader, writer;
 
 static void *read_page(void *page)
 {
-	int fd = check(open("/proc/self/mem", O_RDONLY), "/proc/self/mem");
+	int fd = need(open("/proc/self/mem", O_RDONLY), "/proc/self/mem");
 	char c;
 
 	reader = gettid();
@@ -123,9 +106,9 @@ static void hang(void)
 	int fuse, fd;
 	void *page;
 
-	fuse = check(open(FOLDER "/fuse", O_RDWR | O_CLOEXEC), "/dev/fuse");
-	check(fuse_mount(fuse, FOLDER "/files", 1, NULL, 0), "mount fuse");
-	fd = check(open(FOLDER "/files/file", O_RDONLY), "file");
+	fuse = need(open(FOLDER "/fuse", O_RDWR | O_CLOEXEC), "/dev/fuse");
+	need(fuse_mount(fuse, FOLDER "/files", 1, NULL, 0), "mount fuse");
+	fd = need(open(FOLDER "/files/file", O_RDONLY), "file");
 	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
 		err(1, "mmap");
@@ -139,11 +122,11 @@ int main(int argc, char **argv)
 	int kvm, vm;
 	char end;
 
-	kvm = check(open("/dev/kvm", O_RDWR | O_CLOEXEC), "/dev/kvm");
+	kvm = need(open("/dev/kvm", O_RDWR | O_CLOEXEC), "/dev/kvm");
 	become_user();
-	vm = check(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
-	check(ioctl(vm, KVM_CREATE_VCPU, 0), "KVM_CREATE_VCPU");
+	vm = need(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
+	need(ioctl(vm, KVM_CREATE_VCPU, 0), "KVM_CREATE_VCPU");
 	hang();
-	check(write(STDOUT_FILENO, "ready\n", 6), "stdout");
+	need(write(STDOUT_FILENO, "ready\n", 6), "stdout");
 	return read(STDIN_FILENO, &end, 1) > 0;
 }

@@ -12,26 +12,14 @@
  * each line there takes a VM away, the last one first; but the line "fail" makes the guests
  * of x86 run an instruction that KVM cannot emulate, after which their vCPUs stop.
  */
-#include <err.h>
-#include <fcntl.h>
-#include <linux/kvm.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <time.h>
-#include <unistd.h>
 
-#define GET_STATS_FD	_IO(KVMIO, 0xce)
+#include "guest.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 /* At 0x1000: ten times "out %al, $0x42", "hlt", again; at 0x1100: "iret" */
@@ -49,29 +37,21 @@ static const unsigned char failing_guest[] = {
 	0x8e, 0xd8,			/* mov %ax, %ds */
 	0xdd, 0x36, 0x00, 0x00,		/* fnsave 0 */
 };
-#define MEMORY		0
-#define CODE		0x1000
+#define CODE
 #define FAILING_CODE	0x1040
 /* At 0x1000, in one store, as the vCPU may be anywhere in the loop: jmp to 0x1040 */
 #define JMP_TO_FAILING	0x3eeb
-#define IRET		0xcf
-#define HANDLER		0x1100
-#define STACK		0x2000		/* stack of the first vCPU; an NMI takes 6 bytes */
-#define STACK_SIZE	8
-#define NMI_VECTOR	2
-#define MSI_NMI		(4 << 8)	/* delivery mode, Intel SDM volume 3 */
-#define MSI_ADDRESS	0xfee00000	/* + the APIC's id << 12 */
 #elif defined(__aarch64__)
 static const unsigned int guest[] = {
 	0xb9000000,			/* str w0, [x0], which is 0 */
 	0x17ffffff,			/* b to the start */
 };
 static const unsigned int busy_guest[] = { 0x14000000 };	/* b to itself */
-#define MEMORY		0x40000000
-#define CODE		(MEMORY + 0x1000)
-#define REGISTER_PC	(KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE | \
-			 KVM_REG_ARM_CORE_REG(regs.pc))
+#define CODE
 #endif
+
+#define STACK		0x2000		/* stack of the first vCPU; an NMI takes 6 bytes */
+#define STACK_SIZE	8
 
 struct vm {
 	volatile bool stop;
@@ -96,13 +76,6 @@ static void *spin(void *arg)
 	for (;;)
 		;
 	return NULL;
-}
-
-static int check(int ret, const char *what)
-{
-	if (ret < 0)
-		err(1, "%s", what);
-	return ret;
 }
 
 /* Use CPU time in user mode. */
@@ -181,7 +154,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-#ifdef HANDLER
+#ifdef FAILING_CODE
 static void *wake(void *arg)
 {
 	struct vm *vm = arg;
@@ -200,65 +173,6 @@ static void *wake(void *arg)
 }
 #endif
 
-static void give_memory(struct vm *vm)
-{
-	unsigned char *memory = mmap(NULL, 0x10000, PROT_READ | PROT_WRITE,
-				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct kvm_userspace_memory_region region = {
-		.guest_phys_addr = MEMORY,
-		.memory_size = 0x10000,
-		.userspace_addr = (unsigned long)memory,
-	};
-
-	if (memory == MAP_FAILED)
-		err(1, "mmap");
-	vm->memory = memory;
-	memcpy(memory + CODE - MEMORY, busy ? busy_guest : guest,
-	       busy ? sizeof(busy_guest) : sizeof(guest));
-	check(ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region), "memory");
-#ifdef HANDLER
-	memcpy(memory + FAILING_CODE, failing_guest, sizeof(failing_guest));
-	memory[HANDLER] = IRET;
-	memory[NMI_VECTOR * 4 + 1] = HANDLER >> 8;
-	check(ioctl(vm->fd, KVM_CREATE_IRQCHIP), "irqchip");
-#endif
-}
-
-#ifdef __aarch64__
-static void set_registers(struct vm *vm, int i)
-{
-	struct kvm_vcpu_init init;
-	unsigned long code = CODE;
-	struct kvm_one_reg pc = { .id = REGISTER_PC, .addr = (unsigned long)&code };
-
-	check(ioctl(vm->fd, KVM_ARM_PREFERRED_TARGET, &init), "target");
-	check(ioctl(vm->vcpu[i], KVM_ARM_VCPU_INIT, &init), "init");
-	check(ioctl(vm->vcpu[i], KVM_SET_ONE_REG, &pc), "pc");
-}
-#else
-static void set_registers(struct vm *vm, int i)
-{
-	struct kvm_mp_state state = { .mp_state = KVM_MP_STATE_RUNNABLE };
-	/* A separate stack: the vCPUs share the memory, and return from NMIs at the same time. */
-	struct kvm_regs regs = { .rip = CODE, .rsp = STACK + (i + 1) * STACK_SIZE, .rflags = 2 };
-	struct kvm_lapic_state apic;
-	struct kvm_sregs sregs;
-
-	check(ioctl(vm->vcpu[i], KVM_GET_SREGS, &sregs), "sregs");
-	sregs.cs.selector = 0;
-	sregs.cs.base = 0;
-	check(ioctl(vm->vcpu[i], KVM_SET_SREGS, &sregs), "sregs");
-	check(ioctl(vm->vcpu[i], KVM_SET_REGS, &regs), "regs");
-	/*
-	 * As it is: KVM finds those that an MSI may be for when the APIC of one is reset or
-	 * set. The last one was not among them yet when it was reset, and got none.
-	 */
-	check(ioctl(vm->vcpu[i], KVM_GET_LAPIC, &apic), "APIC");
-	check(ioctl(vm->vcpu[i], KVM_SET_LAPIC, &apic), "APIC");
-	check(ioctl(vm->vcpu[i], KVM_SET_MP_STATE, &state), "mp_state");
-}
-#endif
-
 static void start_vcpu(struct vm *vm, int i)
 {
 	struct run *arg = malloc(sizeof(*arg));
@@ -266,7 +180,11 @@ static void start_vcpu(struct vm *vm, int i)
 
 	arg->vm = vm;
 	arg->fd = vm->vcpu[i];
-	set_registers(vm, i);
+	/* A separate stack: the vCPUs share the memory, and return from NMIs at the same time. */
+	guest_registers(vm->fd, vm->vcpu[i], STACK + (i + 1) * STACK_SIZE);
+#ifdef FAILING_CODE
+	guest_msi(vm->vcpu[i]);
+#endif
 	if (pthread_create(&vm->thread[i], NULL, run, arg))
 		errx(1, "pthread_create");
 	snprintf(name, sizeof(name), "CPU %d/KVM", i % 1000);
@@ -284,24 +202,29 @@ static void make_vm(struct vm *vm, int kvm, bool keep)
 	vm->vcpu_stats = calloc(vcpus, sizeof(int));
 	vm->thread = calloc(vcpus, sizeof(pthread_t));
 	vm->stats = -1;
-	vm->fd = check(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
+	vm->fd = need(ioctl(kvm, KVM_CREATE_VM, 0), "KVM_CREATE_VM");
 #ifdef CODE
-	give_memory(vm);
+	vm->memory = busy ? guest_memory(vm->fd, busy_guest, sizeof(busy_guest)) :
+			    guest_memory(vm->fd, guest, sizeof(guest));
+#ifdef FAILING_CODE
+	memcpy(vm->memory + FAILING_CODE, failing_guest, sizeof(failing_guest));
+	need(ioctl(vm->fd, KVM_CREATE_IRQCHIP), "irqchip");
+#endif
 #endif
 	for (i = 0; i < vcpus; i++) {
-		vm->vcpu[i] = check(ioctl(vm->fd, KVM_CREATE_VCPU, i), "KVM_CREATE_VCPU");
+		vm->vcpu[i] = need(ioctl(vm->fd, KVM_CREATE_VCPU, i), "KVM_CREATE_VCPU");
 		vm->vcpu_stats[i] = -1;
 		if (keep)
-			vm->vcpu_stats[i] = check(ioctl(vm->vcpu[i], GET_STATS_FD),
+			vm->vcpu_stats[i] = need(ioctl(vm->vcpu[i], ABI_GET_STATS_FD),
 						  "KVM_GET_STATS_FD");
 	}
 	if (keep)
-		vm->stats = check(ioctl(vm->fd, GET_STATS_FD), "KVM_GET_STATS_FD");
+		vm->stats = need(ioctl(vm->fd, ABI_GET_STATS_FD), "KVM_GET_STATS_FD");
 #ifdef CODE
 	for (i = 0; i < vcpus; i++)
 		start_vcpu(vm, i);
 #endif
-#ifdef HANDLER
+#ifdef FAILING_CODE
 	if (!busy && pthread_create(&thread, NULL, wake, vm))
 		errx(1, "pthread_create");
 #else
@@ -312,7 +235,7 @@ static void make_vm(struct vm *vm, int kvm, bool keep)
 /* As a VMM of many VMs does: everything closed, but the numbers are in use. */
 static void take_away(struct vm *vm)
 {
-	int i, null = check(open("/dev/null", O_RDWR), "/dev/null");
+	int i, null = need(open("/dev/null", O_RDWR), "/dev/null");
 
 	for (i = 0; i < vm->vcpus; i++) {
 #ifdef CODE
@@ -375,8 +298,8 @@ int main(int argc, char **argv)
 #ifdef CODE
 	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = nothing }, NULL);
 #endif
-	kvm = check(open("/dev/kvm", O_RDWR | O_CLOEXEC), "/dev/kvm");
-	run_size = check(ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0), "KVM_GET_VCPU_MMAP_SIZE");
+	kvm = need(open("/dev/kvm", O_RDWR | O_CLOEXEC), "/dev/kvm");
+	run_size = need(ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0), "KVM_GET_VCPU_MMAP_SIZE");
 	for (i = 0; i < vms; i++)
 		make_vm(&vm[i], kvm, keep);
 	add_busy_threads(busy_threads, "busy");
@@ -384,10 +307,10 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin) && vms > 0) {
-#ifdef HANDLER
+#ifdef FAILING_CODE
 		if (!strcmp(line, "fail\n")) {
 			for (i = 0; i < vms; i++)
-				*(volatile uint16_t *)(vm[i].memory + CODE) = JMP_TO_FAILING;
+				*(volatile uint16_t *)(vm[i].memory + GUEST_CODE) = JMP_TO_FAILING;
 			continue;
 		}
 #endif
