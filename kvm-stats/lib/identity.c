@@ -13,7 +13,9 @@
 #include "identity.h"
 #include "utf8.h"
 
-/* A text of len bytes, after which more or a 0 follows: as many whole characters of it as there is room for. */
+/*
+ * Store as many whole characters of a text of len bytes as fit. More bytes or a 0 follow the text.
+ */
 static void put_part(char *to, size_t size, const char *from, size_t len)
 {
 	static const char replacement[] = "\357\277\275";	/* U+FFFD */

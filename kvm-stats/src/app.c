@@ -310,7 +310,8 @@ void app_check_patterns(const struct settings *settings, int from)
 	for (; from < settings->nr_args; from++) {
 		wrong = text_bad_glob(settings->args[from]);
 		if (wrong)
-			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->args[from], wrong);
+			errx(STATUS_USAGE, "invalid pattern '%s': it %s", settings->args[from],
+			     wrong);
 	}
 }
 

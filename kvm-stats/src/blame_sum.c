@@ -130,7 +130,8 @@ static void name_owner(const struct blame_sum *sum, const struct blame_pair *pai
 			 owner->id ? unit_of(&cgroup) : "a cgroup further above");
 		break;
 	default:
-		*key = fixed[owner->kind && owner->kind < BLAME_UNKNOWN ? owner->kind : BLAME_UNKNOWN];
+		*key = fixed[owner->kind && owner->kind < BLAME_UNKNOWN ? owner->kind :
+			     BLAME_UNKNOWN];
 	}
 }
 

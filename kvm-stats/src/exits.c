@@ -167,7 +167,8 @@ static void put_exits_histogram(struct exits_command *w, struct exits_vm *vm,
 /* Number of a VM's totals with a row */
 static size_t count_rows(const struct exits_command *w, struct exits_vm *vm)
 {
-	return w->sum.by == EXITS_BY_ADDRESS && vm->sum.count > MAX_ADDRESSES ? MAX_ADDRESSES : vm->sum.count;
+	return w->sum.by == EXITS_BY_ADDRESS && vm->sum.count > MAX_ADDRESSES ?
+	       MAX_ADDRESSES : vm->sum.count;
 }
 
 /* Add up the totals without a row. */
@@ -301,8 +302,11 @@ static enum exits_by parse_exits_by(const char *text)
 
 int command_exits(const struct settings *settings)
 {
-	struct exits_command w = { .format = settings->format, .sum.by = parse_exits_by(settings->by),
-				   .histogram = settings->histogram };
+	struct exits_command w = {
+		.format = settings->format,
+		.sum.by = parse_exits_by(settings->by),
+		.histogram = settings->histogram,
+	};
 	const struct sampled exits = {
 		.sums = &w.sum.sums,
 		.type = &exits_sums,

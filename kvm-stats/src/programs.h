@@ -16,7 +16,7 @@ struct programs {
 	struct sums *open[PROGRAMS];	/* NULL: closed */
 };
 
-/* Their sums, the kinds of their chunks in a recording, and the names of their options without "--" */
+/* Their sums, kinds of their chunks in a recording, and names of their options without "--" */
 extern const struct sums_type *const program_types[PROGRAMS];
 extern const char program_kinds[PROGRAMS];
 extern const char *const program_names[PROGRAMS];

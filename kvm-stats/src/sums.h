@@ -45,7 +45,7 @@ struct sum {
 struct sums;
 
 struct sums_type {
-	/* bytes: per structure that begins with struct sums, per sum, per item, and per key of an item */
+	/* bytes per structure that begins with struct sums, per sum, per item, and per key */
 	size_t all_size, size, item_size, key_size;
 	const void *other;	/* key of the items beyond MAX_ITEMS or the recorded ones; NULL if they are not added up */
 	void (*release)(struct sum *sum);	/* free what a sum has besides items, or NULL */
@@ -71,7 +71,7 @@ struct known_vm {
 	bool live, selected;
 };
 
-/* The first member of struct blame_sum, struct exits_sum and struct stalls_sum; all 0 while closed */
+/* The first member of struct blame_sum, exits_sum and stalls_sum; all 0 while closed */
 struct sums {
 	const struct sums_type *type;
 	bool continues;		/* a VM continues the sum of a VM with its name that exited */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Replaces blame.c, exits.c and stalls.c if the source "bpf" was not built: no program can be opened,
- * so the functions for one that is open are never called. They are weak, because a test has its own
- * ones of two programs.
+ * Replaces blame.c, exits.c and stalls.c if the source "bpf" was not built: no program can be
+ * opened, so the functions for one that is open are never called. They are weak, because a test has
+ * its own ones of two programs.
  */
 #include <stdlib.h>
 
