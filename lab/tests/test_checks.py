@@ -511,9 +511,9 @@ class All(Repository):
                            ("check 1.0 one\ncheck chosen one", "check runs one twice")):
             with self.subTest(row=row):
                 self.write_tiers(row)
-                self.assertIn(f"lab/checks/tiers{'' if 'twice' in words else ':1'}: ",
-                              self.complaint("--tier", "check"))
-                self.assertIn(words, self.complaint("--tier", "check"))
+                text = self.complaint("--tier", "check")
+                self.assertIn(f"lab/checks/tiers{'' if 'twice' in words else ':1'}: ", text)
+                self.assertIn(words, text)
         self.assertIn("invalid choice: 'weekly'", self.complaint("--tier", "weekly"))
         self.write_tiers("check chosen one")
         self.assertIn("--tier takes no check", self.complaint("--tier", "check", "one"))

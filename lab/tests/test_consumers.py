@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of the programs in lab/inside/consumers and of lab/fetch/fetch-consumers."""
+"""Tests of the programs in lab/inside/consumers."""
 
 import contextlib
 import io
@@ -9,7 +9,6 @@ import unittest
 from unittest import mock
 
 from host import perf_guest
-from tools import run_refused
 
 consumer, in_vmm, pv_perf, pv_perf_changes, pv_perf_migration = map(perf_guest.load_program, (
     "consumer", "in_vmm", "pv_perf", "pv_perf_changes", "pv_perf_migration"))
@@ -283,12 +282,3 @@ class InVmm(unittest.TestCase):
                 memory[at:at + len(text)] = text
             self.assertEqual(in_vmm.replace_in_memory(os.getpid(), size, text, b"no name"), 3)
             self.assertEqual({memory[at:at + len(text)] for at in places}, {b"no name"})
-
-
-class Fetch(unittest.TestCase):
-    """Invalid arguments of lab/fetch/fetch-consumers."""
-
-    def test_arguments(self):
-        """Invalid arguments cause one line of error and exit status 2."""
-        for arguments in [], ["a", "b"], ["../x"], [""]:
-            run_refused(self, "lab/fetch/fetch-consumers", *arguments)

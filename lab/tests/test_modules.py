@@ -205,8 +205,8 @@ class Machine(unittest.TestCase):
     def create_key(self, name):
         """Create NAME.key and the certificate NAME.pub; return the certificate's identifier."""
         path = self.write(f"{name}.key", "").with_suffix("")
-        subprocess.run(["openssl", "req", "-new", "-x509", "-newkey", "rsa:2048", "-nodes",
-                        "-keyout", f"{path}.key", "-out", f"{path}.pub", "-outform", "DER",
+        subprocess.run(["openssl", "req", "-new", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{path}.key", "-out", f"{path}.pub", "-outform", "DER",
                         "-subj", f"/CN=Owner of {path.name}", "-days", "2"],
                        check=True, capture_output=True)
         shown = subprocess.run(["openssl", "x509", "-in", f"{path}.pub", "-noout", "-ext",

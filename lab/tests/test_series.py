@@ -813,10 +813,11 @@ class Series(Repository):
         """Invalid arguments cause one line and exit status 2."""
         for script in ("tree", "fetch-base", "base-tree"):
             self.run_refused(script, "nonsense")
-        for script in ("install-packages", "fetch-package", "apt-suites"):
+        for script in ("install-packages", "fetch-package", "apt-suites", "fetch-consumers"):
             self.run_refused(script)
+        self.run_refused("fetch-consumers", "a", "b")
         for script in ("fetch-consumers", "fetch-debian-kernel", "debian-suites"):
-            for release in "Trixie", "a/b", "a-", "-a", "a b":
+            for release in "Trixie", "a/b", "../x", "a-", "-a", "a b", "":
                 self.assertIn(f"no release '{release}'", self.run_refused(script, release))
         for script in ("import", "series"):
             self.assertEqual(self.run_script(script, "-x")[0], 2, script)

@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 from host import records, results, suite
-from tools import load, run_refused
+from tools import load
 
 
 class Selftests(unittest.TestCase):
@@ -324,30 +324,3 @@ class Run(unittest.TestCase):
             raise suite.steps.Failed("broken")
         said = self.run_on("x86_64", build=build)
         self.assertRegex(said, "^not ok - x86_64/build +broken\n# rerun: lab/build x86_64\n$")
-
-
-class Typed(unittest.TestCase):
-    """lab/run rejects invalid arguments with one line before it builds anything."""
-
-    def complaint(self, *words):
-        return run_refused(self, "lab/run", *words)
-
-    def test_unknown(self):
-        text = self.complaint("x86_64", "debugfs", "nonsense")
-        self.assertIn("no test 'nonsense' on x86_64, choose from: kvm_", text)
-        self.assertIn(" debugfs ", text)
-        self.assertNotIn("kmemleak", text)
-        self.assertIn("kmemleak", self.complaint("x86_64-kasan", "nonsense"))
-        self.assertIn("no kernel 'nonsense', choose from: arm64", self.complaint("nonsense"))
-
-    def test_not_booted(self):
-        for words in ("debugfs",), ("--", "/bin/true"):
-            self.assertIn("mips64 does not boot: ", self.complaint("mips64", *words))
-
-    def test_program(self):
-        self.assertIn("no program after --", self.complaint("x86_64", "--"))
-        self.assertIn("not both", self.complaint("x86_64", "debugfs", "--", "/bin/true"))
-        self.assertIn("no such program: ./none", self.complaint("x86_64", "--", "./none"))
-
-    def test_nothing(self):
-        self.assertIn("required: kernel", self.complaint())
