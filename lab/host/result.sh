@@ -1,14 +1,15 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Library for bash checks with one result. Source it after parsing the arguments and
-# finish with "passed TEXT"; exiting earlier is a failure. results.py describes the
-# output.
+# Library for bash checks with one result. Finish with "passed TEXT"; exiting earlier is a
+# failure. results.py describes the output. A check that takes arguments sets usage and parses
+# them before it sources this file; others are refused here if they get any.
 #
 # Sets top, the repository; base, the name of the base kernel; tree, the patched kernel
 # tree; work, a temporary directory in build/; and rerun, the command that repeats a
 # failure, which the check may change.
 
 check=${0##*/}
+[ -n "${usage-}" ] || [ $# -eq 0 ] || { echo "usage: $check" >&2; exit 2; }
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 rerun=$(cd "$(dirname "$0")" && pwd)/$check
 rerun=${rerun#"$top"/}
