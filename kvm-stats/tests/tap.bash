@@ -4,6 +4,34 @@
 
 count=0 failed=0
 
+# begin DIR: the only argument of most tests is the directory of the build. Sets directories and
+# programs; work is a temporary directory.
+begin() {
+	[ $# -eq 1 ] || { echo "usage: ${0##*/} DIR" >&2; exit 2; }
+	here=$(cd "$(dirname "$0")" && pwd)
+	build=$(cd "$1" && pwd)
+	# shellcheck disable=SC2034 # for the tests
+	kvm_stats=$build/kvm-stats replay=$build/tests/replay data=$here/data
+	work=$(mktemp -d)
+	trap clean_up EXIT
+}
+
+clean_up() {
+	# Only jobs that still run: another process may have the PID of one that has exited.
+	jobs -pr | xargs -r kill -9 2>/dev/null
+	cleanup
+	rm -rf "$work"
+}
+
+# A test may define what else it removes.
+cleanup() { :; }
+
+# kill_tmux SOCKET
+kill_tmux() {
+	# kill-server alone fails while the server starts.
+	tmux -L "$1" start-server \; kill-server 2>/dev/null
+}
+
 # report STATUS TEXT: print a result, which has passed if STATUS is 0.
 report() {
 	count=$((count + 1))
