@@ -21,10 +21,10 @@ uint64_t read_cpu_time(int who)
 
 /* Values of the program's own metrics */
 
-/* Define a function get() for a metric that has one series, if the condition is true. */
-#define GET(name, condition, value)							\
-static bool name(const struct model *m, const struct codes *codes, unsigned int index,	\
-		 struct program_value *v)						\
+/* Define getter() for a metric that has one series, if the condition is true. */
+#define GET(getter, condition, value)							\
+static bool getter(const struct model *m, const struct codes *codes, unsigned int index,	\
+		   struct program_value *v)						\
 {											\
 	v->n = value;									\
 	return !index && (condition);							\
