@@ -50,16 +50,20 @@ static void set_identity(struct core_vm *vm, const struct kvmstats_identity *rea
 	schedule_reread(vm);
 }
 
-/* Take what was read again if the process has another cgroup. */
-static void update_identity(struct core_vm *vm, const struct kvmstats_identity *read)
+/*
+ * Take what was read again if the process has another cgroup. One that exits has no command line,
+ * and is in the root of cgroup v1, while its VM is being destroyed.
+ */
+static void update_identity(struct core_vm *vm, const struct kvmstats_identity *read,
+			    bool has_cmdline)
 {
 	const struct kvmstats_identity before = vm->pub.identity;
 
 	vm->is_reading = false;
 	schedule_reread(vm);
-	if (!*read->name || (!strcmp(read->cgroup, before.cgroup) &&
-			     !strcmp(read->pod_uid, before.pod_uid) &&
-			     !strcmp(read->container_id, before.container_id)))
+	if (!has_cmdline || !*read->name ||
+	    (!strcmp(read->cgroup, before.cgroup) && !strcmp(read->pod_uid, before.pod_uid) &&
+	     !strcmp(read->container_id, before.container_id)))
 		return;
 	set_identity(vm, read, true);
 	vm->renamed &= strcmp(vm->pub.identity.name, before.name) != 0;
@@ -79,7 +83,7 @@ static void take_texts(void *arg, const struct proc_texts *texts)
 		if (!k->vm[i]->has_identity)
 			set_identity(k->vm[i], &identity, texts->complete);
 		else if (k->vm[i]->is_reading && texts->complete)
-			update_identity(k->vm[i], &identity);
+			update_identity(k->vm[i], &identity, texts->size);
 	}
 }
 

@@ -842,6 +842,48 @@ static void test_start_time(const char *proc)
 	kvmstats_close(k);
 }
 
+/* Write the files of a VMM in a cgroup, or of one that exits: it has no command line any longer. */
+static void put_vmm(const char *proc, pid_t pid, const char *cgroup, bool exits)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/%d", proc, pid);
+	put(path, "cgroup", "0::%s\n", cgroup);
+	put(path, "cmdline", exits ? "" : "qemu-system-x86_64%c-name%cvm-%d%c", 0, 0, pid, 0);
+}
+
+/* A VMM that exits is moved to the root of cgroup v1 long before its VM is destroyed. */
+static void test_exiting(const char *proc)
+{
+	const struct kvmstats_vm *vm;
+	struct kvmstats *k;
+	uint64_t end;
+
+	put_vmm(proc, 100, "/a", false);
+	put_vmm(proc, 200, "/b", false);
+	keys[1] = 2;
+	pids[1] = 200;
+	if (kvmstats_open(&k, NULL, proc, 0))
+		return;
+	kvmstats_sample(k);
+	put_vmm(proc, 100, "/moved", false);
+	put_vmm(proc, 200, "/", true);
+	/* Identities are read again after a second. */
+	for (end = read_clock(CLOCK_MONOTONIC) + 1200 * MS; read_clock(CLOCK_MONOTONIC) < end;) {
+		usleep(50000);
+		kvmstats_sample(k);
+	}
+	vm = kvmstats_first(k);
+	tap_result(!strcmp(vm->identity.label, "vm-100") && !strcmp(vm->identity.cgroup, "/moved"),
+		   "the cgroup of a VM follows its process: %s in %s", vm->identity.label,
+		   vm->identity.cgroup);
+	vm = vm->next;
+	tap_result(!strcmp(vm->identity.label, "vm-200") && !strcmp(vm->identity.cgroup, "/b"),
+		   "a VM keeps name and cgroup while its process exits: %s in %s",
+		   vm->identity.label, vm->identity.cgroup);
+	kvmstats_close(k);
+}
+
 /* A procfs with three processes of one name; the second is older than the third */
 static const char *make_proc(void)
 {
@@ -955,6 +997,7 @@ int main(void)
 	tid = 1;
 	test_start_time(proc);
 	test_sources(proc);
+	test_exiting(proc);
 	nftw(proc, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	return tap_end();
 }
