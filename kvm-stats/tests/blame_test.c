@@ -943,19 +943,32 @@ static void test_quota(const char *what, bool nested)
 	cgroup_remove(path);
 }
 
-/* A vCPU waits because its cgroup's quota of real-time threads is used up, not for the hog. */
+/*
+ * A vCPU waits because its cgroup's quota of real-time threads is used up, not for the hogs, one of
+ * which has a real-time priority below that of the vCPU.
+ */
 static void test_real_time_quota(const char *path)
 {
 	const struct process *vm = add_vmm("0");
+	const struct process *hog;
 	uint64_t quota;
 
 	add_hog(hog_name, cpu);
+	hog = add_hog("below", cpu);
 	cgroup_add(path, vm->pid);
-	/* above other real-time threads of the host, for which it would also wait */
+	/* above other real-time threads of the host */
 	if (!set_real_time(vm->vcpu, 90))
 		printf("# the vCPU has no real-time priority: %s\n", strerror(errno));
-	settle("a real-time vCPU with a quota, and a hog");
-	run_for(RUN_MS);
+	settle("a real-time vCPU with a quota, and hogs");
+	/* It would keep this process from running. */
+	if (CPU_COUNT(&cpus) > 1 && !set_real_time(hog->pid, 89))
+		printf("# the hog has no real-time priority: %s\n", strerror(errno));
+	proceed();
+	usleep(RUN_MS * 1000 / 2);
+	/* before all real-time threads of the host have used up their quota */
+	set_real_time(hog->pid, 0);
+	usleep(RUN_MS * 1000 / 2);
+	stop_and_sample();
 	check_sum("real-time quota", vm);
 	quota = charged(vm, BLAME_QUOTA, NULL, 0) + blame_counts(blame).unreported - unreported;
 	tap_result(get_waited(vm) > RUN_MS * MS / 2 &&

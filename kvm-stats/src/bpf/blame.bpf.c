@@ -226,11 +226,17 @@ static __always_inline void strip_cpu(char comm[16])
 	}
 }
 
+/* Return a real-time thread's priority, more than 0 and the higher the sooner it runs; else 0. */
+static __always_inline __u32 rank_priority(int prio)
+{
+	return prio < MAX_RT_PRIO ? MAX_RT_PRIO - prio : 0;
+}
+
 /* vcpu: the thread's own, or NULL */
 static __always_inline void make_owner(struct blame_owner *owner, struct task_struct *task,
 				       const struct blame_vcpu *vcpu, const bool raw)
 {
-	const __u32 real_time = GET(task, prio) < MAX_RT_PRIO ? BLAME_REAL_TIME : 0;
+	const __u32 real_time = rank_priority(GET(task, prio)) * BLAME_PRIORITY;
 	__u32 flags = GET(task, flags), tgid;
 
 	__builtin_memset(owner, 0, sizeof(*owner));
@@ -306,7 +312,7 @@ static __noinline void charge_new(struct blame_pair *pair, __u64 ns, __u32 pid)
 
 static __always_inline void charge(struct blame_pair *pair, __u64 ns, __u32 pid)
 {
-	pair->owner.kind &= ~BLAME_REAL_TIME;
+	pair->owner.kind %= BLAME_PRIORITY;
 	if (!add(pair, ns, pid))
 		charge_new(pair, ns, pid);
 }
@@ -376,7 +382,7 @@ __noinline int find_slot(__u32 on, const struct blame_owner *owner, __u64 now)
 	} else {
 		bpf_loop(BLAME_SLOTS, compare_age, &search, 0);
 		slot = search.slot;
-		if ((owner->kind & ~BLAME_REAL_TIME) == BLAME_PROCESS &&
+		if (owner->kind % BLAME_PRIORITY == BLAME_PROCESS &&
 		    now - search.oldest < IDLE_NS) {
 			__builtin_memset(search.owner.comm, 0, sizeof(search.owner.comm));
 			search.slot = BLAME_SLOTS;
@@ -482,10 +488,10 @@ static __always_inline void read_rt_quota(struct task_struct *task, struct blame
 {
 	struct task_group *group = NULL;
 
-	vcpu->rt_quota = vcpu->rt_limited = 0;
+	vcpu->rt_quota = vcpu->rt_priority = 0;
 	/* SCHED_DEADLINE has a quota of the thread, and no other class runs while it waits. */
 	if (task->prio < 0)
-		vcpu->rt_limited = 1;
+		vcpu->rt_priority = rank_priority(task->prio);
 	if (!bpf_core_field_exists(task->rt.rt_rq) ||
 	    !bpf_core_field_exists(group->rt_bandwidth) ||
 	    task->prio < 0 || task->prio >= MAX_RT_PRIO)
@@ -494,7 +500,7 @@ static __always_inline void read_rt_quota(struct task_struct *task, struct blame
 	group = task->rt.rt_rq->tg;
 	if (!group->parent || group->rt_bandwidth.rt_runtime >= group->rt_bandwidth.rt_period)
 		return;
-	vcpu->rt_limited = 1;
+	vcpu->rt_priority = rank_priority(task->prio);
 	if (task->rt.rt_rq->rt_throttled)
 		vcpu->rt_quota = identify_cgroup(group->css.cgroup, false);
 }
@@ -558,33 +564,40 @@ static __always_inline __u64 at_most(__u64 ns, __u64 limit)
 }
 
 /*
- * A real-time thread waits for normal threads only while its quota is used up. It is not known if
- * that happened after the wait began.
+ * A real-time thread waits for normal threads, and for those of a lower priority, only while its
+ * quota is used up. It is not known if that happened after the wait began.
  */
 static __always_inline bool is_by_quota(const struct blame_vcpu *vcpu,
 					 const struct blame_owner *owner)
 {
-	return vcpu->rt_limited && (owner->kind <= BLAME_KERNEL || owner->kind == BLAME_IDLE);
+	const __u32 kind = owner->kind % BLAME_PRIORITY;
+
+	return owner->kind / BLAME_PRIORITY < vcpu->rt_priority &&
+	       (kind <= BLAME_KERNEL || kind == BLAME_IDLE);
 }
 
-/* Charge a part of the wait, without the time that was stolen. */
+/*
+ * Charge a part of the wait. Time that was stolen is charged to the hypervisor, but not while a
+ * quota was used up, which kept the vCPU from running all the same.
+ */
 static __always_inline void charge_part(struct wait *wait, const struct blame_vcpu *vcpu,
 					const struct blame_owner *owner, __u64 ns, __u32 pid)
 {
 	struct blame_pair pair = { .vm = wait->vm, .owner = *owner };
-	__u64 stolen;
+	__u64 stolen = 0;
 
 	if (ns > wait->left)
 		ns = wait->left;
 	if (!ns)
 		return;
 	wait->left -= ns;
-	stolen = ns * wait->steal >> 10;
-	wait->stolen += stolen;
 	if (is_by_quota(vcpu, owner)) {
 		__builtin_memset(&pair.owner, 0, sizeof(pair.owner));
 		pair.owner.kind = vcpu->rt_quota ? BLAME_QUOTA : BLAME_UNKNOWN;
 		pair.owner.id = vcpu->rt_quota;
+	} else {
+		stolen = ns * wait->steal >> 10;
+		wait->stolen += stolen;
 	}
 	charge(&pair, ns - stolen, pid);
 }

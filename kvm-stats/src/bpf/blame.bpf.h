@@ -37,8 +37,8 @@ enum blame_kind {
 	BLAME_UNKNOWN,
 };
 
-/* Added to the kind of real-time threads while a CPU counts them, not in charges */
-#define BLAME_REAL_TIME	0x100
+/* While a CPU counts threads, their kind also has the priority of real-time ones, times this */
+#define BLAME_PRIORITY	0x100
 
 /* Thread that ran while a vCPU waited */
 struct blame_owner {
@@ -112,7 +112,7 @@ struct blame_vcpu {
 	__u64 skip;		/* its time up to then, which is not in total */
 	__u32 used;
 	__u32 levels;
-	__u32 rt_limited;	/* its real-time threads have a quota */
+	__u32 rt_priority;	/* of its real-time thread, if that has a quota; else 0 */
 	__u32 found;		/* levels, while they are read */
 	__u32 further;		/* more cgroups are above these levels */
 };
