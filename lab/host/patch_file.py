@@ -2,8 +2,8 @@
 """The patches of a base: the format of their files, and those of a base that is like another.
 
 The file patches/BASE/series lists the series, one name per line, each on top of the one
-before. Each is a directory with a cover-letter (a subject, an empty line, the text) and
-patches NNNN-subject.patch, numbered from 1:
+before; OTHER/NAME is the series NAME of the base OTHER. Each is a directory with a cover-letter
+(a subject, an empty line, the text) and patches NNNN-subject.patch, numbered from 1:
 
     subject and message, as in the commit
     ---
@@ -14,8 +14,9 @@ patches NNNN-subject.patch, numbered from 1:
 The series `lab`, if it exists, is the last. It is not mailed: it contains tests and
 sanitizer support for the lab's kernels.
 
-A base that is like another uses the other base's patches. A file in its own directory
-replaces the patch whose name is the same apart from the number:
+A base that is like another uses all series of that base. A file in its own directory of a
+series that it takes from another base replaces the one of the same name; numbers of patches
+are not compared:
 
     with a message           the whole patch
     starting with ---        only the diffs of the files that it contains; a line
@@ -80,17 +81,25 @@ class Patch:
             parts[path] for path in sorted(parts) if parts[path].count("\n") > 1))
 
 
-def list_series(base=base_file.NAME):
-    """Return the names of a base's series in their order."""
+def find_series(base=base_file.NAME):
+    """Return the series of a base in their order: the directories of each name, its own last."""
     file = base_file.find("series", base)
-    found = file.read_text().split() if file else []
+    lines = file.read_text().split() if file else []
     shown = file.relative_to(TOP) if file else f"patches/{base}/series"
-    if not found:
+    if not lines:
         raise Invalid(f"{shown} lists no series")
-    for name in found:
-        if found.count(name) > 1:
+    found = {}
+    for line in lines:
+        other, _, name = line.rpartition("/")
+        if name in found:
             raise Invalid(f"{shown}: {name} is listed twice")
-    if LAB in found[:-1]:
+        folders = base_file.list_directories(base)
+        if other:
+            folders = [TOP / "patches" / other, *folders]
+            if other == base or not (folders[0] / name / "cover-letter").is_file():
+                raise Invalid(f"{shown}: there is no other series {line}")
+        found[name] = [folder / name for folder in folders]
+    if LAB in list(found)[:-1]:
         raise Invalid(f"{shown}: {LAB} must be the last series")
     own = base_file.list_directories(base)[-1]
     for folder in sorted(own.iterdir()):
@@ -100,6 +109,11 @@ def list_series(base=base_file.NAME):
     return found
 
 
+def list_series(base=base_file.NAME):
+    """Return the names of a base's series in their order."""
+    return list(find_series(base))
+
+
 def list_mailed_series():
     """Return the names of the series that are mailed, in their order."""
     return [name for name in list_series() if name != LAB]
@@ -107,14 +121,13 @@ def list_mailed_series():
 
 def list_files(base=base_file.NAME):
     """Return the paths of the patches of a base, including inherited ones."""
-    return [path for name in list_series(base) for folder in base_file.list_directories(base)
-            for path in sorted((folder / name).glob("*.patch"))]
+    return [path for folders in find_series(base).values() for folder in folders
+            for path in sorted(folder.glob("*.patch"))]
 
 
 def read_series(name, base=base_file.NAME):
-    """Return the patches of a series, those of the base that it is like included."""
-    first, *own = [folder / name for folder in base_file.list_directories(base)
-                   if (folder / name).is_dir()] or [None]
+    """Return the patches of a series, those that it takes from another base included."""
+    first, *own = [folder for folder in find_series(base)[name] if folder.is_dir()] or [None]
     if not first:
         raise Invalid(f"patches/{base}/series: no folder {name}")
     found = [Patch.read(path) for path in sorted(first.glob("*.patch"))]

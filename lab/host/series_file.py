@@ -161,7 +161,9 @@ class Series:
         self.name = name
         self.patches = patch_file.read_series(name)
         shown = PATCHES.relative_to(TOP) / name
-        self.cover_letter = base_file.find(f"{name}/cover-letter")
+        folders = patch_file.find_series()[name]
+        self.cover_letter = next((folder / "cover-letter" for folder in reversed(folders)
+                                  if (folder / "cover-letter").is_file()), None)
         if not self.cover_letter:
             raise Invalid(f"{shown} has no cover-letter")
         if not re.match(r".+\n\n.*\S", self.cover_letter.read_text(), re.S):

@@ -1169,3 +1169,41 @@ class Like(Repository):
         self.assertEqual((status, said), (
             2, "tree: no base '5.10 6.0', choose from: 5.10 6.0\n"))
         self.assertFalse((self.repo / "build").exists())
+
+
+class Taken(Like):
+    """A base that takes each series from another, but is not like it."""
+
+    FILE = BASE.replace("5.10", "6.0")
+
+    def setUp(self):
+        super().setUp()
+        (self.own / "series").write_text("5.10/first\n5.10/second\n")
+
+    def test_own_series(self):
+        """A series of the base itself lies between those that it takes."""
+        (self.own / "series").write_text("5.10/first\nown\n5.10/second\n")
+        (self.own / "own").mkdir()
+        (self.own / "own/cover-letter").write_text("KVM: stats: Own\n\nText.\n")
+        (self.own / "own/0001-KVM-stats-Own.patch").write_text(
+            "KVM: stats: Own\n---\ndiff --git a/virt/rows.c b/virt/rows.c\n--- a/virt/rows.c\n"
+            "+++ b/virt/rows.c\n@@ -1,3 +1,3 @@\n row 1\n row 2\n-row 3\n+row three\n")
+        # The context of the last series is the work of the one before.
+        (self.own / "second").mkdir()
+        (self.own / self.SECOND).write_text(
+            "---\ndiff --git a/virt/rows.c b/virt/rows.c\n--- a/virt/rows.c\n+++ b/virt/rows.c\n"
+            "@@ -1,3 +1,3 @@\n row 1\n-row 2\n+row two\n row three\n")
+        self.run_like("tree")
+        self.assertEqual(self.tree("show", "second:virt/rows.c"), "row 1\nrow two\nrow three\n")
+        before = self.files()
+        self.assertEqual(self.run_like("import"), "4 patches in 3 series, 1 new files\n")
+        self.assertEqual(self.files(), before)
+
+    def test_bad_input(self):
+        """A series that is not there, and one of the base itself, are one line each."""
+        for line in "5.10/third", "6.0/second", "4.4/second":
+            (self.own / "series").write_text(f"5.10/first\n{line}\n")
+            with self.subTest(line=line):
+                self.assertEqual(self.run_like("tree", status=2),
+                                 f"tree: patches/6.0/series: there is no other series {line}\n")
+        self.assertFalse((self.repo / "build").exists())
