@@ -55,6 +55,11 @@ def wait_for(condition):
     return value
 
 
+def start(*command, **popen):
+    """Start a command that ends with the test, also if the test is killed."""
+    return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], **popen)
+
+
 class Vmm:
     """A VMM that has started: tests/vmm.c, or another program, with the name of QEMU."""
 
@@ -64,8 +69,8 @@ class Vmm:
         path.symlink_to(BUILD / "tests" / program)
         self.name = name
         # pylint: disable-next=consider-using-with # ended by end()
-        self.child = subprocess.Popen([*prefix, path, *options, str(vms), str(vcpus), "-name", name],
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, **popen)
+        self.child = start(*prefix, path, *options, str(vms), str(vcpus), "-name", name,
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, **popen)
         self.pid = self.child.pid
         stack.callback(self.end)
         assert self.child.stdout.readline() == b"ready\n"
