@@ -960,7 +960,7 @@ static void test_real_time_quota(const char *path)
 	if (!set_real_time(vm->vcpu, 90))
 		printf("# the vCPU has no real-time priority: %s\n", strerror(errno));
 	settle("a real-time vCPU with a quota, and hogs");
-	/* It would keep this process from running. */
+	/* This process needs another CPU. */
 	if (CPU_COUNT(&cpus) > 1 && !set_real_time(hog->pid, 89))
 		printf("# the hog has no real-time priority: %s\n", strerror(errno));
 	proceed();
