@@ -112,7 +112,7 @@ struct blame_vcpu {
 	__u64 skip;		/* its time up to then, which is not in total */
 	__u32 used;
 	__u32 levels;
-	__u32 rt_priority;	/* of a real-time thread with a quota; else 0 */
+	__u32 rt_priority;	/* real-time thread with a quota: its priority; else 0 */
 	__u32 found;		/* levels, while they are read */
 	__u32 further;		/* more cgroups are above these levels */
 };
