@@ -104,8 +104,12 @@ def list_directories(name=NAME):
 
 def find(path, name=NAME):
     """Return the file or directory of a base, None if it has none."""
-    return next((folder / path for folder in reversed(list_directories(name))
-                 if (folder / path).exists()), None)
+    return find_last(path, list_directories(name))
+
+
+def find_last(path, folders):
+    """Return the file or directory in the last of these directories that has it, or None."""
+    return next((folder / path for folder in reversed(folders) if (folder / path).exists()), None)
 
 
 @functools.lru_cache(maxsize=None)

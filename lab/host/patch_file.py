@@ -88,20 +88,18 @@ def find_series(base=base_file.NAME):
     shown = file.relative_to(TOP) if file else f"patches/{base}/series"
     if not lines:
         raise Invalid(f"{shown} lists no series")
-    found = {}
+    found, directories = {}, base_file.list_directories(base)
     for line in lines:
         other, _, name = line.rpartition("/")
         if name in found:
             raise Invalid(f"{shown}: {name} is listed twice")
-        folders = base_file.list_directories(base)
-        if other:
-            folders = [TOP / "patches" / other, *folders]
-            if other == base or not (folders[0] / name / "cover-letter").is_file():
-                raise Invalid(f"{shown}: there is no other series {line}")
-        found[name] = [folder / name for folder in folders]
+        taken = [TOP / "patches" / other] if other else []
+        if other == base or not all((folder / name / "cover-letter").is_file() for folder in taken):
+            raise Invalid(f"{shown}: there is no other series {line}")
+        found[name] = [folder / name for folder in taken + directories]
     if LAB in list(found)[:-1]:
         raise Invalid(f"{shown}: {LAB} must be the last series")
-    own = base_file.list_directories(base)[-1]
+    own = directories[-1]
     for folder in sorted(own.iterdir()):
         if (folder.is_dir() and folder.name not in found
                 and folder.name not in base_file.OTHER_FOLDERS):

@@ -161,9 +161,7 @@ class Series:
         self.name = name
         self.patches = patch_file.read_series(name)
         shown = PATCHES.relative_to(TOP) / name
-        folders = patch_file.find_series()[name]
-        self.cover_letter = next((folder / "cover-letter" for folder in reversed(folders)
-                                  if (folder / "cover-letter").is_file()), None)
+        self.cover_letter = base_file.find_last("cover-letter", patch_file.find_series()[name])
         if not self.cover_letter:
             raise Invalid(f"{shown} has no cover-letter")
         if not re.match(r".+\n\n.*\S", self.cover_letter.read_text(), re.S):
