@@ -813,9 +813,13 @@ class Series(Repository):
         """Invalid arguments cause one line and exit status 2."""
         for script in ("tree", "fetch-base", "base-tree"):
             self.run_refused(script, "nonsense")
-        for script in ("install-packages", "fetch-package", "apt-suites", "fetch-consumers"):
+        for script in ("install-packages", "fetch-package", "apt-suites", "apt-sources",
+                       "fetch-consumers", "enter-root"):
             self.run_refused(script)
         self.run_refused("fetch-consumers", "a", "b")
+        self.run_refused("make-root", "trixie")
+        self.run_refused("enter-root", "/missing")
+        self.run_refused("apt-sources", "Trixie")
         for script in ("fetch-consumers", "fetch-debian-kernel", "debian-suites"):
             for release in "Trixie", "a/b", "../x", "a-", "-a", "a b", "":
                 self.assertIn(f"no release '{release}'", self.run_refused(script, release))
