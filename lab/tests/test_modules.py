@@ -38,7 +38,7 @@ class Machine(unittest.TestCase):
         self.root = self.top / "root"
         self.write("root/var/lib/dpkg/status", "")
         self.debian = self.write(f"root/lib/modules/{KERNEL}/kernel/kvm.ko", "Debian's")
-        (self.root / f"lib/modules/{KERNEL}/build").mkdir()
+        self.write(f"root/lib/modules/{KERNEL}/build/Makefile", "")
         self.patch = self.write("series/7.3.patch", DIFF)
         for name, text in SOURCE.items():
             self.write(f"linux-source-7.3/{name}", text)
@@ -48,9 +48,9 @@ class Machine(unittest.TestCase):
         self.add_tool("make", 'echo "$@" >"$LOG/make"; for arg; do case $arg in M=*) '
                   'cp -r "${arg#M=}"/../../.. "$LOG/tree"; '
                   'for m in kvm kvm-amd kvm-intel; do echo $m >"${arg#M=}/$m.ko"; done;; '
-                  'esac; done; [ ! -e "$LOG/broken" ]')
+                  'esac; done; [ ! -e "$LOG/broken" ] || { cat "$LOG/broken"; exit 2; }')
         self.add_tool("strip", 'cp "$4" "$3"')
-        self.add_tool("depmod", 'echo "$@" >>"$LOG/depmod"')
+        self.add_tool("depmod", 'echo "$@" >>"$LOG/depmod"; [ ! -e "$LOG/no-depmod" ]')
         self.set_packages({HEADERS: "7.3.4-1", "linux-source-7.3": "7.3.4-1"})
 
     def pack(self):
@@ -128,8 +128,29 @@ class Machine(unittest.TestCase):
         self.assertEqual((self.top / "depmod").read_text(), f"-b {self.root} {KERNEL}\n" * 2)
         self.assertIn("no modules installed", self.run_program("remove")[1])
 
+    def test_new_files_and_headers(self):
+        """Files that the series introduce are created; headers that it edits are found before
+        the kernel's, and no others are unpacked."""
+        self.write("linux-source-7.3/include/linux/hrtimer.h", "before\n")
+        self.write("linux-source-7.3/include/linux/mm.h", "not wanted\n")
+        self.pack()
+        self.patch.write_text(DIFF + DIFF.replace("virt/kvm/kvm_main.c", "include/linux/hrtimer.h")
+                              + "diff --git a/arch/x86/kvm/new.c b/arch/x86/kvm/new.c\n"
+                              "new file mode 100644\n--- /dev/null\n+++ b/arch/x86/kvm/new.c\n"
+                              "@@ -0,0 +1 @@\n+new\n")
+        status, said = self.run_program("build")
+        self.assertEqual(status, 0, said)
+        tree = self.top / "tree"
+        self.assertEqual((tree / "arch/x86/kvm/new.c").read_text(), "new\n")
+        self.assertEqual((tree / "include/linux/hrtimer.h").read_text(), "after\n")
+        self.assertFalse((tree / "include/linux/mm.h").exists())
+        kbuild = (tree / "arch/x86/kvm/Kbuild").read_text()
+        for folder in ("include", "include/uapi", "arch/x86/include", "arch/x86/include/uapi"):
+            self.assertIn(f"-I$(kvm-tree)/{folder} ", kbuild)
+
     def test_writes_the_edits_of_the_repository(self):
-        """The edits of each base are written for a package, only those of the modules' files."""
+        """The edits of each base are written for a package, only those of the modules' files.
+        Each file that they edit exists, or they introduce it."""
         folder = self.top / "package"
         folder.mkdir()
         self.assertEqual(self.run_program("edits", str(folder), series=self.top), (0, ""))
@@ -138,6 +159,11 @@ class Machine(unittest.TestCase):
             self.assertLessEqual({"virt/kvm/kvm_main.c", "include/linux/kvm_host.h"}, set(
                 re.findall("^diff --git a/(\\S+) ", path.read_text(), re.M)))
             self.assertNotIn(" a/Documentation", path.read_text())
+            # lab/checks/series applies the edits to the kernel.
+            new = re.findall("^--- /dev/null\n\\+\\+\\+ b/(.*)$", path.read_text(), re.M)
+            self.assertIn("arch/x86/kvm/pv_perf.c", new)
+            self.assertEqual(len(re.findall("^diff --git .* b/arch/x86/kvm/pv_perf.c$",
+                                            path.read_text(), re.M)), 1)
 
     def test_builds_once(self):
         """Modules are rebuilt only if the kernel or a patch has changed."""
@@ -152,15 +178,95 @@ class Machine(unittest.TestCase):
         self.assertEqual(self.run_program("build")[0], 0)
         self.assertTrue((self.top / "make").exists())
 
+    def test_half_built_modules(self):
+        """Modules that an interrupted program left are not used."""
+        self.run_program("build")
+        for name in "kvm.ko", "kvm-amd.ko":
+            (self.top / "make").unlink()
+            shutil.rmtree(self.top / "tree")
+            (self.root / f"var/cache/kvm-stats-modules/{KERNEL}" / name).unlink()
+            self.assertIn("built:     outdated", self.run_program("status")[1])
+            self.write("root/var/cache/kvm-stats-modules/build/source/x", "")
+            status, said = self.run_program("install")
+            self.assertEqual(status, 0, said)
+            self.assertTrue((self.top / "make").exists())
+            self.assertEqual(self.read_updates()[name], f"{Path(name).stem}\n")
+            self.assertFalse((self.root / "var/cache/kvm-stats-modules/build").exists())
+
+    def test_depmod_that_fails(self):
+        """If the list of modules cannot be written, the modules from before stay installed."""
+        self.write("no-depmod", "")
+        for before in {}, {f"{name}.ko": f"{name}\n" for name in ("kvm", "kvm-amd", "kvm-intel")}:
+            status, said = self.run_program("install")
+            self.assertEqual(status, 1)
+            self.assertIn("depmod failed, nothing was installed", said)
+            self.assertEqual(self.read_updates(), before)
+            self.assertEqual([path.name for path in (self.root / "lib/modules").iterdir()],
+                             [KERNEL])
+            (self.top / "no-depmod").unlink()
+            self.assertEqual(self.run_program("install")[0], 0)
+            self.write("no-depmod", "")
+
+    def test_broken_headers(self):
+        """Headers without a Makefile are refused with the command that restores them."""
+        (self.root / f"lib/modules/{KERNEL}/build/Makefile").unlink()
+        self.assertIn(f"/build/Makefile: apt-get install --reinstall {HEADERS}\n",
+                      self.run_refused("install"))
+
     def test_patch_that_does_not_apply(self):
-        """The build fails and leaves no files if a patch does not apply."""
-        self.write("linux-source-7.3/virt/kvm/kvm_main.c", "something else\n")
-        self.pack()
+        """The build fails and leaves no files if a patch does not apply; the reason is printed."""
+        for name, text, why in (
+                ("virt/kvm/kvm_main.c", "something else\n",
+                 " while patching Linux 7.3.4: 1 out of 1 hunk FAILED -- saving rejects to file "
+                 "virt/kvm/kvm_main.c.rej"),
+                ("virt/kvm/kvm_main.c", None,
+                 f": {self.root}/usr/src/linux-source-7.3.tar.xz has no virt/kvm/kvm_main.c"),
+                ("arch/x86/kvm/Makefile", None, " while unpacking "),
+                ("include/linux/kvm_host.h", "no guard\n", " while renaming kvm_init(): ")):
+            source = self.top / "linux-source-7.3" / name
+            before = source.read_bytes()
+            if text:
+                source.write_text(text)
+            elif "arch" in name:
+                shutil.rmtree(source.parent)
+            else:
+                source.unlink()
+            self.pack()
+            status, said = self.run_program("install")
+            self.assertEqual(status, 1)
+            self.assertIn(f"kvm-stats-modules: build failed{why}", said)
+            self.assertEqual(len(said.splitlines()), 2, said)
+            self.check_nothing_left()
+            source.parent.mkdir(exist_ok=True)
+            source.write_bytes(before)
+
+    def test_reason_of_the_compiler(self):
+        """The first error is printed, and the cause of an error that make reports."""
+        for said, why in (
+                ("  CC x.o\nx.c:1:2: error: no\nmake[1]: *** [a] Error 1\n", "x.c:1:2: error: no"),
+                ("ld: x: No space left on device\nmake: *** [a] Error 1\n",
+                 "ld: x: No space left on device"),
+                ("  BTF [M] kvm.ko\npahole: kvm.ko: Invalid argument\nmake[1]: *** [a] Error 1\n"
+                 "make: *** [b] Error 2\n", "pahole: kvm.ko: Invalid argument"),
+                ("busy\nlast line\n", "last line")):
+            self.write("broken", said)
+            self.assertIn(f"build failed while compiling: {why} (log: ",
+                          self.run_program("build")[1])
+            shutil.rmtree(self.top / "tree")
+
+    def test_full_disk(self):
+        """A full disk is the reason that is printed, and nothing is installed."""
+        self.run_program("install")
+        before = self.read_updates()
+        self.patch.write_text(DIFF.replace("+after", "+later"))
+        shutil.rmtree(self.top / "tree")
+        self.add_tool("cp", 'echo "cp: error writing \'$2\': No space left on device" >&2; exit 1')
         status, said = self.run_program("install")
         self.assertEqual(status, 1)
-        self.assertIn("build failed: ", said)
-        self.assertIn("FAILED", said)
-        self.check_nothing_left()
+        self.assertIn("while stripping kvm.ko: cp: error writing", said)
+        self.assertIn("No space left on device (log: ", said)
+        self.assertEqual(self.read_updates(), before)
+        (self.top / "bin/cp").unlink()
 
     def test_build_that_fails(self):
         """A failing compiler leaves no files and keeps the installed modules."""
@@ -172,13 +278,13 @@ class Machine(unittest.TestCase):
         self.assertEqual(self.run_program("install")[0], 1)
         self.assertEqual(self.read_updates(), before)
         self.assertEqual([path.name for path in
-                          (self.root / "var/cache/kvm-stats-modules").glob("build.*")],
+                          (self.root / "var/cache/kvm-stats-modules").glob("build*")],
                          ["build.log"])
 
     def check_nothing_left(self):
         """Check that a build left only its log and installed nothing."""
         cache = self.root / "var/cache/kvm-stats-modules"
-        self.assertEqual([path.name for path in cache.glob("*")], ["build.log"])
+        self.assertEqual(sorted(path.name for path in cache.glob("*")), ["build.log", "lock"])
         self.assertEqual(self.read_updates(), {})
 
     def require_signatures(self):
@@ -313,11 +419,19 @@ class Machine(unittest.TestCase):
         self.set_packages(versions, "config-files")
         self.assertIn("missing: ", self.run_pre_build()[1])
 
-    def test_dkms_skips_what_cannot_be_built(self):
-        """pre-build returns 77 on failure, so that the kernel update continues."""
-        self.write("broken", "")
-        self.assertEqual(self.run_pre_build()[0], 77)
+    def test_dkms_fails_if_the_build_fails(self):
+        """pre-build fails with another status than 77, with which DKMS skips the kernel."""
+        self.write("broken", "x.c:1: error: y\n")
+        status, said = self.run_pre_build()
+        self.assertEqual(status, 1)
+        self.assertIn("x.c:1: error: y", said)
         (self.top / "broken").unlink()
+        (self.top / "dkms/kvm-stats-modules").unlink()
+        self.assertEqual(self.run_pre_build()[0], 127)
+
+    def test_dkms_skips_refused_kernels(self):
+        """pre-build returns 77 for kernels and hosts that the program refuses, so that the kernel
+        update continues."""
         self.set_packages({HEADERS: "7.3.4-1"})
         status, said = self.run_pre_build()
         self.assertEqual(status, 77)
@@ -329,11 +443,12 @@ class Machine(unittest.TestCase):
         self.assertIn("only signed modules", said)
         self.write("root/sys/kernel/security/lockdown", "[none] integrity confidentiality\n")
         self.assertEqual(self.run_pre_build()[0], 0)
-        (self.top / "dkms/kvm-stats-modules").unlink()
-        self.assertEqual(self.run_pre_build()[0], 77)
 
     def test_refuses_without_packages(self):
-        """The error message contains the command that installs missing packages."""
+        """The error message contains the command that installs missing packages: also python3,
+        if the program is in the repository, which has patches instead of edits."""
+        self.assertEqual(self.run_refused("build", series=self.top),
+                         "kvm-stats-modules: missing: apt-get install python3\n")
         self.set_packages({"linux-source-7.3": "7.3.4-1", "patch": ""})
         self.assertEqual(self.run_refused("build"), "kvm-stats-modules: missing: apt-get install "
                                                 f"{HEADERS} patch\n")
