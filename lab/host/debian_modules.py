@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """KVM's modules with the series, for loading into Debian's own kernel.
 
-Only KVM is built, from build/BASE/linux, with the configuration of Debian's kernel, and with
-the CRCs of its symbols if that kernel checks CRCs. The modules for other architectures than
-x86-64 are cross-built.
+Those for x86-64 are built as users build them, see debian_host.py. Those for other architectures
+are cross-built here: only KVM is built, from build/BASE/linux, with the configuration of Debian's
+kernel, and with the CRCs of its symbols if that kernel checks CRCs.
 """
 
 import dataclasses
@@ -16,8 +16,6 @@ from . import kernel, programs, records, steps, suite
 
 PACKAGES = ("flex", "bison", "bc", "libelf-dev", "libssl-dev", "dwarves", "rsync",
             "zlib1g-dev", "python3")
-# Debian's own modules for VFIO, and a sample driver that Debian does not build.
-VFIO_MODULES = ("vfio.ko", "vfio_iommu_type1.ko", "mdev.ko", "mtty.ko")
 # These need a kernel with sanitizers or fault injection.
 EXCLUDED_TESTS = ("kvm_stats_faults", "kvm_stats_stress")
 # A result channel on PCI: Debian's kernels have no other transport of virtio built in.
@@ -43,10 +41,9 @@ class Target:
 # The keys are Debian's names.
 AMD64 = "amd64"
 TARGETS = {
-    # The selftests need nested paging, so the machine has one CPU, see x86_64.record. KVM for
-    # Intel is not built.
+    # The selftests need nested paging, so the machine has one CPU, see x86_64.record.
     AMD64: Target("x86_64-npt", modules=("arch/x86/kvm/kvm.ko", "arch/x86/kvm/kvm-amd.ko"),
-                  needed=("irqbypass.ko", "ccp.ko"), make=("CONFIG_KVM_INTEL=",)),
+                  needed=("irqbypass.ko", "ccp.ko")),
     # Functions of KVM need not be traceable: Debian's compiler leaves room for the calls that
     # gcc 12 cannot create.
     "riscv64": Target("riscv64", {"verdict": CHANNEL}, make=("CC_FLAGS_FTRACE=",)),
@@ -143,7 +140,7 @@ def list_tests(record, whole=True):
 class Modules:
     """KVM's modules for the kernel of one architecture."""
 
-    def __init__(self, architecture=AMD64):
+    def __init__(self, architecture):
         self.architecture = architecture
         self.target = TARGETS[architecture]
         suffix = "" if architecture == AMD64 else f"-{architecture}"
@@ -152,8 +149,6 @@ class Modules:
         self.out = records.BASE_BUILD_DIR / self.title
         # Modules are built in a copy of the source: their objects end up next to it.
         self.made = self.out / "made"
-        # Debian's kernel with its own KVM, and the sample driver. Only on x86-64.
-        self.debian = self.out / "debian"
         # The directory of Debian's kernel is named after the release.
         self.kernel_dir = (records.BUILD / "debian-kernels" /
                            f"{records.base_file.read_values()['debian_kernel']}{suffix}")
@@ -208,8 +203,8 @@ class Modules:
         (build / ".config").write_text(re.sub(
             r"^(CONFIG_SYSTEM_TRUSTED_KEYS)=.*$", r'\1=""', config, flags=re.M))
         if "CONFIG_MODVERSIONS=y\n" in config:
-            symvers = self._fetch_symvers()
-            shutil.copy(symvers, build)
+            # fetch-debian-kernel has fetched it.
+            shutil.copy(self.kernel_dir / "Module.symvers", build)
         self._run("prepare", [*make, "olddefconfig"], [*make, "modules_prepare"])
         conf, header = build / "include/config/auto.conf", build / "include/generated/autoconf.h"
         new_conf, new_header, changed = restore_options(
@@ -218,19 +213,11 @@ class Modules:
             conf.write_text(new_conf)
             header.write_text(new_header)
 
-    def _fetch_symvers(self):
-        """Fetch the CRCs of the symbols of Debian's kernel and return their file."""
-        if self.architecture == AMD64:
-            steps.run_script("lab/fetch/fetch-debian-symvers", self.kernel_dir.name)
-            return records.BUILD / "debian-symvers" / self.kernel_dir.name / "Module.symvers"
-        # fetch-debian-kernel has fetched it.
-        return self.kernel_dir / "Module.symvers"
-
     def _run(self, what, *commands):
         log = records.BASE_BUILD_DIR / f"logs/{self.title}-{what.replace(' ', '-')}.log"
         steps.run(f"{self.title}: {what}", log, *commands)
 
-    def _build(self):
+    def build(self):
         """Build the modules with Debian's configuration."""
         record, source = self.record, self.record.source
         shutil.rmtree(self.out, ignore_errors=True)
@@ -249,43 +236,23 @@ class Modules:
         if record.extmod:
             shutil.copytree(records.INSIDE / record.extmod, self.made / "extmod")
             directories.append(self.made / "extmod")
-        if self.architecture == AMD64:
-            directories.append(self._copy_sample(source))
         with steps.lock_directory(records.BASE_BUILD_DIR / "kernels"):
             self._configure(make)
             self._run("build KVM", *([*make, f"M={name}", "modules"] for name in directories))
         for name in self.modules:
             shutil.copy(self.made / name, self.out)
         shutil.copy(self.kernel_dir / "vmlinuz", self.out)
-        if self.architecture == AMD64:
-            self._copy_debian_modules()
 
-    def _copy_sample(self, source):
-        """Copy the sample driver to the build directory and return its directory."""
-        sample = self.made / "sample"
-        sample.mkdir()
-        shutil.copy(source / "samples/vfio-mdev/mtty.c", sample)
-        (sample / "Kbuild").write_text("obj-m := mtty.o\n")
-        return sample
-
-    def _copy_debian_modules(self):
-        """Copy Debian's modules next to those of the series, and all to a second directory."""
-        self.debian.mkdir()
-        for name in self.modules:
-            shutil.copy(self.kernel_dir / Path(name).name, self.debian)
-        for folder in (self.out, self.debian):
-            shutil.copy(self.made / "sample" / VFIO_MODULES[-1], folder)
-            for name in ("vmlinuz", *self.target.needed, *VFIO_MODULES[:-1]):
-                shutil.copy(self.kernel_dir / name, folder)
+    def list_inputs(self):
+        """Return the files that the modules depend on, in addition to the kernel tree."""
+        extmod = self.record.extmod and sorted((records.INSIDE / self.record.extmod).iterdir())
+        return [Path(__file__), self.kernel_dir / "config", self.kernel_dir / "release",
+                *(extmod or [])]
 
     def prepare(self):
         """Fetch Debian's kernel, and build the modules unless nothing has changed."""
         self.fetch()
         steps.run_script("lab/fetch/install-packages", *PACKAGES)
         steps.install_packages(self.record)
-        extmod = self.record.extmod and sorted((records.INSIDE / self.record.extmod).iterdir())
-        steps.build_if_changed(
-            self.out, self.make_record(),
-            [Path(__file__), self.kernel_dir / "config", self.kernel_dir / "release",
-             *(extmod or [])],
-            ("Documentation", "tools/testing"), self._build)
+        steps.build_if_changed(self.out, self.make_record(), self.list_inputs(),
+                               ("Documentation", "tools/testing"), self.build)

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Library for bash checks with one result. Finish with "passed TEXT"; exiting earlier is a
-# failure. results.py describes the output. A check that takes arguments sets usage and parses
+# Library for bash checks with one result, in addition to those of run_marked. Finish with "passed
+# TEXT"; exiting earlier is a failure. results.py describes the output. A check that takes arguments sets usage and parses
 # them before it sources this file; others are refused here if they get any.
 #
 # Sets top, the repository; base, the name of the base kernel; tree, the patched kernel
@@ -20,6 +20,8 @@ tree=$top/build/$base/linux
 mkdir -p "$top/build"
 work=$(mktemp -d "$top/build/check-$check.XXXXXX")
 why="ended early, see above"
+# Results of run_marked
+good=0 bad=0
 
 # Set built to a directory that persists, for incremental builds. Only one run of the
 # check at a time may use it.
@@ -34,8 +36,8 @@ keep_built() {
 finish() {
 	rm -rf "$work"
 	[ -n "$why" ] || return 0
-	printf 'not ok - %-30s %s\n# rerun: %s\n1..1\n0 passed, 1 failed\n' \
-		"$check" "$why" "$rerun"
+	printf 'not ok - %-30s %s\n# rerun: %s\n1..%s\n%s passed, %s failed\n' \
+		"$check" "$why" "$rerun" $((good + bad + 1)) $good $((bad + 1))
 	exit 1
 }
 trap finish EXIT
@@ -53,6 +55,17 @@ skip() {
 	exit 0
 }
 
+# Run the commands of pages that are marked for this check (pages.py), and print a result for each.
+# Their output goes to stderr. The status is 1 if one failed. usage: run_marked [NAME=VALUE...]
+run_marked() {
+	local status=0
+	(cd "$top/lab" && exec /usr/bin/python3 -m host.pages "$check" "$@") >"$work/marked" || status=1
+	cat "$work/marked"
+	good=$(grep -c '^ok ' "$work/marked") || true
+	bad=$(grep -c '^not ok ' "$work/marked") || true
+	[ $((bad + status)) -eq 0 ]
+}
+
 # Run a program of the repository, with its output on stderr; if it fails, end the check.
 run_script() {
 	local status=0
@@ -65,6 +78,7 @@ run_script() {
 
 passed() {
 	why=
-	printf 'ok     - %-30s %s\n1..1\n1 passed, 0 failed\n' "$check" "$1"
+	printf 'ok     - %-30s %s\n1..%s\n%s passed, 0 failed\n' "$check" "$1" \
+		$((good + 1)) $((good + 1))
 	exit 0
 }

@@ -153,6 +153,16 @@ class All(Repository):
         self.assertIn("noise",
                       (self.top / "build/1.0/logs/check-two.log").read_text())
 
+    def test_commands_of_pages(self):
+        """A check that prints no result for a command that it was to run fails."""
+        (self.top / "README.md").write_text("<!-- run by: one -->\n    make\n")
+        self.add("one", "echo ok - one fine; echo 1 passed, 0 failed")
+        status, lines, _ = self.run_all()
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
+        self.assertIn("has not run the commands in README.md:2: make", "\n".join(lines))
+        self.add("one", "echo ok - README.md:2 make; echo 1 passed, 0 failed")
+        self.assertEqual(self.run_all()[0], 0)
+
     def test_failures_stay_together(self):
         self.add("one", "sleep 0.5; echo ok - one; echo 1 passed, 0 failed")
         self.add("two", "echo not ok - b bad; sleep 1; echo '# more'; "
@@ -675,18 +685,21 @@ class KvmStats(unittest.TestCase):
                                ("kvm-stats/lib/make-statistics", "#!/bin/sh\n"),
                                ("kvm-stats/tests/statistics", "#!/bin/sh\n"),
                                ("kvm-stats/Makefile", "check:\n\t@cat said; exit 1\n"),
+                               ("kvm-stats/README.md",
+                                "<!-- run by: kvm-stats -->\n    make check\n"),
                                ("kvm-stats/said", "".join(f"{line}\n" for line in said))):
                 (top / file).parent.mkdir(parents=True, exist_ok=True)
                 (top / file).write_text(text)
                 (top / file).chmod(0o755)
-            for file in "lab/host/result.sh", "lab/checks/kvm-stats":
-                (top / file).parent.mkdir(parents=True)
-                shutil.copy(TOP / file, top / file)
+            shutil.copytree(TOP / "lab/host", top / "lab/host")
+            (top / "lab/checks").mkdir()
+            shutil.copy(TOP / "lab/checks/kvm-stats", top / "lab/checks")
             done = subprocess.run([top / "lab/checks/kvm-stats"], text=True, check=False,
                                   capture_output=True)
-        self.assertEqual((done.returncode, done.stdout.splitlines()[1]),
-                         (1, "# rerun: lab/checks/kvm-stats"))
-        return done.stdout.splitlines()[0].split(maxsplit=4)[4]
+        self.assertEqual(done.returncode, 1)
+        lines = done.stdout.splitlines()[-4:]
+        self.assertEqual(lines[1:], ["# rerun: lab/checks/kvm-stats", "1..2", "0 passed, 2 failed"])
+        return lines[0].split(maxsplit=4)[4]
 
     def test_first(self):
         self.assertEqual(self.get_reason("# one", "ok 1", "# two", "ok 1", "not ok 2 x", "# three",

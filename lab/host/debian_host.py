@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A host with Debian's kernel, on which the commands of modules/README.md install KVM's modules.
+
+The host is a root directory; the kernel runs in a test machine, which loads the modules that were
+installed in the root directory. All of Debian's kernels on x86-64 have modules that were built in
+this way, by the program and from the packages that users have.
+"""
+
+import hashlib
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from . import base_file, pages, records, series_file, steps
+from .debian_modules import AMD64, Modules
+
+PAGE = "modules/README.md"
+PROGRAM = records.TOP / "modules/kvm-stats-modules"
+# What the directory of a new host depends on.
+MAKE_ROOT = [Path(__file__), *(records.TOP / "lab/fetch" / name for name in (
+    "make-root", "enter-root", "kernel-pin"))]
+# The test machine runs the kernel, the commands run on the build host: uname -r, which some of
+# them call, prints the release of the kernel.
+UNAME = """#!/bin/sh
+[ "$*" != -r ] || exec echo {kernel}
+exec /usr/bin/uname "$@"
+"""
+# Debian's own modules for VFIO, and a sample driver that Debian does not build.
+VFIO_MODULES = ("vfio.ko", "vfio_iommu_type1.ko", "mdev.ko", "mtty.ko")
+
+
+def write_edits_of_tree(folder):
+    """Write what the kernel tree contains, instead of the edits of the repository's patches."""
+    folder.mkdir()
+    with tempfile.TemporaryDirectory() as work:
+        index = Path(work) / "index"
+        shutil.copy(base_file.TREE / ".git/index", index)
+        series_file.git("add", "-A", index=index)
+        diff = series_file.git("diff", "--cached", "--no-renames", series_file.BASE, "--", "virt/kvm",
+                               "arch/x86/kvm", "arch/x86/include", "include", index=index)
+    (folder / f"{base_file.NAME}.patch").write_bytes(diff)
+
+
+class Host:
+    """The root directory of a new host with a release of Debian."""
+
+    def __init__(self, root, release):
+        """release: of Debian, or a suite such as trixie-backports."""
+        self.root = root
+        self.release = release
+        # The start of a command in the directory: options and variables of env follow.
+        self.enter = [records.TOP / "lab/fetch/enter-root", root, "env"]
+        # For all blocks.
+        self.variables = []
+
+    def make(self, **variables):
+        """Create the directory, in which a user would answer apt with yes."""
+        steps.run_script("lab/fetch/make-root", self.release, self.root, **variables)
+        (self.root / "etc/apt/apt.conf.d/60answers").write_text(
+            'APT::Get::Assume-Yes "true";\n')
+
+    def copy_repository(self):
+        """Copy the repository to the directory, in the place of an earlier copy."""
+        shutil.rmtree(self.root / "repository", ignore_errors=True)
+        pages.copy_repository(self.root / "repository")
+
+    def format_command(self, block):
+        """Return the command that runs a block of a page on the host."""
+        return [*self.enter, "-C", f"/repository/{block.directory}", *self.variables,
+                "bash", "-c", block.format_script()]
+
+    def run(self, block):
+        """Run a block of a page; return its exit status."""
+        return pages.run(block, self.format_command(block))
+
+
+class KernelHost(Host):
+    """A host with the headers of Debian's kernel."""
+
+    def __init__(self, root, release, kernel):
+        """kernel: the release of the kernel that runs."""
+        super().__init__(root, release)
+        self.kernel = kernel
+        self.modules = root / f"lib/modules/{kernel}/updates/kvm-stats"
+        self.series = root / "series"
+
+    def prepare(self):
+        """Create the directory, unless its packages are those of the page, and copy the
+        repository and unimported work of the kernel tree into it.
+        """
+        blocks = [block for block in pages.read_all() if block.page == PAGE]
+        wanted = hashlib.sha256(repr([self.kernel, *(block.lines for block in blocks), *(
+            path.read_text() for path in MAKE_ROOT)]).encode()).hexdigest()
+        made = self.root / "made"
+        if not made.is_file() or made.read_text() != wanted:
+            self.make(KERNEL_VERSION=f"{self.kernel.partition('+')[0]}-*")
+            uname = self.root / "usr/local/bin/uname"
+            uname.write_text(UNAME.format(kernel=self.kernel))
+            uname.chmod(0o755)
+            # The package of Debian's kernel depends on it.
+            steps.run_script("lab/fetch/enter-root", self.root, "apt-get", "install", "-q", "kmod")
+            made.write_text(wanted)
+        self.copy_repository()
+        shutil.rmtree(self.series, ignore_errors=True)
+        if work := series_file.find_unimported_work():
+            print(f"modules: from {base_file.SHOWN} with {work}", file=sys.stderr)
+            write_edits_of_tree(self.series)
+            self.variables = [f"KVM_STATS_MODULES_SERIES=/{self.series.name}"]
+
+
+class HostModules(Modules):
+    """KVM's modules for Debian's x86-64 kernel, as a user installs them."""
+
+    def __init__(self):
+        super().__init__(AMD64)
+        self.root = records.BASE_BUILD_DIR / "debian-host"
+        # Debian's kernel with its own KVM, and the sample driver.
+        self.debian = self.out / "debian"
+
+    def make_host(self, root=None):
+        """Return the host, in which the modules are installed after prepare(), or a copy of it in
+        another directory.
+        """
+        return KernelHost(root or self.root, base_file.read_values()["debian_kernel"],
+                          "".join(self.get_release()))
+
+    def list_inputs(self):
+        """Return the files that the modules depend on, in addition to the kernel tree."""
+        return [PROGRAM, records.TOP / PAGE, records.TOP / "scripts/edits",
+                *MAKE_ROOT, *super().list_inputs()]
+
+    def build(self):
+        """Install the modules by the first block of the page that is marked for this base."""
+        shutil.rmtree(self.out, ignore_errors=True)
+        host = self.make_host()
+        host.prepare()
+        block = next(block for block in pages.read_all() if block.page == PAGE
+                     and block.is_run_by("modules", base_file.NAME))
+        self._run("install", host.format_command(block))
+        self.out.mkdir()
+        for name in self.modules:
+            shutil.copy(host.modules / Path(name).name, self.out)
+        self._build_sample(host)
+        self._copy_debian_modules()
+
+    def _build_sample(self, host):
+        """Build the sample driver."""
+        sample = host.root / "sample"
+        shutil.rmtree(sample, ignore_errors=True)
+        sample.mkdir()
+        shutil.copy(base_file.TREE / "samples/vfio-mdev/mtty.c", sample)
+        (sample / "Kbuild").write_text("obj-m := mtty.o\n")
+        self._run("build the sample driver", [*host.enter, "make", "-C", f"/lib/modules/{host.kernel}/build",
+                                              "M=/sample", "modules"])
+        shutil.copy(sample / VFIO_MODULES[-1], self.out)
+
+    def _copy_debian_modules(self):
+        """Copy Debian's modules next to those of the series, and all to a second directory."""
+        self.debian.mkdir()
+        shutil.copy(self.out / VFIO_MODULES[-1], self.debian)
+        for name in self.modules:
+            shutil.copy(self.kernel_dir / Path(name).name, self.debian)
+        for folder in (self.out, self.debian):
+            for name in ("vmlinuz", *self.target.needed, *VFIO_MODULES[:-1]):
+                shutil.copy(self.kernel_dir / name, folder)
