@@ -37,6 +37,7 @@ help:
 	@echo '  make bench            count the instructions of opening and reading, and the cost of serve'
 	@echo '  make soak             run ten million operations on all kinds of stats fds'
 	@echo '  make record-debugfs   record the debugfs files of the base kernels'
+	@echo '  make release          release VERSION: NEWS.md, changelogs, commit, tag, tarball'
 	@echo '  make clean            remove build/'
 	@echo
 	@echo '  lab/run KERNEL -- PROGRAM ARG...   run a static program on a kernel of the lab'
@@ -88,8 +89,11 @@ lab-packages: host-packages
 record-debugfs: kernel-tree-as-is
 	@lab/record-debugfs
 
+release: host-packages
+	@scripts/release '$(VERSION)'
+
 clean:
 	rm -rf build
 
 .PHONY: help demo check check-landing check-all bench soak tree kernel-tree-as-is import \
-	series host-packages lab-packages record-debugfs clean
+	series host-packages lab-packages record-debugfs release clean
