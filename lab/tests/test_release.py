@@ -239,7 +239,7 @@ class Version(unittest.TestCase):
     """The version in this repository."""
 
     def test_changelogs(self):
-        """Both source packages have the same version, because both are released together."""
+        """The source packages have one version: a release changes both."""
         first = [re.search(r"\((.*?)\)", (TOP / name / "debian/changelog").read_text())[1]
                  for name in ("kvm-stats", "modules")]
         self.assertEqual(first[0], first[1])
