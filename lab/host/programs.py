@@ -7,7 +7,7 @@ import shutil
 import textwrap
 from pathlib import Path, PurePath
 
-from . import patch_file, records, steps
+from . import headers, patch_file, records, steps
 
 # Mainline's test of statistics files, in kernels that have it.
 UPSTREAM_TEST = "kvm_binary_stats_test"
@@ -15,9 +15,14 @@ UPSTREAM_TEST = "kvm_binary_stats_test"
 DEMO = "demo"
 STATIC = ("-static", "-pthread", "-no-pie")
 READER = records.TOP / "kvm-stats"
-# The page with a complete program, and the name of that program in the test machine.
+# The page with a complete program, and the names of that program in the test machine, compiled
+# with the headers of the kernel and with older ones.
 PAGE = records.TOP / "Documentation/virt/kvm/stats.rst"
 EXAMPLE = "stats-example"
+EXAMPLE_WITHOUT_SERIES = "stats-example-without-series"
+EXAMPLE_WITHOUT_NEXT = "stats-example-without-next"
+# The exit status of the latter two, as the page describes it.
+EXAMPLE_STATUS = 2
 # Options with which the selftests of the kernel are compiled.
 SELFTEST = ["-std=gnu99", "-fno-stack-protector", "-fno-pie"]
 
@@ -30,22 +35,42 @@ def list_programs(record):
 
 
 def read_example():
-    """Return the program on the page, and the output that the page shows after it."""
+    """Return the program on the page, its output, and its output with older headers."""
     blocks = [(kind, textwrap.dedent(code)) for kind, code in re.findall(
         r"^\.\. code-block:: (\w+)\n\n((?:\t.*\n|\n)+)", PAGE.read_text(), re.M)]
-    for (kind, code), (next_kind, output) in zip(blocks, blocks[1:]):
-        if kind == "c" and "int main(" in code and next_kind == "none":
-            return code, output.strip() + "\n"
-    raise records.Invalid(f"{PAGE.name}: no program that is followed by its output")
+    for (kind, code), *outputs in zip(blocks, blocks[1:], blocks[2:]):
+        if kind == "c" and "int main(" in code and all(kind == "none" for kind, _ in outputs):
+            return code, *(output.strip() + "\n" for _, output in outputs)
+    raise records.Invalid(f"{PAGE.name}: no program that is followed by two outputs")
 
 
-def build_example(out):
-    """Write the program on the page to a directory with headers and bin; return the command that
-    compiles it, as a reader would."""
+def build_example(out, name=EXAMPLE, directories=("usr/include",)):
+    """Write the program on the page to a directory with bin; return the command that compiles it,
+    as a reader would.
+
+    directories: relative to `out`, with the headers; the compiler searches those of the build
+    host as well, which lack the series.
+    """
     source = out / f"{EXAMPLE}.c"
     source.write_text(read_example()[0])
-    return ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{out}/usr/include", source, "-static",
-            "-o", out / "bin" / EXAMPLE]
+    return ["gcc", "-O2", "-Wall", "-Wextra", "-Werror",
+            *(f"-I{out / folder}" for folder in directories),
+            source, "-static", "-o", out / "bin" / name]
+
+
+def build_examples(out, objects):
+    """Return the commands that compile the program with the headers in usr/include and with older
+    ones.
+
+    objects: the build directory from which the headers in usr/include are installed.
+    """
+    commands = [build_example(out), build_example(out, EXAMPLE_WITHOUT_SERIES, ())]
+    names = patch_file.list_series()
+    if "next" in names:
+        older = "headers-without-next"
+        commands += [*headers.make_older(names[names.index("next") - 1], objects, out / older),
+                     build_example(out, EXAMPLE_WITHOUT_NEXT, (older, "usr/include"))]
+    return commands
 
 
 def list_selftests(record):
@@ -145,7 +170,7 @@ def build(record):
     commands = _compile_programs(record, everywhere) + _make_selftests(record, with_library)
     if record.tree == "linux":
         if record.arch == "x86_64":
-            commands.append(build_example(out))
+            commands += build_examples(out, record.headers)
         commands += _make_reader(record)
     steps.run(f"{record.title}: build the programs",
               Path(f"{record.log}-userland.log"), *commands)
@@ -162,7 +187,7 @@ def make(record):
     Kernels that are like another one use its programs.
     """
     record = records.Record(record.like or record.name, record.tree)
-    files = [Path(__file__), PAGE, *sum(list_programs(record), []),
+    files = [Path(__file__), Path(headers.__file__), PAGE, *sum(list_programs(record), []),
              *sorted(records.INSIDE.glob("*.h")), *list_reader_files()]
     steps.build_if_changed(record.userland, record, files,
                       ("Documentation", "drivers"), lambda: build(record))

@@ -4,7 +4,8 @@
 import collections
 from pathlib import Path
 
-from . import completeness, durations, judge, kernel, machine, programs, records, steps
+from . import (completeness, durations, judge, kernel, machine, patch_file, programs, records,
+               steps)
 
 # argv: the program in lab/bin and its arguments; judge: a function of its output and exit
 # status that returns (passed, text), None for a program that prints TAP.
@@ -73,6 +74,26 @@ def make_example_test():
         output, status, programs.read_example()[1]))
 
 
+def make_example_tests():
+    """Return the tests of the program in stats.rst, compiled with the headers of the kernel and
+    with older ones: it then reports that the kernel has more."""
+    _, output, older = programs.read_example()
+    *without_series, message = older.splitlines(keepends=True)
+    without_next, *_ = output.partition("a file for each VM of the host:\n")
+
+    def make_older_test(name, printed):
+        # In the pipe to the result channel, stderr precedes stdout.
+        expected = message.replace(programs.EXAMPLE, name) + printed
+        return Test(name, [name], lambda output, status: judge.example(
+            output, status, expected, programs.EXAMPLE_STATUS))
+
+    tests = [make_example_test(),
+             make_older_test(programs.EXAMPLE_WITHOUT_SERIES, "".join(without_series))]
+    if "next" in patch_file.list_series():
+        tests.append(make_older_test(programs.EXAMPLE_WITHOUT_NEXT, without_next))
+    return tests
+
+
 def list_all_tests(record):
     """Return all tests that can run on the kernel of a record."""
     def tap(output, status):
@@ -111,7 +132,7 @@ def list_all_tests(record):
                   for name, *arguments in list_selftests(record)
                   if name.startswith("kvm_") and name != programs.UPSTREAM_TEST]
     if record.arch == "x86_64":
-        found.append(make_example_test())
+        found += make_example_tests()
     found += [Test("debugfs", ["with-one-vm", "debugfs-list"], debugfs),
               Test("completeness", ["descriptors"], members),
               Test("kvm-stats", ["sources", "next", "files"], tap)]

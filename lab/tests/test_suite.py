@@ -3,7 +3,6 @@
 
 import contextlib
 import io
-import subprocess
 import tempfile
 import types
 import unittest
@@ -97,7 +96,8 @@ class Example(unittest.TestCase):
 
     PAGE = ("Text::\n\n\tint main(void);\n\n.. code-block:: c\n\n\t/* part */\n\n"
             ".. code-block:: c\n\n\tint main(void)\n\t{\n\n\t\treturn 0;\n\t}\n\nOutput:\n\n"
-            ".. code-block:: none\n\n\tone 1\n\ttwo 2\n\nText\n")
+            ".. code-block:: none\n\n\tone 1\n\ttwo 2\n\nWith older headers:\n\n"
+            ".. code-block:: none\n\n\tone 1\n\tstats-example: old\n\nText\n")
 
     def read(self, page):
         with tempfile.TemporaryDirectory() as folder:
@@ -107,23 +107,34 @@ class Example(unittest.TestCase):
                 return suite.programs.read_example()
 
     def test_found(self):
-        """The block with main() is the program, the next one its output."""
-        program, output = self.read(self.PAGE)
+        """The block with main() is the program, the next two are its outputs."""
+        program, output, older = self.read(self.PAGE)
         self.assertEqual(program.strip(), "int main(void)\n{\n\n\treturn 0;\n}")
         self.assertEqual(output, "one 1\ntwo 2\n")
+        self.assertEqual(older, "one 1\nstats-example: old\n")
 
     def test_missing(self):
-        """A page without a program or without its output is an error."""
-        for page in "", self.PAGE.replace("main(", "other("), self.PAGE.replace("none", "text"):
+        """A page without a program or without one of its outputs is an error."""
+        for page in ("", self.PAGE.replace("main(", "other("), self.PAGE.replace("none", "text"),
+                     self.PAGE.partition("With")[0]):
             with self.assertRaisesRegex(records.Invalid, "no program"):
                 self.read(page)
 
-    def test_page(self):
-        """The program compiles with the headers of the build host, which lack the series."""
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "bin").mkdir()
-            subprocess.run(suite.programs.build_example(Path(folder)), check=True)
-
+    def test_older_headers(self):
+        """With older headers, the program must print what they support, the message, and exit
+        with 2."""
+        documented, *_ = suite.programs.read_example()[1].partition("one file for all")
+        with mock.patch.object(suite.patch_file, "list_series", return_value=["stats", "next"]):
+            complete, *older = suite.make_example_tests()
+        self.assertTrue(complete.judge(suite.programs.read_example()[1], 0)[0])
+        self.assertEqual([test.name for test in older],
+                         ["stats-example-without-series", "stats-example-without-next"])
+        for test, printed in zip(older, (
+                documented, suite.programs.read_example()[1].partition("a file for each")[0])):
+            message = f"{test.name}: compiled with headers that lack features of this kernel\n"
+            self.assertTrue(test.judge(message + printed, 2)[0], test.name)
+            for output, status in (printed, 0), (printed, 2), (message + printed, 0):
+                self.assertFalse(test.judge(output, status)[0], test.name)
 
 class Machines(unittest.TestCase):
     """The machines for one kernel divide its tests."""
