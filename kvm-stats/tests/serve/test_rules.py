@@ -54,6 +54,27 @@ class Promtool(Rules):
             self.assertEqual(failed, set(re.findall(r"- alert: (\w+)", rules)), said)
 
 
+class Readme(Rules):
+    """The commands of the README change Debian's configuration of Prometheus."""
+
+    def test_commands_add_rules_and_target(self):
+        """Debian's file stays valid, and has the rules and the target besides its own."""
+        page = (RULES.parent / "README.md").read_text()
+        commands, = re.findall(r"^    sed -i (?:.*\\\n)*.*\n    promtool check config [^&]*", page, re.M)
+        config = self.folder / "prometheus.yml"
+        shutil.copy("/etc/prometheus/prometheus.yml", config)
+        jobs = set(re.findall(r"- job_name: (.*)", config.read_text()))
+        commands = commands.replace("/etc/prometheus/prometheus.yml", str(config))
+        done = subprocess.run(["sh", "-euc", commands.replace("/usr/share/kvm-stats", str(RULES))],
+                              text=True, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("1 rule files found", done.stdout)
+        self.assertEqual(set(re.findall(r"- job_name: (.*)", config.read_text())), jobs | {"kvm"})
+        status, said = self.promtool("check", "service-discovery", "--timeout=1s", str(config), "kvm")
+        self.assertEqual(status, 0, said)
+        self.assertIn('"__address__": "localhost:10847"', said)
+
+
 class Thresholds(Rules):
     """Alerts have the thresholds in src/thresholds.h."""
 
