@@ -194,7 +194,7 @@ int bpf_iterator_open_checked(struct bpf_iterator **opened,
 			      const struct bpf_kvm_types *types,
 			      const struct probe_vm *own, char *why, size_t why_size)
 {
-	struct bpf_iterator *iterator;
+	struct bpf_iterator *iterator = NULL;
 	int error;
 
 	error = bpf_iterator_open(&iterator, &types->layout, why, why_size);

@@ -474,7 +474,7 @@ static bool open_process(struct kvmstats *k, struct files_state *s, struct proce
 void files_scan_process(struct kvmstats *k, struct files_state *s, struct process *p)
 {
 	struct taken *t;
-	long all;
+	long all = 0;
 	int n = list_fds(k, s, p->pid, &all);
 
 	p->last_look = s->now;
