@@ -232,6 +232,20 @@ class Service(Case):
         self.assertGreater(ended, 0)
 
 
+class Defaults(unittest.TestCase):
+    """The file /etc/default/kvm-stats."""
+
+    def test_units_use_each_variable(self):
+        """A unit uses each variable of the file, with the same default."""
+        units = {}
+        for path in UNITS.glob("*.service"):
+            text = path.read_text()
+            self.assertIn("\nEnvironmentFile=-/etc/default/kvm-stats\n", text, path)
+            name, = re.findall(r"^ExecStart=.* \$(\w+)", text, re.M)
+            units[name], = re.findall(rf'^Environment="{name}=(.*)"$', text, re.M)
+        self.assertEqual(units, dict(re.findall(r'^#(\w+)="(.*)"$', (UNITS / "default").read_text(), re.M)))
+
+
 @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze")
 class Unit(unittest.TestCase):
     """The settings of the unit."""
