@@ -43,8 +43,9 @@ GET(get_started, codes, m->vms_started)
 GET(get_ended, codes, m->vms_ended)
 GET(get_unobserved, codes && m->has_unobserved, m->unobserved)
 GET(get_host_exits, codes && m->exits, m->usage.exits)
-/* A metric of the process; the textfile collector has its own. */
+/* Metrics of the process; the textfile collector has its own. */
 GET(get_process_cpu, codes, m->cpu + read_cpu_time(RUSAGE_SELF))
+GET(get_process_start, codes, m->program_started)
 
 static bool get_version(const struct model *m, const struct codes *codes, unsigned int index,
 			struct program_value *value)
@@ -132,6 +133,17 @@ static bool get_fds(const struct model *m, const struct codes *codes, unsigned i
 		;
 	closedir(dir);
 	value->n -= 3;
+	return true;
+}
+
+static bool get_max_fds(const struct model *m, const struct codes *codes, unsigned int index,
+			struct program_value *value)
+{
+	struct rlimit limit;
+
+	if (index || !codes || getrlimit(RLIMIT_NOFILE, &limit))
+		return false;
+	value->n = limit.rlim_cur;
 	return true;
 }
 
@@ -278,6 +290,10 @@ const struct metric metrics[] = {
 		"Resident memory of the process that serves"),
 	PROGRAM("process_open_fds", METRIC_GAUGE, "", 0, "", get_fds,
 		"Number of open file descriptors of the process that serves"),
+	PROGRAM("process_max_fds", METRIC_GAUGE, "", 0, "", get_max_fds,
+		"Maximum number of open file descriptors of the process that serves"),
+	PROGRAM("process_start_time_seconds", METRIC_GAUGE, "seconds", 9, "", get_process_start,
+		"Start time of kvm-stats since 1970"),
 };
 
 const unsigned int nr_metrics = sizeof(metrics) / sizeof(metrics[0]);

@@ -22,6 +22,7 @@ struct model *model_new(const struct serve_options *options)
 	m->options = options;
 	m->source = "none";
 	m->proc = -1;
+	m->program_started = read_clock(CLOCK_REALTIME);
 	m->served = mmap(NULL, sizeof(*m->served), PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (m->served != MAP_FAILED)

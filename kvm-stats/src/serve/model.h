@@ -147,6 +147,7 @@ struct model {
 	unsigned int unread[KVMSTATS_REASONS];
 	char why[KVMSTATS_REASONS][256];
 
+	uint64_t program_started;	/* nanoseconds since 1970 */
 	/* since the program started */
 	uint64_t vms_started, vms_ended;
 	uint64_t unobserved;

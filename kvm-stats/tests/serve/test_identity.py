@@ -2,7 +2,9 @@
 """Identity of VMs in a real Prometheus: no duplicate series, no decreasing counter, and exact
 rates while VMs start, end and restart."""
 
+import re
 import resource
+import time
 from pathlib import Path
 
 from serving import Case, one, pick, vms, wait_for
@@ -321,7 +323,8 @@ class Identity(Case):
         self.assertGreater(later_run[1], max(run[1], later_run[0]))
 
     def test_metrics_of_the_process(self):
-        """Memory and files belong to the process that serves; CPU time covers both processes."""
+        """Memory and files belong to the process that serves, CPU and start time to both processes."""
+        earliest = time.time()
         serving = self.serve(self.busy(self.host(), 1, "web"))
         found = serving.next_sample()
         proc = Path(f"/proc/{serving.server()}")
@@ -331,6 +334,9 @@ class Identity(Case):
         self.assertAlmostEqual(one(found, "process_resident_memory_bytes"),
                                resource.getpagesize() * int((proc / "statm").read_text().split()[1]),
                                delta=2000000)
+        limit, = re.findall(r"Max open files +(\d+)", (proc / "limits").read_text())
+        self.assertEqual(one(found, "process_max_fds"), int(limit))
+        self.assertTrue(earliest < one(found, "process_start_time_seconds") < time.time(), earliest)
         before = one(found, "process_cpu_seconds_total")
         ran = sum(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
                   for pid in (serving.process.pid, serving.server())) / 100

@@ -40,6 +40,30 @@ class Promtool(Rules):
             self.assertTrue(any("exp_labels:" in test for test in mine), alert)
             self.assertTrue(any("exp_alerts: []" in test for test in mine), alert)
 
+    def test_dead_mans_switch(self):
+        """The alerts for missing hosts fire when one or all are not scraped, and for restarts."""
+        page = (RULES / "alerts.md").read_text()
+        alerts, = re.findall(r"(?s)```yaml\n(.*?)```", page)
+        (self.folder / "own.yml").write_text("groups:\n- name: own\n  rules:\n" +
+                                             re.sub("(?m)^", "  ", alerts))
+        # Values of each minute. At 25 h, b has ended, a has restarted twice, and c three times.
+        series = {"a": "1+0x1490 2+0x4 3+0x65", "b": "1+0x300", "c": "1+0x1485 2+0x4 3+0x4 4+0x60"}
+        for name, minute, wanted in (
+                ("KvmStatsMissing", 1500, []), ("KvmStatsMissing", 1600, [{"job": "kvm"}]),
+                ("KvmStatsHostsMissing", 1500, [{}]),
+                ("KvmStatsRestarts", 1500, [{"instance": "c", "job": "kvm"}])):
+            (self.folder / "test.yml").write_text(json.dumps({
+                "rule_files": ["own.yml"], "evaluation_interval": "1m",
+                "tests": [{"interval": "1m", "input_series": [
+                    {"series": f'process_start_time_seconds{{job="kvm", instance="{instance}"}}',
+                     "values": values} for instance, values in series.items()],
+                    "alert_rule_test": [
+                        {"eval_time": "10m", "alertname": name, "exp_alerts": []},
+                        {"eval_time": f"{minute}m", "alertname": name,
+                         "exp_alerts": [{"exp_labels": labels} for labels in wanted]}]}]}))
+            status, said = self.promtool("test", "rules", "test.yml", folder=self.folder)
+            self.assertEqual(status, 0, said)
+
     def test_alerts_that_never_or_always_fire_are_detected(self):
         """An alert that never fires, or always does, fails the tests of the rules."""
         rules = (RULES / "kvm-stats.rules.yml").read_text()

@@ -205,6 +205,8 @@ class Service(Case):
         self.assertRegex(serving.said(), r"kvm-stats: the process that serves has ended \(signal 9\);"
                          r" starting another one\n")
         self.assertEqual(one(after, "kvm_vms_ended_total"), 1)
+        self.assertEqual(one(after, "process_start_time_seconds"),
+                         one(before, "process_start_time_seconds"))
         self.assertGreater(one(after, "process_cpu_seconds_total"),
                            one(before, "process_cpu_seconds_total"))
         for name, labels in (("samples", {}), ("scrapes", {"code": "200"}), ("series_dropped", {})):
