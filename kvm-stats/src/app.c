@@ -380,7 +380,11 @@ uint64_t app_wall(uint64_t monotonic)
 void app_time_text(uint64_t time, char buf[TIME_SIZE])
 {
 	const time_t seconds = time / SECOND;
-	size_t n = strftime(buf, TIME_SIZE, "%Y-%m-%dT%H:%M:%S", gmtime(&seconds));
+	struct tm tm = { 0 };
+	size_t n;
+
+	gmtime_r(&seconds, &tm);
+	n = strftime(buf, TIME_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
 
 	snprintf(buf + n, TIME_SIZE - n, ".%03uZ", (unsigned int)(time % SECOND / 1000000));
 }

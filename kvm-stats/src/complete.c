@@ -11,6 +11,7 @@
 #include "columns.h"
 #include "input.h"
 #include "options.h"
+#include "serve/settings.h"
 
 static void print_word(const char *typed, const char *word, int len, const char *description)
 {
@@ -153,6 +154,10 @@ int complete(int argc, char **argv)
 		print_words(typed, "vcpu");
 	else if (what == COMPLETE_BY)
 		print_words(typed, "vcpu address unit vm thread");
+	else if (what == COMPLETE_LOG_LEVEL)
+		print_words(typed, LOG_LEVELS);
+	else if (what == COMPLETE_LOG_FORMAT)
+		print_words(typed, LOG_FORMATS);
 	app_flush();
 	return STATUS_OK;
 }

@@ -17,12 +17,20 @@ bool input_has_time(const struct input *in, uint64_t time)
 	return before && after;
 }
 
+const char *input_new_problem(struct input *in)
+{
+	if (in->warned || !*recording_problem(in->rec))
+		return NULL;
+	in->warned = true;
+	return recording_problem(in->rec);
+}
+
 void input_warn_problem(struct input *in)
 {
-	if (!in->warned && *recording_problem(in->rec)) {
-		warnx("%s", recording_problem(in->rec));
-		in->warned = true;
-	}
+	const char *problem = input_new_problem(in);
+
+	if (problem)
+		warnx("%s", problem);
 }
 
 static void seek_start(struct input *in, const struct settings *settings)

@@ -10,7 +10,7 @@
 struct input {
 	struct kvmstats *k;
 	struct recording *rec;		/* NULL for this host */
-	bool warned;			/* the problem with the recording was printed */
+	bool warned;			/* input_new_problem() has returned the problem */
 	uint64_t until;			/* time since 1970 where the input ends, or 0 */
 };
 
@@ -38,7 +38,9 @@ bool input_seek_time(struct input *in, uint64_t time);
 /* Return true if a recording has samples before and after this time, or at it. */
 bool input_has_time(const struct input *in, uint64_t time);
 
-/* Print the problem with the recording, once. */
+/* Return the problem with the recording once, otherwise NULL. */
+const char *input_new_problem(struct input *in);
+/* Print it. */
 void input_warn_problem(struct input *in);
 
 /* Return the problem with the sample or the recording, "" if there is none. */

@@ -19,6 +19,8 @@ enum complete {
 	COMPLETE_STATISTIC,
 	COMPLETE_VCPU,		/* the word "vcpu" */
 	COMPLETE_BY,		/* what exits or owners are separated by */
+	COMPLETE_LOG_LEVEL,
+	COMPLETE_LOG_FORMAT,
 };
 
 enum command_index {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "logging.h"
 #include "notify.h"
 #include "serve.h"
 
@@ -127,19 +128,19 @@ static void report_address(const struct server *s, int fd)
 	if (getsockname(fd, (void *)&address, &len))
 		return;
 	if (address.ss_family == AF_UNIX)
-		fprintf(stderr, "kvm-stats: serving on the socket %s\n",
-			unix_path((void *)&address, len));
+		log_message(LOG_LEVEL_INFO, "serving on the socket %s",
+			    unix_path((void *)&address, len));
 	if (address.ss_family == AF_UNIX ||
 	    getnameinfo((void *)&address, len, host, sizeof(host), port,
 			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
 		return;
-	fprintf(stderr, "kvm-stats: serving on http%s://%s%s%s:%s/\n",
-		s->config && s->config->cert ? "s" : "",
-		strchr(host, ':') ? "[" : "", host, strchr(host, ':') ? "]" : "", port);
+	log_message(LOG_LEVEL_INFO, "serving on http%s://%s%s%s:%s/",
+		    s->config && s->config->cert ? "s" : "",
+		    strchr(host, ':') ? "[" : "", host, strchr(host, ':') ? "]" : "", port);
 	if (!address_is_loopback((void *)&address) &&
 	    !(s->config && (s->config->nr_users || s->config->client_auth)))
-		fprintf(stderr, "kvm-stats: port %s: anyone who can reach it sees names and load of all VMs; --config requires users or client certificates\n",
-			port);
+		log_message(LOG_LEVEL_WARN, "port %s: anyone who can reach it sees names and load of all VMs; --config requires users or client certificates",
+			    port);
 }
 
 /* libmicrohttpd logs each client that closes its connection. */
@@ -193,6 +194,8 @@ void open_sockets(struct server *s)
 	const unsigned int passed = notify_sockets();
 	unsigned int i;
 
+	if (!passed && s->settings.needs_sockets)
+		errx(STATUS_USAGE, "--web.systemd-socket: systemd passes no socket");
 	if (passed > LISTEN_MAX)
 		errx(STATUS_USAGE, "more than %d sockets from systemd", LISTEN_MAX);
 	if (passed && s->settings.nr_listen)
@@ -274,7 +277,7 @@ void reload_config(struct server *s, uint64_t now)
 		new = NULL;
 	}
 	if (!new) {
-		fprintf(stderr, "kvm-stats: %s; keeping the previous configuration\n", error);
+		log_message(LOG_LEVEL_ERROR, "%s; keeping the previous configuration", error);
 		return;
 	}
 	keep_passwords(new, s->config);
@@ -284,5 +287,5 @@ void reload_config(struct server *s, uint64_t now)
 	s->rate_tokens = UINT64_MAX / 2;
 	/* The headers may have changed. */
 	free_responses(s);
-	fprintf(stderr, "kvm-stats: reloaded %s\n", s->settings.config);
+	log_message(LOG_LEVEL_INFO, "reloaded %s", s->settings.config);
 }

@@ -19,6 +19,7 @@
 #include "app.h"
 #include "clock.h"
 #include "core.h"
+#include "logging.h"
 #include "notify.h"
 #include "rec_encode.h"
 #include "sampler.h"
@@ -93,8 +94,8 @@ static void retry_programs(struct sampler *m)
 		if (!exports_program(m->s, i) || m->programs.open[i] || app_now() < retry->next)
 			continue;
 		if (load_sums(m, i, &probe) && strcmp(probe.why, retry->why))
-			warnx("%s: %s%s%s; will retry", program_names[i], probe.why,
-			      *probe.help ? "; " : "", probe.help);
+			log_message(LOG_LEVEL_WARN, "%s: %s%s%s; will retry", program_names[i], probe.why,
+				    *probe.help ? "; " : "", probe.help);
 		snprintf(retry->why, sizeof(retry->why), "%s", m->programs.open[i] ? "" : probe.why);
 	}
 }
@@ -266,9 +267,9 @@ static void end_server(struct sampler *m)
 	waitpid(m->server, &status, 0);
 	if (!m->ready)
 		exit(WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_NOTHING);
-	warnx("the process that serves has ended (%s %d); starting another one",
-	      WIFSIGNALED(status) ? "signal" : "status",
-	      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	log_message(LOG_LEVEL_ERROR, "the process that serves has ended (%s %d); starting another one",
+		    WIFSIGNALED(status) ? "signal" : "status",
+		    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	m->server = 0;
 }
 

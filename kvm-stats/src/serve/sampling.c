@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "logging.h"
 #include "notify.h"
 #include "rec_encode.h"
 #include "sampler.h"
@@ -193,9 +194,13 @@ static bool read_sample(struct server *s)
 
 static void read_new_samples(struct server *s)
 {
+	const char *problem;
+
 	while (!stop_requested() && read_sample(s))
 		;
-	input_warn_problem(&s->in);
+	problem = input_new_problem(&s->in);
+	if (problem)
+		log_message(LOG_LEVEL_WARN, "%s", problem);
 }
 
 void catch_up(struct server *s)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "logging.h"
 #include "notify.h"
 #include "sampler.h"
 #include "serve.h"
@@ -149,6 +150,7 @@ int command_serve(const struct settings *settings)
 	if (settings->serve->max_age < 2 * settings->interval)
 		errx(STATUS_USAGE, "--max-age: must be at least twice --delay");
 	serve_check_settings(settings);
+	logging_configure(settings->serve->log_level, settings->serve->log_format);
 	s.settings = *settings->serve;
 	s.interval = settings->interval;
 	/* No program inherits capabilities. */

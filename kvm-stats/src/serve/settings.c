@@ -47,6 +47,36 @@ void serve_set_config(struct settings *settings, const char *name, const char *v
 	settings->serve->config = value;
 }
 
+void serve_set_systemd_socket(struct settings *settings, const char *name, const char *value)
+{
+	settings->serve->needs_sockets = true;
+}
+
+/* Return the index of a word in a list, or exit. */
+static unsigned int find_log_word(const char *name, const char *value, const char *words)
+{
+	const size_t len = strlen(value);
+	unsigned int i = 0;
+	const char *word;
+
+	for (word = words; *word; word += strspn(word, " "), i++) {
+		if (strcspn(word, " ") == len && !strncmp(word, value, len))
+			return i;
+		word += strcspn(word, " ");
+	}
+	errx(STATUS_USAGE, "--%s '%s': must be one of %s", name, value, words);
+}
+
+void serve_set_log_level(struct settings *settings, const char *name, const char *value)
+{
+	settings->serve->log_level = find_log_word(name, value, LOG_LEVELS);
+}
+
+void serve_set_log_format(struct settings *settings, const char *name, const char *value)
+{
+	settings->serve->log_format = find_log_word(name, value, LOG_FORMATS);
+}
+
 void serve_set_max_age(struct settings *settings, const char *name, const char *value)
 {
 	settings->serve->max_age = parse_seconds(name, value);

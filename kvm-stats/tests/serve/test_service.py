@@ -3,6 +3,7 @@
 
 import contextlib
 import http.client
+import json
 import os
 import re
 import shutil
@@ -100,6 +101,58 @@ class Service(Case):
         self.assertEqual(process.wait(60), 2)
         self.assertEqual(process.stderr.read(), "kvm-stats: --web.listen-address ':0': systemd passes"
                          " the sockets; set ListenStream in their unit\n")
+
+    def test_socket_required(self):
+        """--web.systemd-socket is an error if systemd passes no socket, otherwise it changes nothing."""
+        process, _ = self.start(self.host(), "--web.systemd-socket")
+        self.assertEqual(process.wait(60), 2)
+        self.assertEqual(process.stderr.read(),
+                         "kvm-stats: --web.systemd-socket: systemd passes no socket\n")
+        _, port = self.start(self.host("passed"), "--web.systemd-socket", sockets=1)
+        self.assertIn(b"kvm_stats_vms 0\n", self.request(port, "/metrics"))
+
+    def messages(self, *options):
+        """Return the standard error of a server whose child is killed once."""
+        host = self.host(f"log{len(options)}{options[-1]}")
+        process, port = self.start(host, "-d", "0.1", *options, sockets=1)
+        self.request(port)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        server = children.read_text().split()[0]
+        os.kill(int(server), signal.SIGKILL)
+        wait_for(lambda: children.read_text().split() not in ([server], []), "another server")
+        self.request(port)
+        process.terminate()
+        self.assertEqual(process.wait(60), 0)
+        return process.stderr.read()
+
+    def test_log_format(self):
+        """Messages have time, level and text in each format; those below --log.level are omitted."""
+        ended = "the process that serves has ended (signal 9); starting another one"
+        text = self.messages("--log.format", "text")
+        self.assertRegex(text, rf"\Akvm-stats: serving on http://\S+\nkvm-stats: {re.escape(ended)}\n"
+                         r"kvm-stats: serving on http://\S+\n\Z")
+        now = r"time=20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+        self.assertRegex(self.messages("--log.format", "logfmt"),
+                         rf'\A{now} level=INFO msg="serving on http://\S+"\n'
+                         rf'{now} level=ERROR msg="{re.escape(ended)}"\n'
+                         rf'{now} level=INFO msg="serving on http://\S+"\n\Z')
+        lines = [json.loads(line) for line in self.messages("--log.format", "json").splitlines()]
+        self.assertEqual([list(line) for line in lines], [["time", "level", "msg"]] * 3)
+        self.assertEqual([line["level"] for line in lines], ["INFO", "ERROR", "INFO"])
+        self.assertEqual(lines[1]["msg"], ended)
+        for level, wanted in (("debug", 3), ("warn", 1), ("error", 1)):
+            said = self.messages("--log.format", "json", "--log.level", level)
+            self.assertEqual(len(said.splitlines()), wanted, said)
+
+    def test_wrong_log_options(self):
+        """Unknown levels and formats are errors."""
+        for option, value, words in (("--log.level", "fatal", "debug info warn error"),
+                                     ("--log.format", "", "text logfmt json"),
+                                     ("--log.format", "log", "text logfmt json")):
+            process, _ = self.start(self.host(f"{option}={value}"), option, value)
+            self.assertEqual(process.wait(60), 2)
+            self.assertEqual(process.stderr.read(),
+                             f"kvm-stats: {option} '{value}': must be one of {words}\n")
 
     def test_no_network(self):
         """A socket of another network is enough: the unit has PrivateNetwork."""
