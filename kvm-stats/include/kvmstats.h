@@ -86,6 +86,9 @@ enum kvmstats_base {
 const struct kvmstats_desc *kvmstats_find(const struct kvmstats_table *table,
 					  const char *name);
 
+/* Return the description of a statistic, one line; "" if unknown. */
+const char *kvmstats_description(enum kvmstats_scope scope, const char *name);
+
 /*
  * Return value i of a statistic, with i less than kvmstats_desc_size(); values have the kernel's
  * layout.

@@ -47,6 +47,13 @@ const struct statistic *statistic_find(enum kvmstats_scope scope, const char *na
 	return other;
 }
 
+const char *kvmstats_description(enum kvmstats_scope scope, const char *name)
+{
+	const struct statistic *statistic = statistic_find(scope, name);
+
+	return statistic ? statistic->words : "";
+}
+
 /* One part of the patterns, which ends at '|' or at the end */
 static bool matches_pattern(const char *part, const char *name)
 {

@@ -9,21 +9,27 @@
                 print(vm.label, vm.pid, vm.times()["ready"], vm.total("exits"))
             time.sleep(1)
 
-A VM and its vCPUs are valid until the next sample. Times are nanoseconds; <kvmstats.h>
-explains all values. Run as a program, this module prints metrics for Prometheus.
+A VM and its vCPUs are valid until the next sample. Times are nanoseconds; libkvmstats(3)
+explains all values. statistics() lists the statistics of this kernel. Run as a program, this
+module prints metrics for Prometheus.
 """
 import ctypes
 import os
+from itertools import count, takewhile
+from typing import NamedTuple
 
 VM, VCPU = range(2)
 WAIT = 1
 TYPES = {"v": None, "p": ctypes.c_void_p, "s": ctypes.c_char_p, "b": ctypes.c_bool, "i": ctypes.c_int,
-         "u": ctypes.c_uint, "q": ctypes.c_uint64, "P": ctypes.POINTER(ctypes.c_void_p)}
+         "u": ctypes.c_uint, "q": ctypes.c_uint64, "z": ctypes.c_size_t,
+         "P": ctypes.POINTER(ctypes.c_void_p)}
 # Functions with the types of their results and arguments
 FUNCTIONS = """open:iPssu close:vp source:sp sample:ip problem:sp first:pp next:pp table:ppi find:pps
     value:qppu mode_name:si event_name:si role_name:si vm_vcpu:ppu vm_times:ppb vcpu_times:ppb
     times_mode:qpi times_known:bpi vm_activity:pp vcpu_activity:pp activity_event:qpi
-    activity_known:bpi vm_other_threads:qpi vm_values:ppib vcpu_values:ppb"""
+    activity_known:bpi vm_other_threads:qpi vm_values:ppib vcpu_values:ppb describe:iPPsz
+    free_table:vp description:sis desc:ppu desc_name:sp desc_type:up desc_unit:up desc_base:up
+    desc_exponent:ip desc_size:up desc_bucket_size:up"""
 VM_MEMBERS = """label:s name:s domain:s uuid:s vmm:s machine:s pod_uid:s container_id:s cgroup:s pid:i
     id:q started:q nth:u first_sample:b ended:b ended_at:q time:q elapsed:q vcpus_ambiguous:b vcpus:u"""
 VCPU_MEMBERS = "id:u tid:i first_sample:b"
@@ -41,6 +47,50 @@ def _declare(name, types):
 _call = {word.split(":")[0]: _declare(*word.split(":")) for word in FUNCTIONS.split()}
 MODES, EVENTS, ROLES = ([name.decode() for i in range(64) if (name := _call[kind](i))]
                         for kind in ("mode_name", "event_name", "role_name"))
+STATISTIC_TYPES = ("cumulative", "instant", "peak", "linear_hist", "log_hist")
+UNITS = ("none", "bytes", "seconds", "cycles", "boolean")
+
+
+class Statistic(NamedTuple):
+    """A statistic: its value multiplied by scale is in the unit."""
+
+    scope: int
+    name: str
+    type: str
+    unit: str
+    scale: float
+    size: int
+    bucket_size: int
+    description: str
+
+
+def _enumerator(names, index):
+    """Return the name of an enumerator, or its number if a later kernel has added it."""
+    return names[index] if index < len(names) else str(index)
+
+
+def _statistic(scope, desc):
+    """Return the statistic with this descriptor."""
+    name = _call["desc_name"](desc)
+    return Statistic(scope, name.decode(), _enumerator(STATISTIC_TYPES, _call["desc_type"](desc)),
+                     _enumerator(UNITS, _call["desc_unit"](desc)),
+                     (10, 2)[_call["desc_base"](desc) == 1] ** _call["desc_exponent"](desc),
+                     _call["desc_size"](desc), _call["desc_bucket_size"](desc),
+                     _call["description"](scope, name).decode())
+
+
+def statistics():
+    """Return all statistics of this kernel; raises OSError if /dev/kvm cannot be used."""
+    tables, why = (ctypes.c_void_p(), ctypes.c_void_p()), ctypes.create_string_buffer(256)
+    error = _call["describe"](ctypes.byref(tables[VM]), ctypes.byref(tables[VCPU]), why, len(why))
+    if error:
+        raise OSError(-error, why.value.decode())
+    found = []
+    for scope, table in enumerate(tables):
+        descs = takewhile(bool, (_call["desc"](table, i) for i in count()))
+        found += [_statistic(scope, desc) for desc in descs]
+        _call["free_table"](table)
+    return found
 
 
 class _Object:
@@ -62,10 +112,16 @@ class _Object:
                 if _call["activity_known"](activity, event)}
 
     def total(self, statistic, scope=VCPU):
-        """Return the total of a statistic, of a VM over all vCPUs; None if there is none."""
+        """Return the total of a statistic, of a VM over all vCPUs; None if there is none.
+
+        The total of a histogram is a list, with a count for each bucket.
+        """
         table, values = _call["table"](self._host, scope), self._values(scope)
         desc = _call["find"](table, statistic.encode()) if table else None
-        return _call["value"](desc, values, 0) if desc and values else None
+        if not desc or not values:
+            return None
+        totals = [_call["value"](desc, values, i) for i in range(_call["desc_size"](desc))]
+        return totals if len(totals) > 1 else totals[0]
 
 
 class Vcpu(_Object):

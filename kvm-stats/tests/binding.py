@@ -43,6 +43,20 @@ result(raises(flags=1 << 31) == errno.EINVAL, "an unknown flag: EINVAL")
 result(raises(flags=kvmstats.WAIT) == 0, "with WAIT, the library opens without a source")
 result(kvmstats.MODES[:2] == ["run", "ready"] and kvmstats.EVENTS[0] == "exits",
        "modes and events have names")
+try:
+    statistics = kvmstats.statistics()
+except OSError as error:
+    statistics = []
+    result(error.errno in (errno.ENOENT, errno.EACCES, errno.ENOSYS) and error.strerror,
+           f"without /dev/kvm or statistics files, listing the statistics fails: {error}")
+else:
+    exits = [each for each in statistics if each[:2] == (kvmstats.VCPU, "exits")]
+    result([each[2:7] for each in exits] == [("cumulative", "none", 1, 1, 0)],
+           f"{len(statistics)} statistics are listed, exits with type and unit: {exits}")
+    result(sum(bool(each.description) for each in statistics) > len(statistics) / 2,
+           "statistics have descriptions")
+    result({(each.unit, each.scale) for each in statistics if each.name.endswith("_ns")} <=
+           {("seconds", 1e-9)}, "the scale of nanoseconds is 1e-9 seconds")
 if not raises():
     with kvmstats.Host() as host, subprocess.Popen(
             [sys.argv[2], "-k", "1", "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as vmm:
@@ -63,6 +77,11 @@ if not raises():
                    "exits" in vcpus[0].events(), "each vCPU has times and events")
             result(vm.total("exits") == sum(vcpu.total("exits") for vcpu in vcpus) > 0,
                    f"totals are the sums over the vCPUs: {vm.total('exits')} exits")
+            histograms = [each for each in statistics if each.size > 1]
+            totals = [vm.total(each.name, each.scope) for each in histograms]
+            result(all(isinstance(total, list) for total in totals) and
+                   list(map(len, totals)) == [each.size for each in histograms],
+                   "the total of a histogram is a list")
             result(vm.total("no_such") is None and vm.total("exits", kvmstats.VM) is None,
                    "statistics that do not exist are None")
             result(list(vm.other_threads()) == kvmstats.ROLES, "other threads have roles")
