@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import threading
 
-from serving import RULES, Case, wait_for
+from serving import DATA, RULES, Case, Serve, wait_for
 
 
 class Rules(Case):
@@ -297,7 +297,10 @@ class Dashboard(Case):
                     poll=100, exits=200000, io=100, emulated=100, failed=100)
         host.extra = ["unreadable the reason\n", "wait 1 200 vm 2\n"]
         serving = self.serve(host, "--max-series", "100", "--blame", "1")
-        scraping = self.prometheus(serving, rules=[RULES / "kvm-stats.rules.yml"])
+        recorded = Serve("--from", str(DATA / "trouble/recording"), "--at", "2026-11-22T03:00:00Z",
+                         "--max-age", "600", "--exits", "5", "--stalls", env={})
+        self.addCleanup(recorded.stop)
+        scraping = self.prometheus(serving, recorded, rules=[RULES / "kvm-stats.rules.yml"])
         dashboard = json.loads((RULES / "grafana-dashboard.json").read_text())
         queries = [target["expr"] for panel in dashboard["panels"]
                    for target in panel.get("targets", ())]
@@ -321,3 +324,9 @@ class Dashboard(Case):
             # A late scrape can leave a gap.
             series = wait_for(lambda m=metric: scraping.query(m), metric)
             self.assertTrue(all(found.group(2) in dict(key) for key in series))
+            # Without it, "All" is a pattern with the names of all VMs.
+            self.assertEqual(variable["allValue"], ".*")
+        # Metrics that need an option of serve have panels.
+        for metric in ("kvm_vm_wait_seconds", "kvm_vm_exit_seconds_total",
+                       "kvm_vm_exits_by_reason_total", "kvm_vm_stall_seconds_total"):
+            self.assertIn(metric, used)
