@@ -79,7 +79,7 @@ class Promtool(Rules):
 
 
 class Readme(Rules):
-    """The commands of the README change Debian's configuration of Prometheus."""
+    """Configurations of Prometheus and PCP."""
 
     def test_commands_add_rules_and_target(self):
         """Debian's file stays valid, and has the rules and the target besides its own."""
@@ -97,6 +97,13 @@ class Readme(Rules):
         status, said = self.promtool("check", "service-discovery", "--timeout=1s", str(config), "kvm")
         self.assertEqual(status, 0, said)
         self.assertIn('"__address__": "localhost:10847"', said)
+
+    def test_address_for_pcp(self):
+        """The file for PCP has the default address of serve in its first line."""
+        source = (RULES.parent / "src/serve/listening.c").read_text()
+        address, = re.findall(r'#define DEFAULT_LISTEN\s+"127\.0\.0\.1(:\d+)"', source)
+        self.assertEqual((RULES / "kvm_stats.url").read_text().splitlines()[0],
+                         f"http://localhost{address}/metrics")
 
 
 class Thresholds(Rules):
