@@ -138,7 +138,8 @@ class HostModules(Modules):
         block = next(block for block in pages.read_all() if block.page == PAGE
                      and block.is_run_by("modules", base_file.NAME))
         self._run("install", host.format_command(block))
-        self.out.mkdir()
+        # Another process that waits for its lock may have created it.
+        self.out.mkdir(exist_ok=True)
         for name in self.modules:
             shutil.copy(host.modules / Path(name).name, self.out)
         self._build_sample(host)

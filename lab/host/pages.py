@@ -133,7 +133,8 @@ def copy_repository(target):
     if done.returncode:
         names = [str(path.relative_to(TOP)) for top in TOP.iterdir()
                  if top.name not in ("build", ".git")
-                 for path in (top.rglob("*") if top.is_dir() else [top]) if not path.is_dir()]
+                 for path in (top.rglob("*") if top.is_dir() else [top])
+                 if path.is_symlink() or not path.is_dir()]
     for name in names:
         source, copy = TOP / name, target / name
         if source.exists() or source.is_symlink():

@@ -68,12 +68,6 @@ def list_tests(record):
     return [test for test in list_all_tests(record) if is_run(test)]
 
 
-def make_example_test():
-    """Return the test that the program in stats.rst prints what the page shows."""
-    return Test(programs.EXAMPLE, [programs.EXAMPLE], lambda output, status: judge.example(
-        output, status, programs.read_example()[1]))
-
-
 def make_example_tests():
     """Return the tests of the program in stats.rst, compiled with the headers of the kernel and
     with older ones: it then reports that the kernel has more."""
@@ -87,7 +81,8 @@ def make_example_tests():
         return Test(name, [name], lambda output, status: judge.example(
             output, status, expected, programs.EXAMPLE_STATUS))
 
-    tests = [make_example_test(),
+    tests = [Test(programs.EXAMPLE, [programs.EXAMPLE], lambda output, status: judge.example(
+        output, status, programs.read_example()[1])),
              make_older_test(programs.EXAMPLE_WITHOUT_SERIES, "".join(without_series))]
     if "next" in patch_file.list_series():
         tests.append(make_older_test(programs.EXAMPLE_WITHOUT_NEXT, without_next))
