@@ -241,8 +241,9 @@ class Stamp:
         # A tree is hashed once; concurrent callers wait for the cached result.
         with HASHING:
             digest.update(hash_source(record.source, *excluded).encode())
-        # Hash the values, not the file: some come from the record named by `like`.
-        digest.update(repr(sorted(vars(record).items())).encode())
+        # Hash the values, not the file: some come from the record named by `like`. A copy of the
+        # repository that shares build/ has other paths.
+        digest.update(repr(sorted(vars(record).items())).replace(str(records.TOP), "").encode())
         for file in files:
             digest.update(file.read_bytes())
         self.path = path
