@@ -51,8 +51,11 @@ class Host:
         self.release = release
         # The start of a command in the directory: options and variables of env follow.
         self.enter = [records.TOP / "lab/fetch/enter-root", root, "env"]
-        # For all blocks.
-        self.variables = []
+
+    @property
+    def variables(self):
+        """Variables of the environment for all blocks."""
+        return []
 
     def make(self, **variables):
         """Create the directory, in which a user would answer apt with yes."""
@@ -106,7 +109,11 @@ class KernelHost(Host):
         if work := series_file.find_unimported_work():
             print(f"modules: from {base_file.SHOWN} with {work}", file=sys.stderr)
             write_edits_of_tree(self.series)
-            self.variables = [f"KVM_STATS_MODULES_SERIES=/{self.series.name}"]
+
+    @property
+    def variables(self):
+        """Variables of the environment for all blocks."""
+        return [f"KVM_STATS_MODULES_SERIES=/{self.series.name}"] * self.series.is_dir()
 
 
 class HostModules(Modules):
@@ -137,7 +144,12 @@ class HostModules(Modules):
         host.prepare()
         block = next(block for block in pages.read_all() if block.page == PAGE
                      and block.is_run_by("modules", base_file.NAME))
-        self._run("install", host.format_command(block))
+        try:
+            self._run("install", host.format_command(block))
+        except steps.Failed as error:
+            if "Failed to fetch" in str(error):
+                raise steps.NotDelivered(str(error)) from error
+            raise
         # Another process that waits for its lock may have created it.
         self.out.mkdir(exist_ok=True)
         for name in self.modules:
@@ -152,8 +164,9 @@ class HostModules(Modules):
         sample.mkdir()
         shutil.copy(base_file.TREE / "samples/vfio-mdev/mtty.c", sample)
         (sample / "Kbuild").write_text("obj-m := mtty.o\n")
-        self._run("build the sample driver", [*host.enter, "make", "-C", f"/lib/modules/{host.kernel}/build",
-                                              "M=/sample", "modules"])
+        self._run("build the sample driver", [*host.enter, "make", "-C",
+                                              f"/lib/modules/{host.kernel}/build", "M=/sample",
+                                              "modules"])
         shutil.copy(sample / VFIO_MODULES[-1], self.out)
 
     def _copy_debian_modules(self):

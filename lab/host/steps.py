@@ -150,7 +150,7 @@ def lock_directory(folder):
 def find_error(log):
     """Return the first error in a log, or its last line."""
     lines = log.read_text(errors="replace").split("\n")
-    error = re.compile(r"error:|undefined reference|\*\*\*|No such file", re.I)
+    error = re.compile(r"error:|undefined reference|\*\*\*|No such file|Failed to fetch", re.I)
     found = [line for line in lines if error.search(line)]
     return (found or [line for line in lines if line] or ["no output"])[
         0 if found else -1].strip()
