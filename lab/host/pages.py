@@ -142,6 +142,14 @@ def copy_repository(target):
             shutil.copy2(source, copy, follow_symlinks=False)
 
 
+def make_environment(**variables):
+    """Return the environment of a user's shell, with additional variables: make, which may have
+    started this process, would otherwise treat the user's make as a part of itself.
+    """
+    return {**{name: value for name, value in os.environ.items()
+               if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}, **variables}
+
+
 def run(block, command=None, **environment):
     """Run a block as a script and return its exit status; its output goes to stderr.
 
@@ -151,7 +159,7 @@ def run(block, command=None, **environment):
     return subprocess.run(command or ["bash", "-c", block.format_script()],
                           stdin=subprocess.DEVNULL, cwd=TOP / block.directory, stdout=sys.stderr,
                           stderr=subprocess.STDOUT, check=False,
-                          env={**os.environ, **environment}).returncode
+                          env=make_environment(**environment)).returncode
 
 
 def run_marked(found, check, *words, run_one=run):
