@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The commands that the pages show, and who runs them.
 
-A comment before each block of commands, or at the end of a row of a table that contains commands,
+A comment before each block of commands, or at the end of a table row with commands,
 states what happens to it:
 
     <!-- run -->                  lab/checks/documented-commands runs it as a script, and its exit
@@ -125,7 +125,7 @@ def read_all():
 
 
 def copy_repository(target):
-    """Copy the files that git lists, or all outside of build/ if this is no git repository."""
+    """Copy the files that git lists, or all outside of build/ without a git repository."""
     done = subprocess.run(["git", "-C", TOP, "ls-files", "-z", "--cached", "--others",
                            "--exclude-standard"], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, check=False)
