@@ -179,8 +179,10 @@ class Series(Repository):
         self.make_tree()
         head = self.repo / "build/5.10/linux/.git/HEAD"
         written = head.stat().st_mtime_ns
-        self.run_checked("tree", "--use")
-        self.assertEqual(head.stat().st_mtime_ns, written)
+        for options in ["--use"], []:
+            self.assertEqual(self.run_checked("tree", *options),
+                             "build/5.10/linux (Linux 5.10.7), as made from patches/5.10\n")
+            self.assertEqual(head.stat().st_mtime_ns, written)
         self.git("checkout", "-q", "first")
         self.run_checked("tree", "--use")
         self.assertEqual(self.git("symbolic-ref", "HEAD"), "refs/heads/second\n")
@@ -756,7 +758,8 @@ class Series(Repository):
         (fake.parent / "sleep").write_text("#!/bin/sh\n")
         (fake.parent / "sleep").chmod(0o755)
         gone = ("fetch-base: base 5.10: Debian no longer offers linux-source-5.10 in "
-                "one one-security; LINUX_SRC=TREE names a source tree to use instead")
+                "one one-security; LINUX_SRC=DIR names a source instead, such as the unpacked tarball of "
+                "kernel.org")
         failed = "E: Failed to fetch the index"
         for error, expected, lines in (
                 ("Unable to locate package linux-source-5.10", 2, [gone]),
