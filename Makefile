@@ -2,7 +2,7 @@
 # The goals that users type. Each goal is one script; the scripts have the details.
 
 # The base kernel that the series target: a directory of patches/. Without BASE it is the
-# default base; make check-landing and make check-all then cover every base.
+# default base; make check-landing and make check-all then cover more or all of them.
 BASES := $(notdir $(patsubst %/base,%,$(wildcard patches/*/base)))
 DEFAULT := $(file <patches/default)
 CHOSEN := $(or $(BASE),$(DEFAULT))
@@ -25,7 +25,7 @@ help:
 	@echo
 	@echo '  make demo             show the statistics of two running guests: 4 minutes at first'
 	@echo '  make check            test the base and kvm-stats: 12 minutes on 2 CPUs at first'
-	@echo '  make check-landing    test more kernels and all bases, before a merge: 45 minutes'
+	@echo '  make check-landing    test more kernels and base 6.12, before a merge: 45 minutes'
 	@echo '  make check-all        run all tests of every base, before a release: 2 hours'
 	@echo '  make check-NAME       run one check: $(filter-out tiers host long,$(notdir $(wildcard lab/checks/*)))'
 	@echo '                        or one that takes long: $(filter-out host,$(notdir $(wildcard lab/checks/long/*)))'
@@ -42,7 +42,7 @@ help:
 	@echo
 	@echo '  lab/run KERNEL -- PROGRAM ARG...   run a static program on a kernel of the lab'
 	@echo
-	@echo 'BASE      = $(or $(BASE),(every base for check-landing and check-all, otherwise $(DEFAULT))) (choose from: $(BASES))'
+	@echo 'BASE      = $(or $(BASE),(7.3 and 6.12 for check-landing, every base for check-all, otherwise $(DEFAULT))) (choose from: $(BASES))'
 	@echo 'LINUX_SRC = $(or $(LINUX_SRC),(none: Debian package of the base))'
 	@echo 'KERNELS   = $(or $(KERNELS),(none: those that a check uses))'
 

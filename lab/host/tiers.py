@@ -4,12 +4,11 @@
 Each line of the file is a tier, a base, and a check with its arguments. The base is
 
     chosen   the base that BASE names, or the default base
-    others   every base except the default one
     7.3      a base by name
     -        none: the check is independent of the base
 
-The checks start in the order of their lines. BASE limits a tier to one base. `chosen` and
-`others` leave out bases to which the check does not apply (needs.py).
+The checks start in the order of their lines. BASE limits a tier to one base. `chosen` leaves
+out a base to which the check does not apply (needs.py).
 """
 
 import collections
@@ -31,15 +30,14 @@ def list_bases(word, path, where):
     if word == NO_BASE:
         return [None]
     named = base_file.list_names()
-    if word not in ("chosen", "others", *named):
-        raise records.Invalid(f"{where}: no base '{word}', choose from: chosen others - "
+    if word not in ("chosen", *named):
+        raise records.Invalid(f"{where}: no base '{word}', choose from: chosen - "
                               + " ".join(named))
     if word in named and (missing := needs.find_missing(path, word)):
         raise records.Invalid(f"{where}: base {word} has no {missing}, which {path.name} needs")
-    bases = {"chosen": [base_file.NAME],
-             "others": [name for name in named if name != base_file.DEFAULT]}.get(word, [word])
-    return [base for base in bases if not needs.find_missing(path, base)
-            and os.environ.get("BASE") in (None, "", base)]
+    base = base_file.NAME if word == "chosen" else word
+    return ([base] if not needs.find_missing(path, base)
+            and os.environ.get("BASE") in (None, "", base) else [])
 
 
 def read(tier, checks):
