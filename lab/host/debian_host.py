@@ -26,20 +26,48 @@ UNAME = """#!/bin/sh
 [ "$*" != -r ] || exec echo {kernel}
 exec /usr/bin/uname "$@"
 """
+# The directories of the kernel that the modules are built from, and those with headers.
+SOURCES = ("virt/kvm", "arch/x86/kvm")
+HEADERS = ("arch/x86/include", "include")
+# Where the program builds the modules
+KEPT = "var/cache/kvm-stats-modules/build/source"
 # Debian's own modules for VFIO, and a sample driver that Debian does not build.
 VFIO_MODULES = ("vfio.ko", "vfio_iommu_type1.ko", "mdev.ko", "mtty.ko")
 
 
-def write_edits_of_tree(folder):
-    """Write what the kernel tree contains, instead of the edits of the repository's patches."""
-    folder.mkdir()
+def diff_tree(*options):
+    """Return what git diff prints of the kernel tree, with uncommitted changes, and the base kernel:
+    of the files that belong to KVM's modules.
+    """
     with tempfile.TemporaryDirectory() as work:
         index = Path(work) / "index"
         shutil.copy(base_file.TREE / ".git/index", index)
         series_file.git("add", "-A", index=index)
-        diff = series_file.git("diff", "--cached", "--no-renames", series_file.BASE, "--", "virt/kvm",
-                               "arch/x86/kvm", "arch/x86/include", "include", index=index)
-    (folder / f"{base_file.NAME}.patch").write_bytes(diff)
+        return series_file.git("diff", "--cached", "--no-renames", *options, series_file.BASE, "--",
+                               *SOURCES, *HEADERS, index=index)
+
+
+def list_sources():
+    """Return the paths of the files of the kernel tree that KVM's modules are built from, and of
+    the headers that the series edit.
+    """
+    edited = diff_tree("--name-only", "--diff-filter=d").decode().split()
+    return sorted({str(path.relative_to(base_file.TREE)) for name in SOURCES
+                   for path in (base_file.TREE / name).rglob("*") if path.is_file()} | set(edited))
+
+
+def copy_changed_sources(target):
+    """Copy the files of list_sources() that changed, and remove those that are gone."""
+    names, listed = list_sources(), target / "sources"
+    if listed.is_file():
+        for name in set(listed.read_text().split("\n")) - set(names):
+            (target / name).unlink()
+    for name in names:
+        path, data = target / name, (base_file.TREE / name).read_bytes()
+        if not path.is_file() or path.read_bytes() != data:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    listed.write_text("\n".join(names))
 
 
 class Host:
@@ -68,9 +96,9 @@ class Host:
         shutil.rmtree(self.root / "repository", ignore_errors=True)
         pages.copy_repository(self.root / "repository")
 
-    def format_command(self, block):
-        """Return the command that runs a block of a page on the host."""
-        return [*self.enter, "-C", f"/repository/{block.directory}", *self.variables,
+    def format_command(self, block, *variables):
+        """Return the command that runs a block of a page on the host, with more variables."""
+        return [*self.enter, "-C", f"/repository/{block.directory}", *self.variables, *variables,
                 "bash", "-c", block.format_script()]
 
     def run(self, block):
@@ -108,7 +136,8 @@ class KernelHost(Host):
         shutil.rmtree(self.series, ignore_errors=True)
         if work := series_file.find_unimported_work():
             print(f"modules: from {base_file.SHOWN} with {work}", file=sys.stderr)
-            write_edits_of_tree(self.series)
+            self.series.mkdir()
+            (self.series / f"{base_file.NAME}.patch").write_bytes(diff_tree())
 
     @property
     def variables(self):
@@ -145,11 +174,13 @@ class HostModules(Modules):
         block = next(block for block in pages.read_all() if block.page == PAGE
                      and block.is_run_by("modules", base_file.NAME))
         try:
-            self._run("install", host.format_command(block))
+            self._run("install", host.format_command(block, "KVM_STATS_MODULES_KEEP=1"))
         except steps.Failed as error:
             if "Failed to fetch" in str(error):
                 raise steps.NotDelivered(str(error)) from error
             raise
+        # Nothing differs: this lists the sources for BenchModules.
+        copy_changed_sources(self.root / KEPT)
         # Another process that waits for its lock may have created it.
         self.out.mkdir(exist_ok=True)
         for name in self.modules:
@@ -176,5 +207,37 @@ class HostModules(Modules):
         for name in self.modules:
             shutil.copy(self.kernel_dir / Path(name).name, self.debian)
         for folder in (self.out, self.debian):
-            for name in ("vmlinuz", *self.target.needed, *VFIO_MODULES[:-1]):
-                shutil.copy(self.kernel_dir / name, folder)
+            self._copy_kernel(folder, *VFIO_MODULES[:-1])
+
+    def _copy_kernel(self, folder, *more):
+        """Copy Debian's kernel and the modules that KVM needs."""
+        for name in ("vmlinuz", *self.target.needed, *more):
+            shutil.copy(self.kernel_dir / name, folder)
+
+
+class BenchModules(HostModules):
+    """KVM's modules for work on the series: what changed in the kernel tree since they were
+    installed, or since the last time, is compiled in the directory in which they were built.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.installed = self.out
+        self.title = "bench"
+        self.out = records.BASE_BUILD_DIR / self.title
+
+    def build(self):
+        """Compile the modules by the program that installs them."""
+        if not (self.root / KEPT / "sources").is_file():
+            HostModules().prepare()
+        # Others use the host.
+        with steps.lock_directory(self.installed):
+            host = self.make_host()
+            copy_changed_sources(self.root / KEPT)
+            shutil.copy(PROGRAM, self.root / "repository/modules")
+            self._run("compile", [*host.enter, "modules/kvm-stats-modules", "compile", host.kernel,
+                                  f"/{KEPT}"])
+            self.out.mkdir(exist_ok=True)
+            self._run("strip", *(["strip", "--strip-debug", "-o", self.out / Path(name).name,
+                                  self.root / KEPT / name] for name in self.modules))
+        self._copy_kernel(self.out)
