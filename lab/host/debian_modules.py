@@ -16,8 +16,8 @@ from . import kernel, programs, records, steps, suite
 
 PACKAGES = ("flex", "bison", "bc", "libelf-dev", "libssl-dev", "dwarves", "rsync",
             "zlib1g-dev", "python3")
-# These need a kernel with sanitizers or fault injection.
-EXCLUDED_TESTS = ("kvm_stats_faults", "kvm_stats_stress")
+# These need a kernel with sanitizers or fault injection, or a machine of their own.
+EXCLUDED_TESTS = ("kvm_stats_faults", "kvm_stats_stress", "pv_perf_hostile")
 # A result channel on PCI: Debian's kernels have no other transport of virtio built in.
 CHANNEL = ("-device", "virtio-serial-pci", "-device", "virtconsole,chardev=verdict")
 
@@ -120,20 +120,24 @@ def restore_options(wanted, made, conf, header):
 
 
 def list_selftests(record, whole=True):
-    """Return mainline's test and, if `whole` is set, the selftests of the series.
+    """Return the paths of mainline's test and, if `whole` is set, of the selftests of the series.
 
-    Mainline's test runs a vCPU. The tests of paravirtual perf need an option that Debian's
-    configuration lacks.
+    Mainline's test runs a vCPU.
     """
-    ours = [path.name for path in programs.list_selftests(record)
-            if path.name not in EXCLUDED_TESTS and not path.name.startswith("pv_perf_")]
-    return [*([programs.UPSTREAM_TEST] if record.level == "guest" else []),
+    ours = [path for path in programs.list_selftests(record) if path.name not in EXCLUDED_TESTS]
+    return [*([Path(programs.UPSTREAM_TEST)] if record.level == "guest" else []),
             *(ours if whole else [])]
+
+
+def make_test(path):
+    """Return the test of a selftest; the machine has one CPU."""
+    return suite.Test(path.name, [path.name], suite.judge_partly
+                      if path.name in suite.PARTLY_ON_ONE_CPU else None)
 
 
 def list_tests(record, whole=True):
     """Return the tests of list_selftests() and that of kvm-stats for suite.boot()."""
-    return [*(suite.Test(name, [name]) for name in list_selftests(record, whole)),
+    return [*(make_test(path) for path in list_selftests(record, whole)),
             suite.Test("kvm-stats", ["sources", "next", "files"])]
 
 

@@ -18,7 +18,7 @@ ARGUMENTS = {"kvm_stats_stress": ["-n", "30000"]}
 # that moment: about once per second of reading statistics, a fifth of this test's duration.
 ARGUMENTS_OF_KCSAN = {"kvm_stats_torn": ["-m", "5000"]}
 # Kernels whose selftests run a second time, alongside VMs of another process.
-ALONGSIDE_VMS = ("x86_64", "x86_64-npt")
+ALONGSIDE_VMS = ("x86_64", "x86_64-kasan", "x86_64-kasan-npt", "x86_64-npt")
 NEEDS = {"kvm_stats_faults": ["CONFIG_FAULT_INJECTION_USERCOPY"],
          "kvm_stats_stress": ["CONFIG_KASAN", "CONFIG_KCSAN"],
          # It needs a separate test machine, see hostile.py.
@@ -30,7 +30,10 @@ NEED_NESTED_PAGING = ("kvm_stats_mmu", "kvm_stats_nested")
 # What a test needs on the kernel's command line to be run as a whole: it skips the rest.
 PARTLY_WITHOUT = {"kvm_stats_mmu": "hugepages="}
 # Tests that skip a result on one CPU.
-PARTLY_ON_ONE_CPU = ("kvm_stats_mmu",)
+PARTLY_ON_ONE_CPU = ("kvm_stats_mmu", "pv_perf_sampling")
+
+# The program that checks statistics of the series on released kernels.
+COUNT = "count-statistics"
 
 # These tests inspect the final state, so they run last, in this order.
 AT_THE_END = ("unload", "kmemleak")
@@ -89,6 +92,19 @@ def make_example_tests():
     return tests
 
 
+def judge_partly(output, status):
+    """Judge a test that skips what the test machine lacks, with a reason."""
+    return judge.tap(output, status, "elsewhere")
+
+
+def make_count_tests(record):
+    """Return the test that each statistic which the series add to a released kernel counts."""
+    file = records.base_file.find(f"kernels/{record.like or record.name}.debugfs-added")
+    names = sorted({line.rpartition("/")[2].rpartition(" ")[2]
+                    for line in file.read_text().splitlines()}) if file else []
+    return [Test(COUNT, [COUNT, *names])] if names else []
+
+
 def list_all_tests(record):
     """Return all tests that can run on the kernel of a record."""
     def tap(output, status):
@@ -111,21 +127,18 @@ def list_all_tests(record):
         except ValueError as error:
             return False, str(error)
 
-    def partly(output, status):
-        # Tests skip what the test machine lacks, with a reason.
-        return judge.tap(output, status, "elsewhere")
-
     def is_whole(name):
         return (PARTLY_WITHOUT.get(name, "") in record.cmdline
                 and not (record.cpus == "1" and name in PARTLY_ON_ONE_CPU))
 
-    found = [Test(argv[0], argv, tap if is_whole(argv[0]) else partly)
+    found = [Test(argv[0], argv, tap if is_whole(argv[0]) else judge_partly)
              for argv in list_selftests(record)]
     if record.name in ALONGSIDE_VMS:
         found += [Test(f"{name}-with-busy-vms",
-                       ["with-busy-vms", f"/lab/bin/{name}", *arguments], partly)
+                       ["with-busy-vms", f"/lab/bin/{name}", *arguments], judge_partly)
                   for name, *arguments in list_selftests(record)
                   if name.startswith("kvm_") and name != programs.UPSTREAM_TEST]
+    found += make_count_tests(record)
     if record.arch == "x86_64":
         found += make_example_tests()
     found += [Test("debugfs", ["with-one-vm", "debugfs-list"], debugfs),
