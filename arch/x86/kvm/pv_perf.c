@@ -12,9 +12,12 @@
 
 #include <linux/irq_work.h>
 #include <linux/kvm_host.h>
+#include <linux/mm.h>
 #include <linux/nospec.h>
 #include <linux/perf_event.h>
+#include <linux/sched/signal.h>
 #include <linux/string.h>
+#include <linux/uaccess.h>
 
 #include "cpuid.h"
 #include "pv_perf.h"
@@ -132,30 +135,156 @@ static void kvm_pv_perf_stop(struct kvm_pv_perf_event *event, u32 state)
 	event->state = state;
 }
 
-static long kvm_pv_perf_write_slot(struct kvm_pv_perf_event *event)
+/*
+ * Make a page of guest memory present for a copy with page faults disabled.  A copy
+ * with page faults enabled would wait for the page even if userspace stops the vCPU,
+ * and retry the fault all the time while a signal is pending.
+ *
+ * FOLL_INTERRUPTIBLE: wait for the page until a signal arrives.
+ * FOLL_NOWAIT: fail with -EAGAIN if the page needs I/O or userfaultfd.
+ */
+static long kvm_pv_perf_fault_in(struct kvm *kvm, gpa_t gpa, unsigned int flags)
+{
+	gfn_t gfn = gpa_to_gfn(gpa);
+	struct page *page;
+	unsigned long hva;
+	long r;
+
+	hva = flags & FOLL_WRITE ? gfn_to_hva(kvm, gfn) : gfn_to_hva_prot(kvm, gfn, NULL);
+	if (kvm_is_error_hva(hva))
+		return -KVM_EFAULT;
+	r = get_user_pages_unlocked(hva, 1, &page, flags);
+	if (r == 1) {
+		put_page(page);
+		return 0;
+	}
+	if (!r)
+		return -EAGAIN;
+	return r == -EINTR ? -EINTR : -KVM_EFAULT;
+}
+
+/* Wait for guest memory that a hypercall uses; -EINTR: repeat the hypercall later. */
+static long kvm_pv_perf_wait(struct kvm *kvm, gpa_t gpa, size_t len, unsigned int flags)
+{
+	long r;
+
+	if (signal_pending(current))
+		return -EINTR;
+	r = kvm_pv_perf_fault_in(kvm, gpa, flags | FOLL_INTERRUPTIBLE);
+	if (!r && offset_in_page(gpa) + len > PAGE_SIZE)
+		r = kvm_pv_perf_fault_in(kvm, gpa + len - 1, flags | FOLL_INTERRUPTIBLE);
+	return r;
+}
+
+static long kvm_pv_perf_read(struct kvm *kvm, gpa_t gpa, void *data, size_t len)
+{
+	long r;
+
+	for (;;) {
+		pagefault_disable();
+		r = kvm_read_guest(kvm, gpa, data, len);
+		pagefault_enable();
+		if (!r)
+			return 0;
+		r = kvm_pv_perf_wait(kvm, gpa, len, 0);
+		if (r)
+			return r;
+	}
+}
+
+static long kvm_pv_perf_write(struct kvm *kvm, gpa_t gpa, const void *data, size_t len)
+{
+	long r;
+
+	for (;;) {
+		pagefault_disable();
+		r = kvm_write_guest(kvm, gpa, data, len);
+		pagefault_enable();
+		if (!r)
+			return 0;
+		r = kvm_pv_perf_wait(kvm, gpa, len, FOLL_WRITE);
+		if (r)
+			return r;
+	}
+}
+
+/*
+ * Write a slot that has changed, with one dirty mark: between two checks of a dirty ring, KVM
+ * reserves only few entries for such writes.  The slot lies in one page.
+ */
+static long kvm_pv_perf_store_slot(struct kvm_pv_perf_event *event)
 {
 	const size_t after_seq = offsetofend(struct kvm_pv_perf_slot, seq);
 	struct kvm *kvm = event->vcpu->kvm;
-	struct kvm_pv_perf_slot slot = {
-		.seq = event->seq + 1,
+	gfn_t gfn = gpa_to_gfn(event->slot);
+	unsigned long hva = gfn_to_hva(kvm, gfn);
+	struct kvm_pv_perf_slot old, slot = {
+		.seq = event->seq,
 		.state = event->state,
 		.count = kvm_pv_perf_count(event),
 		/* Without an NMI, the guest would attribute the next one to it. */
 		.overflows = event->reported,
 	};
+	void __user *to;
+	long r = -EAGAIN;
 
+	if (kvm_is_error_hva(hva))
+		return -KVM_EFAULT;
+	to = (void __user *)hva + offset_in_page(event->slot);
+
+	pagefault_disable();
+	if (__copy_from_user_inatomic(&old, to, sizeof(old)))
+		goto out;
+	r = 0;
+	if (!memcmp(&old, &slot, sizeof(old)))
+		goto out;
+
+	r = -EAGAIN;
+	slot.seq++;
 	event->seq += 2;
-	if (kvm_write_guest(kvm, event->slot, &slot, after_seq))
-		return -KVM_EFAULT;
+	if (__copy_to_user_inatomic(to, &slot, after_seq))
+		goto out;
 	smp_wmb(); /* seq is odd before the rest changes ... */
-	if (kvm_write_guest(kvm, event->slot + after_seq,
-			    (void *)&slot + after_seq,
-			    sizeof(slot) - after_seq))
-		return -KVM_EFAULT;
+	if (__copy_to_user_inatomic(to + after_seq, (void *)&slot + after_seq,
+				    sizeof(slot) - after_seq))
+		goto out_dirty;
 	smp_wmb(); /* ... and even after that. */
-	if (kvm_write_guest(kvm, event->slot, &event->seq, after_seq))
-		return -KVM_EFAULT;
-	return 0;
+	if (__copy_to_user_inatomic(to, &event->seq, after_seq))
+		goto out_dirty;
+	r = 0;
+
+out_dirty:
+	mark_page_dirty(kvm, gfn);
+out:
+	pagefault_enable();
+	return r;
+}
+
+/* Write a slot for a hypercall, which waits for the page. */
+static long kvm_pv_perf_write_slot(struct kvm_pv_perf_event *event)
+{
+	long r;
+
+	for (;;) {
+		r = kvm_pv_perf_store_slot(event);
+		if (r != -EAGAIN)
+			return r;
+		r = kvm_pv_perf_wait(event->vcpu->kvm, event->slot,
+				     sizeof(struct kvm_pv_perf_slot), FOLL_WRITE);
+		if (r)
+			return r;
+	}
+}
+
+/* Write a slot that the guest has not asked for: don't wait for the page. */
+static long kvm_pv_perf_write_slot_nowait(struct kvm_pv_perf_event *event)
+{
+	long r = kvm_pv_perf_store_slot(event);
+
+	if (r != -EAGAIN)
+		return r;
+	r = kvm_pv_perf_fault_in(event->vcpu->kvm, event->slot, FOLL_WRITE | FOLL_NOWAIT);
+	return r ? r : kvm_pv_perf_store_slot(event);
 }
 
 /* The number of open events is a statistic, for the owner of the host. */
@@ -293,8 +422,9 @@ static long kvm_pv_perf_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 	unsigned int id;
 	long r;
 
-	if (kvm_read_guest(vcpu->kvm, gpa, &attr, sizeof(attr)))
-		return -KVM_EFAULT;
+	r = kvm_pv_perf_read(vcpu->kvm, gpa, &attr, sizeof(attr));
+	if (r)
+		return r;
 	if (attr.size != sizeof(attr) || attr.flags & ~KVM_PV_PERF_ENABLED ||
 	    attr.pad || !IS_ALIGNED(attr.slot, sizeof(struct kvm_pv_perf_slot)))
 		return -KVM_EINVAL;
@@ -341,13 +471,16 @@ static long kvm_pv_perf_read_all(struct kvm_vcpu *vcpu, u64 mask)
 	struct kvm_guest_perf *perf = vcpu->arch.guest_perf;
 	unsigned long ids = mask, open = perf ? perf->open & ids : 0;
 	unsigned int id;
-	long r = ids == open ? 0 : -KVM_ENOENT;
+	long r = ids == open ? 0 : -KVM_ENOENT, written;
 
 	if (mask >> KVM_PV_PERF_MAX_EVENTS)
 		return -KVM_E2BIG;
 	for_each_set_bit(id, &open, KVM_PV_PERF_MAX_EVENTS) {
-		if (kvm_pv_perf_write_slot(&perf->events[id]) && !r)
-			r = -KVM_EFAULT;
+		written = kvm_pv_perf_write_slot(&perf->events[id]);
+		if (written == -EINTR)
+			return written;
+		if (!r)
+			r = written;
 	}
 	return r;
 }
@@ -378,7 +511,7 @@ static long kvm_pv_perf_event_op(struct kvm_vcpu *vcpu, u64 op, u64 arg)
 		break;
 	}
 	r = kvm_pv_perf_write_slot(event);
-	if (op == KVM_PV_PERF_CLOSE)
+	if (op == KVM_PV_PERF_CLOSE && r != -EINTR)
 		kvm_pv_perf_release(perf, id);
 	return r;
 }
@@ -394,8 +527,7 @@ static long kvm_pv_perf_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 
 	while (kvm_stats_vcpu_desc(info.stats))
 		info.stats++;
-	return kvm_write_guest(vcpu->kvm, gpa, &info, sizeof(info)) ?
-	       -KVM_EFAULT : 0;
+	return kvm_pv_perf_write(vcpu->kvm, gpa, &info, sizeof(info));
 }
 
 static long kvm_pv_perf_stat_desc(struct kvm_vcpu *vcpu, u64 index, gpa_t gpa)
@@ -406,8 +538,7 @@ static long kvm_pv_perf_stat_desc(struct kvm_vcpu *vcpu, u64 index, gpa_t gpa)
 		desc = kvm_stats_vcpu_desc(index);
 	if (!desc)
 		return -KVM_EINVAL;
-	return kvm_write_guest(vcpu->kvm, gpa, desc, sizeof(*desc)) ?
-	       -KVM_EFAULT : 0;
+	return kvm_pv_perf_write(vcpu->kvm, gpa, desc, sizeof(*desc));
 }
 
 void kvm_pv_perf_init_vm(struct kvm *kvm)
@@ -434,6 +565,7 @@ static bool kvm_pv_perf_allowed(struct kvm_vcpu *vcpu)
 	       features & clocks;
 }
 
+/* Return the result for the guest, or -EINTR to repeat the hypercall after a signal. */
 long kvm_pv_perf_hypercall(struct kvm_vcpu *vcpu, u64 op, u64 a1, u64 a2)
 {
 	if (!kvm_pv_perf_allowed(vcpu))
@@ -464,24 +596,32 @@ long kvm_pv_perf_hypercall(struct kvm_vcpu *vcpu, u64 op, u64 a1, u64 a2)
 /*
  * Report overflows to the guest before it is entered.  A guest that does not see the
  * overflow could not tell the NMI from an unknown one: inject an NMI only if a slot is
- * written, and stop an event without a slot.
+ * written, stop an event without memory for its slot, and keep an overflow whose slot is
+ * not present for the next one.
  */
 void kvm_pv_perf_handle_overflow(struct kvm_vcpu *vcpu)
 {
 	struct kvm_guest_perf *perf = vcpu->arch.guest_perf;
-	unsigned long overflowed = xchg(&perf->overflowed, 0);
+	unsigned long overflowed = xchg(&perf->overflowed, 0) & perf->open;
 	bool written = false;
 	unsigned int id;
+	u64 reported;
+	long r;
 
-	overflowed &= perf->open;
 	for_each_set_bit(id, &overflowed, KVM_PV_PERF_MAX_EVENTS) {
 		struct kvm_pv_perf_event *event = &perf->events[id];
 
+		reported = event->reported;
 		event->reported = atomic64_read(&event->overflows);
-		if (kvm_pv_perf_write_slot(event))
-			kvm_pv_perf_stop(event, KVM_PV_PERF_STATE_ERROR);
-		else
+		r = kvm_pv_perf_write_slot_nowait(event);
+		if (!r) {
 			written = true;
+		} else if (r == -EAGAIN) {
+			event->reported = reported;
+			set_bit(id, &perf->overflowed);
+		} else {
+			kvm_pv_perf_stop(event, KVM_PV_PERF_STATE_ERROR);
+		}
 	}
 	if (written)
 		kvm_inject_nmi(vcpu);
@@ -489,7 +629,8 @@ void kvm_pv_perf_handle_overflow(struct kvm_vcpu *vcpu)
 
 /*
  * Write all counts when userspace interrupts the vCPU, which it does before it saves
- * guest memory.
+ * guest memory.  Userspace doesn't expect an access to guest memory here: leave out a slot
+ * whose page is not present, and all slots if userspace has to harvest the dirty ring first.
  */
 void kvm_pv_perf_write_slots(struct kvm_vcpu *vcpu)
 {
@@ -500,8 +641,11 @@ void kvm_pv_perf_write_slots(struct kvm_vcpu *vcpu)
 	if (!perf)
 		return;
 	idx = srcu_read_lock(&vcpu->kvm->srcu);
-	for_each_set_bit(id, &perf->open, KVM_PV_PERF_MAX_EVENTS)
-		kvm_pv_perf_write_slot(&perf->events[id]);
+	for_each_set_bit(id, &perf->open, KVM_PV_PERF_MAX_EVENTS) {
+		if (kvm_dirty_ring_vcpu_soft_full(vcpu))
+			break;
+		kvm_pv_perf_write_slot_nowait(&perf->events[id]);
+	}
 	srcu_read_unlock(&vcpu->kvm->srcu, idx);
 }
 
