@@ -20,11 +20,6 @@ static bool is_unit(const char *name)
 	return ends_with(name, ".service") || ends_with(name, ".scope");
 }
 
-bool has_properties(const char *name)
-{
-	return is_unit(name) || ends_with(name, ".slice");
-}
-
 /* The unit of systemd that a cgroup is, or is in; else the cgroup. "": the root */
 static const char *unit_of(const struct blame_cgroup *cgroup)
 {

@@ -52,9 +52,6 @@ static inline struct blame_share *blame_share_at(const struct blame_victim *vict
 /* The largest owner whose kind is one of these words; NULL if there is none, or no victim */
 const struct blame_share *find_owner(const struct blame_victim *victim, const char *kinds);
 
-/* Return true if "systemctl set-property" applies to the cgroup: a service, a scope or a slice. */
-bool has_properties(const char *name);
-
 /*
  * Add up the owners of all VMs; a VM that keeps itself waiting is an owner like any other one.
  * total is all 0 before; the caller frees its items.

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "cgroups.h"
 #include "proc.h"
 #include "proc_vm.h"
+#include "xalloc.h"
 
 /* The state and the last CPU of a thread. Return '\0' if it does not exist. */
 static char read_thread_state(int proc, pid_t tid, int *cpu)
@@ -96,89 +99,26 @@ void read_place(int proc, pid_t tid, struct vcpu_place *place)
 	read_affinity(proc, tid, place->affinity);
 }
 
-bool find_cgroup(int proc, pid_t tid, const char *controller, struct vm_cgroup *cgroup)
+/* Return true if a cgroup of the thread, or one above it, is frozen. */
+static bool is_thread_frozen(int proc, pid_t tid)
 {
-	char text[8192], *line, *end, *path, *controllers;
-	const size_t len = strlen(controller);
+	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
+	struct cgroups *cgroups = find_cgroups(proc);
+	bool frozen = false;
 
-	if (!proc_read(proc, tid, "cgroup", text, sizeof(text)))
-		return false;
-	for (line = text; *line; line = end) {
-		end = line + strcspn(line, "\n");
-		if (*end)
-			*end++ = '\0';
-		/* NUMBER:CONTROLLERS:PATH; v2 has no controllers here. */
-		controllers = strchr(line, ':');
-		path = controllers ? strchr(++controllers, ':') : NULL;
-		if (!path)
-			continue;
-		*path++ = '\0';
-		cgroup->v2 = !*controllers;
-		if (!cgroup->v2 && (strncmp(controllers, controller, len) ||
-				    (controllers[len] && controllers[len] != ',')))
-			continue;
-		if (strlen(path) >= sizeof(cgroup->path))
-			return false;
-		strcpy(cgroup->path, path);
-		if (!cgroup->v2)
-			return true;
+	if (find_thread_cgroup(cgroups, tid, HIERARCHY_FREEZER, cgroup)) {
+		do {
+			frozen = is_cgroup_frozen(cgroups, cgroup);
+		} while (!frozen && leave_cgroup(cgroup));
 	}
-	return *cgroup->path;
-}
-
-bool leave_cgroup(struct vm_cgroup *cgroup)
-{
-	char *slash = strrchr(cgroup->path, '/');
-
-	if (!slash || slash == cgroup->path)
-		return false;
-	*slash = '\0';
-	return true;
-}
-
-bool read_cgroup_numbers(const struct vm_cgroup *cgroup, const char *controller, const char *file,
-			 uint64_t *first, uint64_t *second)
-{
-	char path[sizeof(cgroup->path) + 64];
-	unsigned long long n[2];
-	int found = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/sys/fs/cgroup%s%s%s/%s", cgroup->v2 ? "" : "/",
-		 cgroup->v2 ? "" : controller, cgroup->path, file);
-	f = fopen(path, "re");
-	if (f) {
-		found = fscanf(f, "%llu %llu", &n[0], &n[1]);
-		fclose(f);
-	}
-	if (found < (second ? 2 : 1))
-		return false;
-	*first = n[0];
-	if (second)
-		*second = n[1];
-	return true;
-}
-
-bool find_freezer(int proc, pid_t tid, struct vm_cgroup *freezer)
-{
-	struct vm_cgroup cgroup = { 0 };
-	uint64_t frozen;
-
-	if (!find_cgroup(proc, tid, "freezer", &cgroup))
-		return false;
-	do {
-		if (read_cgroup_numbers(&cgroup, "freezer", cgroup.v2 ? "cgroup.freeze" : "freezer.self_freezing",
-					&frozen, NULL) && frozen)
-			*freezer = cgroup;
-	} while (leave_cgroup(&cgroup));
-	return *freezer->path;
+	free_cgroups(cgroups);
+	free(cgroup);
+	return frozen;
 }
 
 char find_stuck_state(int proc, const struct kvmstats_vm *vm)
 {
-	struct vm_cgroup freezer = { 0 };
-
 	if (!vm->vcpus)
 		return '\0';
-	return find_freezer(proc, vm->vcpu[0]->tid, &freezer) ? 'F' : find_state(proc, vm);
+	return is_thread_frozen(proc, vm->vcpu[0]->tid) ? 'F' : find_state(proc, vm);
 }

@@ -146,11 +146,26 @@ static int compare_losses(const void *a, const void *b)
 	return strcmp(x->vm->label, y->vm->label);
 }
 
+/* Examine those VMs that have a cause of trouble, and find their causes again. */
+static void examine_vms(struct why_command *c)
+{
+	const struct kvmstats_vm *first = kvmstats_first(c->in.k), *vm;
+	char label[LABEL_SIZE];
+
+	for (vm = first; vm; vm = vm->next) {
+		struct window_vm *w = window_find(&c->window, app_label(vm, label));
+		struct why_vm *why = w ? &c->vm[w - c->window.vm] : NULL;
+
+		if (!why || !why->causes)
+			continue;
+		examine_vm(c->cpus, vm, first, why);
+		find_causes(why, &c->host);
+	}
+}
+
 /* Put together what is known of each VM. */
 static void collect(struct why_command *c)
 {
-	const struct kvmstats_vm *vm;
-	char label[LABEL_SIZE];
 	size_t i;
 
 	c->vm = check_alloc(calloc(c->window.vms + 1, sizeof(*c->vm)));
@@ -164,37 +179,54 @@ static void collect(struct why_command *c)
 		why->judgement = judge_activity(&why->vm->activity, why->vm->elapsed, why->vm->vcpus,
 						why->vm->failed, why->vm->ended);
 	}
-	for (vm = kvmstats_first(c->in.k); vm && c->cpus; vm = vm->next) {
-		struct window_vm *w = window_find(&c->window, app_label(vm, label));
-
-		if (w)
-			examine_vm(c->cpus, vm, &c->vm[w - c->window.vm]);
-	}
 	c->host.ran = kvmstats_permille(c->ran, c->elapsed);
 	c->host.wanted = kvmstats_permille(c->ran + c->ready, c->elapsed);
 	c->host.cpus = input_host(&c->in).cpus;
 	c->host.live = !c->in.rec;
 	for (i = 0; i < c->window.vms; i++)
 		find_causes(&c->vm[i], &c->host);
+	if (c->cpus)
+		examine_vms(c);
 	qsort(c->vm, c->window.vms, sizeof(*c->vm), compare_losses);
+}
+
+/* Print a text for people after an indentation. */
+static void print_shown(const char *before, const char *text)
+{
+	const size_t size = TEXT_SHOWN(strlen(text) + 1);
+	char *shown = check_alloc(malloc(size));
+
+	text_shown(text, shown, size);
+	printf("%s%s\n", before, shown);
+	free(shown);
+}
+
+static void print_remedy(const struct remedy *remedy)
+{
+	char before[64] = "    to do: ";
+
+	if (!*remedy->text)
+		return;
+	if (remedy->gain)
+		snprintf(before, sizeof(before), "    to do, for up to %.1f CPUs: ", remedy->gain / 1e3);
+	print_shown(before, remedy->text);
+	if (!*remedy->command)
+		return;
+	print_shown("      ", remedy->command);
+	print_shown("    to undo it:\n      ", remedy->undo);
 }
 
 static void print_cause(const struct why_command *c, const struct why_vm *vm,
 			const struct why_rule *rule)
 {
-	char *text = format_why(rule->text, vm, &c->host);
-	char *remedy = format_why(rule->remedy, vm, &c->host);
-	const size_t size = TEXT_SHOWN(strlen(text) + strlen(remedy) + 1);
-	char *shown = check_alloc(malloc(size));
+	char *text = format_why(rule->text, vm, &c->host), before[32];
+	struct remedy remedy = find_remedy(rule, vm, &c->host);
 
-	text_shown(text, shown, size);
-	printf("  %.1f s: %s\n", rule->time(vm) / 1e9, shown);
-	text_shown(remedy, shown, size);
-	if (*remedy)
-		printf("    to do: %s\n", shown);
+	snprintf(before, sizeof(before), "  %.1f s: ", rule->time(vm) / 1e9);
+	print_shown(before, text);
+	print_remedy(&remedy);
 	free(text);
-	free(remedy);
-	free(shown);
+	free_remedy(&remedy);
 }
 
 static void print_vm(const struct why_command *c, const struct why_vm *vm)
@@ -210,21 +242,32 @@ static void print_vm(const struct why_command *c, const struct why_vm *vm)
 		print_cause(c, vm, vm->cause[i]);
 }
 
+static void put_remedy(struct json *j, const struct remedy *remedy)
+{
+	json_open(j, "remedy", '{');
+	json_text(j, "kind", remedy_name(remedy->kind));
+	json_text(j, "text", remedy->text);
+	json_text(j, "command", remedy->command);
+	json_text(j, "undo", remedy->undo);
+	json_fixed(j, "up_to_cpus", remedy->gain, 3);
+	json_close(j, '}');
+}
+
 static void put_cause(struct json *j, const struct why_command *c, const struct why_vm *vm,
 		      const struct why_rule *rule)
 {
 	char *text = format_why(rule->text, vm, &c->host);
-	char *remedy = format_why(rule->remedy, vm, &c->host);
+	struct remedy remedy = find_remedy(rule, vm, &c->host);
 
 	json_open(j, NULL, '{');
 	json_text(j, "cause", rule->name);
 	json_fixed(j, "s", rule->time(vm), 9);
 	json_literal(j, "lost", rule->lost ? "true" : "false");
 	json_text(j, "text", text);
-	json_text(j, "remedy", remedy);
+	put_remedy(j, &remedy);
 	json_close(j, '}');
 	free(text);
-	free(remedy);
+	free_remedy(&remedy);
 }
 
 static void put_vm(const struct why_command *c, const struct why_vm *vm)
@@ -382,6 +425,7 @@ int command_why(const struct settings *settings)
 {
 	struct why_command c = { .settings = settings };
 	int status;
+	size_t i;
 
 	input_open(&c.in, settings, INPUT_FIRST, false, settings->nr_args);
 	/* VMs may start, but not those that the user has named. */
@@ -400,6 +444,8 @@ int command_why(const struct settings *settings)
 		write_why(&c);
 	status = input_status(&c.in, c.window.vms, settings->nr_args);
 	close_programs(&c.programs);
+	for (i = 0; i < c.window.vms; i++)
+		free_facts(c.vm[i].facts);
 	end_examination(c.cpus);
 	window_free(&c.window);
 	free(c.vm);

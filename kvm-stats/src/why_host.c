@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "proc.h"
 #include "why.h"
@@ -17,6 +18,8 @@ struct cpu_times {
 
 struct why_cpus {
 	int proc;
+	struct cgroups *cgroups;	/* NULL until a VM is examined */
+	bool isolated[MAX_CPUS];
 	struct cpu_times cpu[MAX_CPUS];	/* all 0: offline */
 };
 
@@ -49,6 +52,19 @@ struct why_cpus *begin_examination(int proc)
 	return cpus;
 }
 
+/* Some kernels have it read-only. */
+static void read_halt_poll(struct why_host *host)
+{
+	FILE *f = fopen("/sys/module/kvm/parameters/halt_poll_ns", "re");
+	struct stat st;
+
+	if (f && fscanf(f, "%u", &host->halt_poll_ns) != 1)
+		host->halt_poll_ns = 0;
+	host->halt_poll_writable = f && !fstat(fileno(f), &st) && st.st_mode & S_IWUSR;
+	if (f)
+		fclose(f);
+}
+
 void examine_host(struct why_cpus *cpus, struct why_host *host)
 {
 	struct cpu_times *now = check_alloc(calloc(MAX_CPUS, sizeof(*now)));
@@ -74,70 +90,152 @@ void examine_host(struct why_cpus *cpus, struct why_host *host)
 	free(now);
 	host->idle = kvmstats_permille(sum.idle, sum.all);
 	host->steal = kvmstats_permille(sum.steal, sum.all);
+	read_halt_poll(host);
 }
 
 void end_examination(struct why_cpus *cpus)
 {
+	if (cpus)
+		free_cgroups(cpus->cgroups);
 	free(cpus);
 }
 
-/* Append a CPU or a range, as taskset(1) has it. */
-static void put_range(char list[CPU_LIST_SIZE], unsigned int first, unsigned int last)
+/* The kernel does not move threads between these CPUs; the file is empty if there are none. */
+static void read_isolated(struct why_cpus *cpus)
 {
-	const size_t n = strlen(list);
-	char range[32];
+	FILE *f = fopen("/sys/devices/system/cpu/isolated", "re");
+	unsigned int first, last, i;
+	int n;
 
-	if (first == last)
-		snprintf(range, sizeof(range), "%s%u", n ? "," : "", first);
-	else
-		snprintf(range, sizeof(range), "%s%u-%u", n ? "," : "", first, last);
-	if (n + strlen(range) + 4 < CPU_LIST_SIZE)
-		strcpy(list + n, range);
-	else if (n && list[n - 1] != '.')
-		strcpy(list + n, "...");
-}
-
-/* The online CPUs that a set has, and how idle the others are */
-static void describe_cpus(const struct why_cpus *cpus, const cpu_set_t *allowed, size_t size,
-			  struct why_vm *why)
-{
-	struct cpu_times others = { 0 };
-	unsigned int i, first = MAX_CPUS;
-
-	for (i = 0; i < MAX_CPUS; i++) {
-		const bool online = cpus->cpu[i].all, has = online && CPU_ISSET_S(i, size, allowed);
-
-		if (has && first == MAX_CPUS)
-			first = i;
-		if (!has && first < MAX_CPUS) {
-			put_range(why->cpu_list, first, i - 1);
-			first = MAX_CPUS;
-		}
-		why->cpus += has;
-		if (online && !has) {
-			others.all += cpus->cpu[i].all;
-			others.idle += cpus->cpu[i].idle;
-		}
+	while (f && (n = fscanf(f, "%u-%u", &first, &last)) > 0) {
+		for (i = first; i <= (n == 2 ? last : first) && i < MAX_CPUS; i++)
+			cpus->isolated[i] = true;
+		if (getc(f) != ',')
+			break;
 	}
-	why->idle_elsewhere = kvmstats_permille(others.idle, others.all);
+	if (f)
+		fclose(f);
 }
 
-/* The CPUs on which at least one vCPU of the VM may run */
-static void examine_affinity(const struct why_cpus *cpus, const struct kvmstats_vm *vm,
-			     struct why_vm *why)
+/* Return a set of CPUs as a list for taskset(1) and the like, which the caller frees; and their number. */
+static char *list_cpus(const cpu_set_t *set, unsigned int *count)
 {
 	const size_t size = CPU_ALLOC_SIZE(MAX_CPUS);
-	cpu_set_t *all = check_alloc(CPU_ALLOC(MAX_CPUS)), *one = check_alloc(CPU_ALLOC(MAX_CPUS));
-	unsigned int i;
+	unsigned int i, first;
+	char *list = NULL;
+	size_t len;
+	FILE *f = check_alloc(open_memstream(&list, &len));
 
-	CPU_ZERO_S(size, all);
-	for (i = 0; i < vm->vcpus; i++) {
-		if (vm->vcpu[i]->tid && !sched_getaffinity(vm->vcpu[i]->tid, size, one))
-			CPU_OR_S(size, all, all, one);
+	*count = 0;
+	for (i = 0; i < MAX_CPUS; i++) {
+		if (!CPU_ISSET_S(i, size, set))
+			continue;
+		for (first = i; i + 1 < MAX_CPUS && CPU_ISSET_S(i + 1, size, set); i++)
+			;
+		fprintf(f, i > first ? "%s%u-%u" : "%s%u", *count ? "," : "", first, i);
+		*count += i - first + 1;
 	}
-	describe_cpus(cpus, all, size, why);
-	CPU_FREE(all);
-	CPU_FREE(one);
+	if (fclose(f))
+		check_alloc(NULL);
+	return list;
+}
+
+/* Read the CPUs that the cpuset of a thread has. Return false if there is no cpuset. */
+static bool read_cpuset(struct why_cpus *cpus, pid_t tid, cpu_set_t *set)
+{
+	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
+	const char *text = NULL;
+	unsigned int first, last;
+	int n, used;
+
+	if (find_thread_cgroup(cpus->cgroups, tid, HIERARCHY_CPUSET, cgroup))
+		text = read_cgroup(cpus->cgroups, cgroup, cgroup->v2 ? "cpuset.cpus.effective" : "cpuset.effective_cpus");
+	free(cgroup);
+	if (!text)
+		return false;
+	CPU_ZERO_S(CPU_ALLOC_SIZE(MAX_CPUS), set);
+	while ((n = sscanf(text, "%u%n-%u%n", &first, &used, &last, &used)) > 0) {
+		for (last = n == 2 ? last : first; first <= last && first < MAX_CPUS; first++)
+			CPU_SET_S(first, CPU_ALLOC_SIZE(MAX_CPUS), set);
+		text += used;
+		if (*text++ != ',')
+			break;
+	}
+	return true;
+}
+
+/* The sets of CPUs of one vCPU */
+struct vcpu_sets {
+	cpu_set_t *may;		/* on which it may run */
+	cpu_set_t *could;	/* that its cpuset, or libvirt, lets it use, and that are not isolated */
+	cpu_set_t *others;	/* on which no affinity or cpuset lets it run */
+};
+
+static void fill_sets(struct why_cpus *cpus, pid_t tid, bool libvirt, const struct vcpu_sets *sets, struct vcpu_cpus *v)
+{
+	const size_t size = CPU_ALLOC_SIZE(MAX_CPUS);
+	unsigned int i;
+	bool usable;
+
+	if (libvirt || !read_cpuset(cpus, tid, sets->could))
+		memset(sets->could, 0xff, size);
+	for (i = 0; i < MAX_CPUS; i++) {
+		usable = cpus->cpu[i].all && !cpus->isolated[i];
+		if (!usable)
+			CPU_CLR_S(i, size, sets->could);
+		if (CPU_ISSET_S(i, size, sets->may)) {
+			v->isolated |= cpus->isolated[i];
+			/* A command takes no CPU away from the vCPU. */
+			if (cpus->cpu[i].all)
+				CPU_SET_S(i, size, sets->could);
+			else
+				CPU_CLR_S(i, size, sets->may);
+		} else if (usable) {
+			CPU_SET_S(i, size, sets->others);
+		}
+	}
+}
+
+/* Describe the vCPU that may use the fewest CPUs. */
+static void examine_affinity(struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why)
+{
+	const size_t size = CPU_ALLOC_SIZE(MAX_CPUS);
+	struct why_facts *facts = why->facts;
+	struct cpu_times others = { 0 };
+	cpu_set_t *set = check_alloc(calloc(3, size));
+	const struct vcpu_sets sets = { set, (void *)((char *)set + size), (void *)((char *)set + 2 * size) };
+	unsigned int i, count;
+
+	facts->vcpus = check_alloc(calloc(vm->vcpus + 1, sizeof(*facts->vcpus)));
+	for (i = 0; i < vm->vcpus; i++) {
+		struct vcpu_cpus *v = &facts->vcpus[facts->nr_vcpus];
+
+		if (!vm->vcpu[i]->tid || sched_getaffinity(vm->vcpu[i]->tid, size, sets.may))
+			continue;
+		v->tid = vm->vcpu[i]->tid;
+		v->id = vm->vcpu[i]->id;
+		fill_sets(cpus, v->tid, *facts->uuid, &sets, v);
+		v->could = list_cpus(sets.could, &count);
+		v->may = list_cpus(sets.may, &count);
+		why->cpus_differ |= facts->nr_vcpus++ && strcmp(v->may, facts->vcpus[0].may);
+		if (!why->cpus || count < why->cpus) {
+			why->cpus = count;
+			snprintf(why->cpu_list, sizeof(why->cpu_list), "%s", v->may);
+			if (strlen(v->may) >= sizeof(why->cpu_list))
+				strcpy(why->cpu_list + sizeof(why->cpu_list) - 4, "...");
+		}
+	}
+	for (i = 0; i < MAX_CPUS; i++) {
+		if (!CPU_ISSET_S(i, size, sets.others))
+			continue;
+		others.all += cpus->cpu[i].all;
+		others.idle += cpus->cpu[i].idle;
+		why->unpin_gain += kvmstats_permille(cpus->cpu[i].idle, cpus->cpu[i].all);
+	}
+	free(set);
+	why->idle_elsewhere = kvmstats_permille(others.idle, others.all);
+	count = why->vm->elapsed ? why->vm->activity.times.mode[KVMSTATS_READY] * 1000 / why->vm->elapsed : 0;
+	why->unpin_gain = why->unpin_gain < count ? why->unpin_gain : count;
 }
 
 static uint64_t examine_swap(int proc, pid_t pid)
@@ -152,18 +250,6 @@ static uint64_t examine_swap(int proc, pid_t pid)
 	return line && sscanf(line, "\nVmSwap: %llu kB", &kilobytes) == 1 ? kilobytes << 10 : 0;
 }
 
-/* Read the quota of one cgroup. Without a quota, v1 has -1 in the file, and v2 "max". */
-static bool read_quota(struct why_quota *quota)
-{
-	const struct vm_cgroup *cgroup = &quota->cgroup;
-
-	if (cgroup->v2)
-		return read_cgroup_numbers(cgroup, "", "cpu.max", &quota->quota_us, &quota->period_us);
-	return read_cgroup_numbers(cgroup, "cpu", "cpu.cfs_quota_us", &quota->quota_us, NULL) &&
-	       quota->quota_us <= INT64_MAX &&
-	       read_cgroup_numbers(cgroup, "cpu", "cpu.cfs_period_us", &quota->period_us, NULL);
-}
-
 const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -171,37 +257,111 @@ const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The name of the cgroup whose quota was used up, as blame has it */
-static const char *used_quota(const struct why_vm *why)
-{
-	const struct blame_share *quota = find_owner(why->waits, "quota");
+/* The directory in which libvirt has the PID and the description of each domain that runs; only root writes there. */
+#define LIBVIRT_QEMU	"/run/libvirt/qemu"
 
-	return quota ? quota->key.name : "";
+/* Read the start of one of these files. Return false if it is not root's. */
+static bool read_libvirt(const char *domain, const char *suffix, char *text, size_t size)
+{
+	char path[256];
+	struct stat st;
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), LIBVIRT_QEMU "/%s.%s", domain, suffix);
+	f = fopen(path, "re");
+	if (f && !fstat(fileno(f), &st) && !st.st_uid)
+		n = fread(text, 1, size - 1, f);
+	if (f)
+		fclose(f);
+	text[n] = '\0';
+	return n;
 }
 
-/* Count the quotas of the cgroup and those above. Take the one that was used up, else the nearest. */
-static void examine_quotas(int proc, pid_t tid, struct why_vm *why)
+/* Users choose names and UUIDs of VMs: libvirt must list the process as this domain. */
+static void find_libvirt_uuid(const struct kvmstats_identity *identity, char uuid[37])
 {
-	struct why_quota quota = { 0 };
+	char text[16384], *at;
+	int pid;
 
-	if (!find_cgroup(proc, tid, "cpu", &quota.cgroup))
+	if (!*identity->domain || strchr(identity->domain, '/') ||
+	    !read_libvirt(identity->domain, "pid", text, sizeof(text)) || sscanf(text, "%d", &pid) != 1 ||
+	    pid != identity->pid || !read_libvirt(identity->domain, "xml", text, sizeof(text)))
 		return;
-	do {
-		if (read_quota(&quota) &&
-		    (!why->quotas++ || !strcmp(base_name(quota.cgroup.path), used_quota(why))))
-			why->quota = quota;
-	} while (leave_cgroup(&quota.cgroup));
+	at = strstr(text, "<uuid>");
+	if (at && strspn(at + 6, "0123456789abcdef-") == 36 && at[6] != '-')
+		sprintf(uuid, "%.36s", at + 6);
 }
 
-void examine_vm(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why)
+static double weigh_policy(const struct thread_policy *t)
+{
+	return t->policy == SCHED_IDLE ? NICE_MAX + 1 : t->nice;
+}
+
+static void examine_policies(const struct kvmstats_vm *vm, struct why_facts *facts)
+{
+	unsigned int i;
+
+	facts->threads = check_alloc(calloc(vm->vcpus + 1, sizeof(*facts->threads)));
+	for (i = 0; i < vm->vcpus; i++) {
+		struct thread_policy *t = &facts->threads[facts->nr_threads];
+
+		if (!vm->vcpu[i]->tid || !read_thread_policy(vm->vcpu[i]->tid, t))
+			continue;
+		if (!facts->nr_threads++ || weigh_policy(t) > weigh_policy(&facts->slowest))
+			facts->slowest = *t;
+	}
+}
+
+/* The owner that took the most: a process, or another VM, which is known by its PID only. */
+static void examine_owner(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why)
+{
+	const struct blame_share *owner = find_owner(why->waits, "process vm");
+
+	why->facts->owner = owner;
+	if (owner)
+		find_contest(cpus->cgroups, cpus->proc, vm, strcmp(owner->key.kind, "vm") ? owner->key.name : NULL,
+			     owner->pid, &why->facts->contest);
+}
+
+void examine_vm(struct why_cpus *cpus, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,
+		struct why_vm *why)
 {
 	if (vm->ended)
 		return;
+	if (!cpus->cgroups) {
+		cpus->cgroups = find_cgroups(cpus->proc);
+		read_isolated(cpus);
+	}
+	why->facts = check_alloc(calloc(1, sizeof(*why->facts)));
+	why->facts->cgroups = cpus->cgroups;
+	find_libvirt_uuid(&vm->identity, why->facts->uuid);
 	examine_affinity(cpus, vm, why);
+	examine_policies(vm, why->facts);
+	examine_owner(cpus, vm, why);
 	why->state = find_state(cpus->proc, vm);
 	why->swap = examine_swap(cpus->proc, vm->identity.pid);
-	if (vm->vcpus) {
-		examine_quotas(cpus->proc, vm->vcpu[0]->tid, why);
-		find_freezer(cpus->proc, vm->vcpu[0]->tid, &why->freezer);
+	if (why->vm->activity.times.mode[KVMSTATS_THROTTLED])
+		why->facts->nr_quotas = find_quotas(cpus->cgroups, vm, first, &why->facts->quotas,
+						    &why->facts->quotas_complete);
+	if (why->vm->activity.times.mode[KVMSTATS_OTHER])
+		why->facts->nr_frozen = find_frozen(cpus->cgroups, vm, &why->facts->frozen);
+}
+
+void free_facts(struct why_facts *facts)
+{
+	unsigned int i;
+
+	if (!facts)
+		return;
+	for (i = 0; i < facts->nr_vcpus; i++) {
+		free(facts->vcpus[i].may);
+		free(facts->vcpus[i].could);
 	}
+	free(facts->vcpus);
+	free_contest(&facts->contest);
+	free(facts->threads);
+	free(facts->quotas);
+	free(facts->frozen);
+	free(facts);
 }

@@ -13,9 +13,6 @@
 #define OWNERS_SAID		3
 #define OWNER_SAID_PERMILLE	10
 
-/* Kinds of owners */
-#define NOT_VMS			"process kernel"
-
 static uint64_t mode_time(const struct why_vm *vm, enum kvmstats_mode mode)
 {
 	return vm->vm->activity.times.mode[mode];
@@ -134,6 +131,19 @@ static bool is_pinned(const struct why_vm *vm, const struct why_host *host)
 	return vm->cpus && vm->cpus < host->cpus && vm->idle_elsewhere >= IDLE_PERMILLE;
 }
 
+/* Others that it competes with took most of the time. */
+static bool competes_with_low_weight(const struct why_vm *vm, const struct why_host *host)
+{
+	return has_low_weight(vm) && share_of(vm, "process vm") >= MAIN_OWNER_PERMILLE;
+}
+
+/* The largest owner is a process in the unit of the VM. */
+static bool waits_for_helper(const struct why_vm *vm, const struct why_host *host)
+{
+	return vm->facts && vm->facts->contest.own && vm->facts->owner == find_main_owner(vm) &&
+	       has_neighbour(vm, host);
+}
+
 static bool is_overcommitted(const struct why_vm *vm, const struct why_host *host)
 {
 	return host->cpus && host->wanted > host->cpus * 1000ULL && host->idle < IDLE_PERMILLE &&
@@ -177,89 +187,98 @@ static bool has_exit_storm(const struct why_vm *vm, const struct why_host *host)
 }
 
 #define WAITED	"waited for a CPU{waits}, which the guest sees as steal time. "
-#define STALLED(text, remedy, change)	true, text, remedy, change
+#define STALLED(text, remedy, act, change)	true, text, remedy, act, change
 
 const struct why_rule why_rules[] = {
 	{ "failed", get_all_failed, KVMSTATS_MODES, 0, NULL, false,
 	  "KVM could not emulate {failed} instructions of the guest.",
-	  "look for \"emulation failure\" in the VMM's log", "the log of the VMM" },
+	  "look for \"emulation failure\" in the VMM's log", NULL, "the log of the VMM" },
 
 	{ "pinned", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, is_pinned, true,
 	  WAITED "{owners}Its {vcpus} may use only {cpus}, while the other CPUs were idle for {idle}.",
-	  "{unpin}", "more CPUs for VMs that may use only some" },
+	  "", put_unpin, "more CPUs for VMs that may use only some" },
 	{ "steal", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_host_steal, true,
 	  WAITED "{owners}This host is a VM, and its hypervisor took the CPU.",
-	  "move VMs to a host that gets its CPUs", "a host that gets its CPUs" },
+	  "move VMs to a host that gets its CPUs", NULL, "a host that gets its CPUs" },
+	{ "helper", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, waits_for_helper, true,
+	  WAITED "{owners}It waits for a process that works for it.",
+	  "", put_limit_owner, "more CPUs for helpers of VMs" },
+	{ "weight", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, competes_with_low_weight, true,
+	  WAITED "{owners}It gets little CPU time: {low_weight}.",
+	  "", put_raise_weight, "more weight for VMs that have little" },
 	{ "self", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, waits_for_itself, true,
 	  WAITED "{owners}It waits for its own threads.",
-	  "fewer vCPUs, or more CPUs for the VM: it may use {cpus}", "fewer vCPUs" },
+	  "fewer vCPUs, or more CPUs for the VM: it may use {cpus}", NULL, "fewer vCPUs" },
 	{ "overcommitted", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, is_overcommitted, true,
 	  WAITED "{owners}All VMs together want {wanted} CPUs, of {hostcpus}.",
-	  "move a VM to another host", "fewer VMs on this host" },
+	  "move a VM to another host", NULL, "fewer VMs on this host" },
 	{ "full", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_neighbours_and_is_full, true,
 	  WAITED "{owners}Most of this was not for VMs, but these alone want {wanted} CPUs, of {hostcpus}.",
-	  "move VMs or other work to another host", "less work on this host" },
+	  "move VMs or other work to another host", NULL, "less work on this host" },
 	{ "neighbour", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_neighbour, true,
 	  WAITED "{owners}These are not VMs, which together want {wanted} CPUs, of {hostcpus}.",
-	  "{limit_owner}", "less CPU time for {owner}" },
+	  "", put_limit_owner, "less CPU time for {owner}" },
 	{ "others", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_other_vms, true,
 	  WAITED "{owners}The VMs together want {wanted} CPUs, of {hostcpus}{hostidle}: they compete for some of them.",
-	  "give these VMs different CPUs, or more of them", "other CPUs for VMs that compete" },
+	  "give these VMs different CPUs, or more of them", NULL, "other CPUs for VMs that compete" },
 	{ "mixed", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_owners, true,
 	  WAITED "{owners}No single owner took most of the time.",
-	  "", "less load on this host" },
+	  "", NULL, "less load on this host" },
 	{ "waited", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, NULL, true,
-	  WAITED "It is unknown who ran then.", "", "less load on this host" },
+	  WAITED "It is unknown who ran then.", "", NULL, "less load on this host" },
 
 	{ "throttled", get_throttled, KVMSTATS_THROTTLED, READY_NOTICED_PERMILLE, NULL, true,
 	  "stopped by the CPU quota of {quota}, which the guest sees as steal time. Another host would not help.",
-	  "{raise_quota}", "higher CPU quotas" },
+	  "", put_raise_quota, "higher CPU quotas" },
 
 	{ "stopped", get_stopped, KVMSTATS_OTHER, STALL_PERMILLE, is_traced, STALLED(
-	  "stopped by a debugger.", "let the debugger continue process {pid}",
+	  "stopped by a debugger.", "let the debugger continue process {pid}", NULL,
 	  "continuing what a debugger stopped") },
 	{ "stopped", get_stopped, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
-	  "stopped by a signal.", "kill -CONT {pid}", "continuing stopped VMMs") },
+	  "stopped by a signal.", "", put_continue, "continuing stopped VMMs") },
 	{ "frozen", get_frozen, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
-	  "frozen by its cgroup.", "{thaw}", "thawing frozen cgroups") },
+	  "frozen by its cgroup.", "", put_thaw, "thawing frozen cgroups") },
 	{ "memory", get_memory, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "guest memory was not there. {swap}It comes by userfaultfd (migration, snapshot), from swap, or after "
 	  "memory.high: it is unknown which.",
-	  "let the migration end, or give the VM or the host more memory", "more memory") },
+	  "let the migration end, or give the VM or the host more memory", NULL, "more memory") },
 	{ "disk", get_disk, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "its VMM waited for a file or a block device.",
-	  "look at the disks of the VM (iostat -x), and let I/O threads of the VMM use them", "faster disks") },
+	  "find out which disk of the VM is slow, and let I/O threads of the VMM use it", NULL, "faster disks") },
 	{ "lock", get_lock, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
-	  "waited for a lock of its VMM, which another thread of process {pid} had.",
-	  "give each of its devices an I/O thread", "VMMs that hold their lock for less time") },
+	  "slept in a futex of its VMM, process {pid}: for a lock, for a condition, or because the VMM throttles "
+	  "the vCPU, as a migration with auto-converge does.",
+	  "wait for the end of a migration, if there is one; else give each device of the VM an I/O thread", NULL,
+	  "VMMs that hold their lock for less time") },
 	{ "wait", get_wait, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "its VMM slept in poll, a pipe, a socket or a timer instead of running the vCPU.",
-	  "look at what the VMM waits for: grep . /proc/{pid}/task/*/wchan", "the logs of VMMs") },
+	  "find out what the threads of process {pid} wait for", NULL, "the logs of VMMs") },
 	{ "kvm", get_kvm, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "waited within KVM or another driver. Either the guest has not started these vCPUs, or the driver was slow: "
-	  "it is unknown which.", "", "nothing known") },
+	  "it is unknown which.", "", NULL, "nothing known") },
 	{ "paused", get_paused, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "paused: its VMM does not run it. If that was not on purpose, the VMM hangs.",
-	  "{resume}", "resuming paused VMs") },
+	  "find out why its VMM, process {pid}, paused it: after an I/O error or during a migration, it must not continue",
+	  NULL, "finding out why VMs are paused") },
 	{ "unknown", get_unknown, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
-	  "slept outside of halts without a known reason.", "", "nothing known") },
+	  "slept outside of halts without a known reason.", "", NULL, "nothing known") },
 	{ "stopped", get_other, KVMSTATS_OTHER, STALL_PERMILLE, is_stopped, STALLED(
-	  "its threads are stopped now by a signal or a debugger (state T or t).", "kill -CONT {pid}",
+	  "its threads are stopped now by a signal or a debugger (state T or t).", "", put_continue,
 	  "continuing stopped VMMs") },
 	{ "blocked", get_other, KVMSTATS_OTHER, STALL_PERMILLE, is_blocked, STALLED(
 	  "its threads are blocked now within the kernel (state D): by a disk, memory, or its cgroup's freezer.", "",
-	  "the disks") },
+	  NULL, "the disks") },
 	{ "other", get_other, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
-	  "slept outside of halts: paused, or blocked in its VMM. It is unknown which.", "",
+	  "slept outside of halts: paused, or blocked in its VMM. It is unknown which.", "", NULL,
 	  "nothing known") },
 
 	{ "exits", get_exits, KVMSTATS_MODES, EXITS_PERMILLE, NULL, false,
-	  "spent on {rate} exits per second. {exit}", "", "fewer exits" },
+	  "spent on {rate} exits per second. {exit}", "", NULL, "fewer exits" },
 	{ "exits", get_all_exits, KVMSTATS_MODES, 0, has_exit_storm, false,
-	  "with {rate} exits per second. Their cost is unknown.", "", "fewer exits" },
+	  "with {rate} exits per second. Their cost is unknown.", "", NULL, "fewer exits" },
 	{ "polling", get_poll, KVMSTATS_MODES, POLLING_PERMILLE, polls_more_than_it_runs, false,
 	  "polling by the host for the end of short halts; the guest ran for less than that.",
-	  "echo 50000 >/sys/module/kvm/parameters/halt_poll_ns", "less halt polling" },
+	  "", put_poll_less, "less halt polling" },
 };
 
 const unsigned int why_rules_count = sizeof(why_rules) / sizeof(*why_rules);
@@ -327,26 +346,11 @@ static void put_percent(FILE *f, unsigned int permille)
 	fprintf(f, "%s%%", text);
 }
 
-/* Quote what users chose for a shell. */
-static void put_quoted(FILE *f, const char *word)
-{
-	const char *c;
-
-	for (c = word; isalnum((unsigned char)*c) || (*c && strchr("@%_+=:,./-", *c)); c++)
-		;
-	if (!*c && c > word) {
-		fputs(word, f);
-		return;
-	}
-	putc('\'', f);
-	for (c = word; *c; c++)
-		fputs(*c == '\'' ? "'\\''" : (char[]){ *c, '\0' }, f);
-	putc('\'', f);
-}
-
 static void put_owner(FILE *f, const struct why_vm *vm, const struct blame_share *share)
 {
-	if (!strcmp(share->key.kind, "self"))
+	if (vm->facts && vm->facts->owner == share && vm->facts->contest.own)
+		fprintf(f, "its own helper %s (PID %u)", vm->facts->contest.comm, share->pid);
+	else if (!strcmp(share->key.kind, "self"))
 		fprintf(f, "its own %s", share->key.name);
 	else if (!strcmp(share->key.kind, "process") && share->pid)
 		fprintf(f, "%s (PID %u)", share->key.name, share->pid);
@@ -403,43 +407,16 @@ static void put_waits(FILE *f, const struct why_vm *vm, const struct why_host *h
 	fputs(" at most", f);
 }
 
-static const struct blame_share *main_owner(const struct why_vm *vm)
-{
-	return find_owner(vm->waits, NOT_VMS);
-}
-
-static bool has_main_process(const struct why_vm *vm)
-{
-	return main_owner(vm)->item.cost >= vm->waits->sum.cost * MAIN_PROCESS_PERMILLE / 1000;
-}
-
 static void put_main_owner(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
-	fputs(has_main_process(vm) ? main_owner(vm)->key.name : "processes", f);
-}
-
-static void put_limit_owner(FILE *f, const struct why_vm *vm, const struct why_host *host)
-{
-	const struct blame_share *owner = main_owner(vm);
-
-	if (!has_main_process(vm)) {
-		fputs("run fewer processes on this host, or give the VM a larger CPUWeight=", f);
-		return;
-	}
-	if (has_properties(owner->key.name)) {
-		fputs("systemctl set-property ", f);
-		put_quoted(f, owner->key.name);
-		fputs(" CPUWeight=idle", f);
-	} else if (owner->pid && !strcmp(owner->key.kind, "process")) {
-		fprintf(f, "renice -n 19 -p %u", owner->pid);
-	} else {
-		fprintf(f, "find out why %s runs", owner->key.name);
-	}
+	fputs(has_main_process(vm) ? find_main_owner(vm)->key.name : "processes", f);
 }
 
 static void put_vcpus(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
-	if (vm->vm->vcpus == 1)
+	if (vm->cpus_differ)
+		fputs("vCPU with the fewest CPUs", f);
+	else if (vm->vm->vcpus == 1)
 		fputs("vCPU", f);
 	else
 		fprintf(f, "%u vCPUs", vm->vm->vcpus);
@@ -476,69 +453,39 @@ static void put_host_cpus(FILE *f, const struct why_vm *vm, const struct why_hos
 	fprintf(f, "%u", host->cpus);
 }
 
-static void put_unpin(FILE *f, const struct why_vm *vm, const struct why_host *host)
+/* The quota that was used up, as blame has it; else the nearest one */
+static const struct quota_level *find_used_quota(const struct why_vm *vm)
 {
-	if (*vm->vm->identity.domain && *vm->vm->identity.uuid)
-		fprintf(f, "virsh vcpupin %s 0 0-%u, and so for each vCPU", vm->vm->identity.uuid, host->cpus - 1);
-	else
-		fprintf(f, "taskset -acp 0-%u %d, or the cpuset of its cgroup", host->cpus - 1, vm->vm->identity.pid);
+	const struct blame_share *used = find_owner(vm->waits, "quota");
+	const struct quota_level *quotas = vm->facts->quotas;
+	unsigned int i;
+
+	for (i = 0; used && i < vm->facts->nr_quotas; i++) {
+		if (!strcmp(base_name(quotas[i].cgroup.path), used->key.name))
+			return &quotas[i];
+	}
+	return &quotas[vm->facts->nr_quotas - 1];
 }
 
 static void put_quota(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
-	if (!vm->quotas) {
+	const struct quota_level *quota;
+
+	if (!vm->facts || !vm->facts->nr_quotas) {
 		fputs("its cgroup, or with a real-time policy of its threads", f);
 		return;
 	}
-	fprintf(f, "%s, %llu.%02llu CPUs", base_name(vm->quota.cgroup.path),
-		(unsigned long long)(vm->quota.quota_us / vm->quota.period_us),
-		(unsigned long long)(vm->quota.quota_us * 100 / vm->quota.period_us % 100));
-	if (vm->quotas > 1)
-		fprintf(f, " (%u quotas apply)", vm->quotas);
+	quota = find_used_quota(vm);
+	fprintf(f, "%s, %llu.%02llu CPUs", base_name(quota->cgroup.path),
+		(unsigned long long)(quota->limits.quota_us / quota->limits.period_us),
+		(unsigned long long)(quota->limits.quota_us * 100 / quota->limits.period_us % 100));
+	if (vm->facts->nr_quotas > 1)
+		fprintf(f, " (%u quotas apply)", vm->facts->nr_quotas);
 }
 
-/* As much as all vCPUs can use */
-static void put_raise_quota(FILE *f, const struct why_vm *vm, const struct why_host *host)
+static void put_weight_reason(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
-	const char *name = base_name(vm->quota.cgroup.path);
-
-	if (!vm->quotas) {
-		fputs("raise the quota of its cgroup, or the run time of its threads (chrt --deadline)", f);
-	} else if (has_properties(name)) {
-		fputs("systemctl set-property ", f);
-		put_quoted(f, name);
-		fprintf(f, " CPUQuota=%u%%", vm->vm->vcpus * 100);
-	} else {
-		fprintf(f, "echo %llu%s >", (unsigned long long)(vm->vm->vcpus * vm->quota.period_us),
-			vm->quota.cgroup.v2 ? " 100000" : "");
-		put_quoted(f, vm->quota.cgroup.v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu");
-		put_quoted(f, vm->quota.cgroup.path);
-		fputs(vm->quota.cgroup.v2 ? "/cpu.max" : "/cpu.cfs_quota_us", f);
-	}
-}
-
-static void put_thaw(FILE *f, const struct why_vm *vm, const struct why_host *host)
-{
-	const char *name = base_name(vm->freezer.path);
-
-	if (!*vm->freezer.path) {
-		fputs("thaw it", f);
-	} else if (has_properties(name)) {
-		fputs("systemctl thaw ", f);
-		put_quoted(f, name);
-	} else {
-		fputs(vm->freezer.v2 ? "echo 0 >/sys/fs/cgroup" : "echo THAWED >/sys/fs/cgroup/freezer", f);
-		put_quoted(f, vm->freezer.path);
-		fputs(vm->freezer.v2 ? "/cgroup.freeze" : "/freezer.state", f);
-	}
-}
-
-static void put_resume(FILE *f, const struct why_vm *vm, const struct why_host *host)
-{
-	if (*vm->vm->identity.domain && *vm->vm->identity.uuid)
-		fprintf(f, "virsh resume %s", vm->vm->identity.uuid);
-	else
-		fprintf(f, "let the VMM, process %d, continue it", vm->vm->identity.pid);
+	put_low_weight(f, vm);
 }
 
 static void put_pid(FILE *f, const struct why_vm *vm, const struct why_host *host)
@@ -594,11 +541,11 @@ static const struct {
 	const char *word;
 	void (*put)(FILE *f, const struct why_vm *vm, const struct why_host *host);
 } words[] = {
-	{ "waits", put_waits }, { "owners", put_owners }, { "owner", put_main_owner }, { "limit_owner", put_limit_owner },
-	{ "vcpus", put_vcpus }, { "cpus", put_cpus }, { "idle", put_idle }, { "unpin", put_unpin },
+	{ "waits", put_waits }, { "owners", put_owners }, { "owner", put_main_owner },
+	{ "vcpus", put_vcpus }, { "cpus", put_cpus }, { "idle", put_idle },
 	{ "hostidle", put_host_idle }, { "wanted", put_wanted }, { "hostcpus", put_host_cpus },
-	{ "quota", put_quota }, { "raise_quota", put_raise_quota },
-	{ "pid", put_pid }, { "thaw", put_thaw }, { "swap", put_swap }, { "resume", put_resume },
+	{ "quota", put_quota }, { "low_weight", put_weight_reason },
+	{ "pid", put_pid }, { "swap", put_swap },
 	{ "failed", put_failed }, { "rate", put_rate }, { "exit", put_exit },
 };
 
@@ -637,4 +584,20 @@ char *format_why(const char *text, const struct why_vm *vm, const struct why_hos
 	while (size && to[size - 1] == ' ')
 		to[--size] = '\0';
 	return to;
+}
+
+struct remedy find_remedy(const struct why_rule *rule, const struct why_vm *vm, const struct why_host *host)
+{
+	char *text = format_why(rule->remedy, vm, host);
+	struct remedy_draft draft;
+
+	begin_remedy(&draft);
+	fputs(text, draft.text);
+	free(text);
+	if (rule->act)
+		rule->act(&draft, vm, host);
+	/* A command that ends the cause can win all of its time. */
+	if (draft.remedy.kind && draft.ends_cause)
+		draft.remedy.gain = kvmstats_permille(rule->time(vm), vm->vm->elapsed);
+	return end_remedy(&draft);
 }

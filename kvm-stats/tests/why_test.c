@@ -3,8 +3,11 @@
  * Each cause of "why" appears from its threshold on, and not below. Each case has the facts of a VM
  * just above or just below; in all other respects, the VM has no trouble. Prints TAP.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tap.h"
 #include "thresholds.h"
@@ -14,7 +17,15 @@
 #define ELAPSED		5000000000ULL	/* nanoseconds; 2 vCPUs */
 #define OWNERS		4
 
+/* Hosts with made-up mounts: cgroup v2 and v1 */
+static struct cgroups *cgroups, *cgroups_v1;
+
 struct scene {
+	struct why_facts facts;
+	struct thread_policy threads[OWNERS];
+	struct quota_level quota;
+	struct cgroup frozen;
+	struct vcpu_cpus vcpus[2];
 	struct window_vm w;
 	struct why_vm vm;
 	struct why_host host;
@@ -139,6 +150,45 @@ static void set_others(struct scene *s, bool above)
 	set_owners(s, "vm", "web-2", "idle", above);
 }
 
+/* Two cgroups compete: /vm.scope and /backup.scope. */
+static void set_contest(struct scene *s)
+{
+	struct contest *c = &s->facts.contest;
+
+	s->vm.facts = &s->facts;
+	s->facts.cgroups = cgroups;
+	s->facts.owner = &s->owner[0];
+	c->known = c->vm.is_group = c->owner.is_group = true;
+	c->vm.cgroup.v2 = c->owner.cgroup.v2 = true;
+	strcpy(c->vm.cgroup.path, "/vm.scope");
+	strcpy(c->owner.cgroup.path, "/backup.scope");
+	c->vm.limits.weight = c->owner.limits.weight = 100;
+}
+
+static void set_low_weight(struct scene *s, bool above)
+{
+	set_owners(s, "process", "backup", "vm", true);
+	set_contest(s);
+	s->facts.contest.vm.limits.weight = 100 - above;
+}
+
+/* The weight is low, but the VM waits for its own vCPUs. */
+static void set_low_weight_and_self(struct scene *s, bool above)
+{
+	set_owners(s, "process", "backup", "self", above);
+	set_contest(s);
+	s->facts.contest.vm.limits.weight = 1;
+}
+
+static void set_helper(struct scene *s, bool above)
+{
+	set_owners(s, "process", "m.scope", "vm", true);
+	set_contest(s);
+	s->owner[0].pid = 12;
+	strcpy(s->facts.contest.comm, "virtiofsd");
+	s->facts.contest.own = above;
+}
+
 static void set_self(struct scene *s, bool above)
 {
 	set_owners(s, "self", "vCPUs", "idle", above);
@@ -256,7 +306,7 @@ static const struct {
 } cases[] = {
 	{ "waits without owners", "waited", set_ready, "It is unknown who ran then" },
 	{ "other CPUs are idle", "pinned", set_pinned, "Its 2 vCPUs may use only CPU 1, while the other CPUs "
-	  "were idle for 20.0%. taskset -acp 0-1 4711" },
+	  "were idle for 20.0%. let its vCPUs use other CPUs" },
 	{ "it may use fewer CPUs than there are", "pinned", set_all_cpus, "only CPU 1" },
 	{ "share of the hypervisor below", "steal", set_steal, "hypervisor of this host (steal) 50.0%" },
 	{ "VMs want more CPUs than there are", "overcommitted", set_overcommitted, "want 2.0 CPUs, of 2" },
@@ -265,31 +315,35 @@ static const struct {
 	{ "many processes", "neighbour", set_many, "run fewer processes" },
 	{ "share of a service", "neighbour", set_neighbour,
 	  "Then ran: backup.service 50.0%, db (vm) 50.0%. These are not VMs, which together want 1.0 CPUs, of 2. "
-	  "systemctl set-property backup.service CPUWeight=idle" },
+	  "give backup.service less CPU time, or the VM more" },
 	{ "share of other VMs", "others", set_others, "want 1.0 CPUs, of 2, which are idle for 50.0%" },
+	{ "weight of the VM", "weight", set_low_weight, "It gets little CPU time: vm.scope has the CPU weight 99, and the "
+	  "default is 100. give it the default" },
+	{ "share of others if the weight is low", "weight", set_low_weight_and_self, "It gets little CPU time" },
+	{ "helper of the VM", "helper", set_helper, "its own helper virtiofsd (PID 12)" },
 	{ "share of the threads of this VM", "self", set_self, "own vCPUs 50.0%" },
 	{ "several owners", "mixed", set_mixed,
 	  "waited for a CPU for 62.5 ms each time, 71.0 ms at most, which the guest sees as steal time. Then ran: web-2 (vm) 40.0%, cc (PID 12) 30.0%, CPU wakeup latency (idle) 30.0%" },
 	{ "share of unknown owners", "waited", set_unknown_owner, "It is unknown who ran then" },
 	{ "quota", "throttled", set_throttled,
 	  "quota of its cgroup, or with a real-time policy of its threads, which" },
-	{ "stopped", "stopped", set_stopped, "signal. kill -CONT 4711" },
+	{ "stopped", "stopped", set_stopped, "signal. let the VMM continue" },
 	{ "traced", "stopped", set_traced, "stopped by a debugger" },
 	{ "frozen", "frozen", set_frozen, "cgroup. thaw it" },
 	{ "guest memory", "memory", set_memory, "it is unknown which" },
 	{ "disk", "disk", set_disk, "block device" },
 	{ "lock", "lock", set_lock, "process 4711" },
-	{ "a moment on each vCPU", "lock", set_spread, "lock of its VMM" },
-	{ "poll, sleep, pipe", "wait", set_wait, "/proc/4711/task/*/wchan" },
+	{ "a moment on each vCPU", "lock", set_spread, "futex of its VMM" },
+	{ "poll, sleep, pipe", "wait", set_wait, "process 4711 wait for" },
 	{ "within KVM", "kvm", set_kvm, "it is unknown which" },
-	{ "paused", "paused", set_paused, "process 4711, continue it" },
+	{ "paused", "paused", set_paused, "process 4711, paused it" },
 	{ "no reason", "unknown", set_unknown, "without a known reason" },
 	{ "OTHER without reasons", "other", set_other, "It is unknown which" },
-	{ "state T, without reasons", "stopped", set_state_stopped, "(state T or t). kill -CONT 4711" },
+	{ "state T, without reasons", "stopped", set_state_stopped, "(state T or t). let the VMM continue" },
 	{ "state D, without reasons", "blocked", set_blocked, "(state D)" },
 	{ "cost of exits", "exits", set_exits, "15.0k exits per second. The most expensive: " },
 	{ "number of exits", "exits", set_exit_storm, "Their cost is unknown" },
-	{ "polling", "polling", set_polling, "halt_poll_ns" },
+	{ "polling", "polling", set_polling, "let the host poll for less time" },
 	{ "polling takes more time than the guest", "polling", set_polling_and_running, "ran for less" },
 	{ "emulation", "failed", set_failed, "could not emulate 1 instructions" },
 };
@@ -298,12 +352,12 @@ static const struct {
 static char *get_sentence(const struct scene *s, const struct why_rule *rule)
 {
 	char *text = format_why(rule->text, &s->vm, &s->host), *both;
-	char *remedy = format_why(rule->remedy, &s->vm, &s->host);
+	struct remedy remedy = find_remedy(rule, &s->vm, &s->host);
 
-	if (asprintf(&both, "%s %s", text, remedy) < 0)
+	if (asprintf(&both, "%s %s", text, remedy.text) < 0)
 		exit(1);
 	free(text);
-	free(remedy);
+	free_remedy(&remedy);
 	return both;
 }
 
@@ -358,67 +412,277 @@ static void check_order(void)
 	tap_result(get_lost_time(&s.vm) == 2250 * MS, "READY and THROT are lost, POLL is not");
 }
 
-static void check_remedy(const char *what, struct scene *s, const char *expected)
+/* Compare the command of the first cause and its undoing. */
+static void check_command(const char *what, struct scene *s, const char *command, const char *undo)
 {
-	char *remedy;
+	struct remedy remedy;
 
 	find_causes(&s->vm, &s->host);
-	remedy = s->vm.causes ? format_why(s->vm.cause[0]->remedy, &s->vm, &s->host) : strdup("");
-	tap_result(!strcmp(remedy, expected), "%s: %s", what, remedy);
-	free(remedy);
+	if (!s->vm.causes) {
+		tap_result(false, "%s: no cause", what);
+		return;
+	}
+	remedy = find_remedy(s->vm.cause[0], &s->vm, &s->host);
+	tap_result(!strcmp(remedy.command, command) && !strcmp(remedy.undo, undo) && !*command == !remedy.kind,
+		   "%s: %s, undone by: %s", what, remedy.command, remedy.undo);
+	free_remedy(&remedy);
 }
 
-/* Users choose names: a remedy that is pasted into a shell runs nothing of them. */
-static void check_remedies(void)
+static struct contest *begin_contest(struct scene *s)
+{
+	begin_scene(s);
+	set_mode(s, KVMSTATS_READY, 4000 * MS);
+	set_mode(s, KVMSTATS_RUN, 1000 * MS);
+	add_owner(s, "process", "backup", 9, 4000 * MS);
+	set_contest(s);
+	return &s->facts.contest;
+}
+
+#define UNIT(name)	"systemctl set-property --runtime -- " name
+
+static void check_weights(void)
+{
+	struct contest *c;
+	struct scene s;
+
+	c = begin_contest(&s);
+	c->owner.manager = c->vm.manager = MANAGER_SYSTEMD;
+	strcpy(c->owner.unit, "backup.service");
+	strcpy(c->vm.unit, "machine.slice");
+	check_command("unit of an owner", &s, UNIT("backup.service CPUWeight=1"), UNIT("backup.service CPUWeight=100"));
+	c->owner.is_shared = true;
+	check_command("unit with others", &s, UNIT("machine.slice CPUWeight=2000"), UNIT("machine.slice CPUWeight=100"));
+	c->owner.is_shared = false;
+	c->owner.has_reader = true;
+	check_command("unit of kvm-stats", &s, UNIT("machine.slice CPUWeight=2000"), UNIT("machine.slice CPUWeight=100"));
+	c->vm.limits.weight = 3000;
+	check_command("no weight is better than today's", &s, "", "");
+
+	c = begin_contest(&s);
+	c->owner.manager = c->vm.manager = MANAGER_UNKNOWN;
+	check_command("cgroups that only look like units", &s, "", "");
+	c->owner.manager = c->vm.manager = MANAGER_KUBERNETES;
+	check_command("cgroups of Kubernetes", &s, "", "");
+
+	c = begin_contest(&s);
+	strcpy(c->owner.cgroup.path, "/$(reboot) 'x");
+	check_command("name of a cgroup", &s, "echo 1 >'/sys/fs/cgroup/$(reboot) '\\''x/cpu.weight'",
+		      "echo 100 >'/sys/fs/cgroup/$(reboot) '\\''x/cpu.weight'");
+	strcpy(c->owner.cgroup.path, "/-Hroot@example.org");
+	check_command("name like an option", &s, "echo 1 >/sys/fs/cgroup/-Hroot@example.org/cpu.weight",
+		      "echo 100 >/sys/fs/cgroup/-Hroot@example.org/cpu.weight");
+	strcpy(c->owner.cgroup.path, "/a\nb");
+	check_command("name that a terminal does not show", &s, "", "");
+	c->ended = true;
+	check_command("owner that has ended", &s, "", "");
+
+	c = begin_contest(&s);
+	c->vm.limits = (struct cgroup_limits){ .idle = true };
+	check_command("idle VM", &s, "echo 0 >/sys/fs/cgroup/vm.scope/cpu.idle", "echo 1 >/sys/fs/cgroup/vm.scope/cpu.idle");
+	c->vm.manager = MANAGER_SYSTEMD;
+	strcpy(c->vm.unit, "vm.scope");
+	check_command("idle unit", &s, UNIT("vm.scope CPUWeight=100"), UNIT("vm.scope CPUWeight=idle"));
+}
+
+static void check_threads(void)
+{
+	struct contest *c;
+	struct scene s;
+
+	c = begin_contest(&s);
+	c->vm.is_group = c->owner.is_group = false;
+	c->threads = s.threads;
+	c->nr_threads = 2;
+	s.threads[0] = (struct thread_policy){ 77, SCHED_OTHER, 5, 0 };
+	s.threads[1] = (struct thread_policy){ 78, SCHED_OTHER, 0, 0 };
+	check_command("threads in the cgroup of the VM", &s, "renice -n 19 -p 78 && renice -n 19 -p 77",
+		      "renice -n 5 -p 77 && renice -n 0 -p 78");
+	c->autogroups = true;
+	check_command("threads in other sessions", &s, "", "");
+	c->autogroups = false;
+	c->owner.has_reader = true;
+	check_command("threads of kvm-stats", &s, "", "");
+
+	c->owner.has_reader = false;
+	s.threads[1] = (struct thread_policy){ 78, SCHED_FIFO, 0, 7 };
+	check_command("real-time thread", &s, "for t in 78; do chrt --other --pid 0 \"$t\"; done",
+		      "for t in 78; do chrt --fifo --pid 7 \"$t\"; done");
+
+	c->nr_threads = 0;
+	s.facts.threads = s.threads;
+	s.facts.nr_threads = 1;
+	s.threads[0] = s.facts.slowest = (struct thread_policy){ 50, SCHED_OTHER, 10, 0 };
+	check_command("VM with nice 10", &s, "renice -n 0 -p 50", "renice -n 10 -p 50");
+	s.threads[0] = s.facts.slowest = (struct thread_policy){ 50, SCHED_IDLE, 0, 0 };
+	check_command("VM with SCHED_IDLE", &s, "for t in 50; do chrt --other --pid 0 \"$t\"; done",
+		      "for t in 50; do chrt --idle --pid 0 \"$t\"; done");
+}
+
+/* The VM has two vCPUs, and the host two CPUs. */
+static void set_quota(struct scene *s, const char *path, uint64_t quota, uint64_t period)
+{
+	begin_scene(s);
+	set_throttled(s, true);
+	s->vm.facts = &s->facts;
+	s->facts.cgroups = cgroups;
+	s->facts.quotas = &s->quota;
+	s->facts.nr_quotas = 1;
+	s->facts.quotas_complete = true;
+	s->quota.limits = (struct cgroup_limits){ 100, false, quota, period };
+	s->quota.cpus = 1;
+	s->quota.cgroup.v2 = true;
+	strcpy(s->quota.cgroup.path, path);
+}
+
+static void check_quotas(void)
+{
+	struct scene s;
+
+	set_quota(&s, "/a b/vm", 15000, 10000);
+	check_command("quota with another period", &s, "echo 20000 10000 >'/sys/fs/cgroup/a b/vm/cpu.max'",
+		      "echo 15000 10000 >'/sys/fs/cgroup/a b/vm/cpu.max'");
+	s.quota.limits.quota_us = 20000;
+	check_command("quota of all CPUs", &s, "echo max >'/sys/fs/cgroup/a b/vm/cpu.max'",
+		      "echo 20000 10000 >'/sys/fs/cgroup/a b/vm/cpu.max'");
+	s.quota.limits.quota_us = 15000;
+	s.host.cpus = 4;
+	check_command("quota above the needs of the VM", &s,
+		      "echo 25000 10000 >'/sys/fs/cgroup/a b/vm/cpu.max'", "echo 15000 10000 >'/sys/fs/cgroup/a b/vm/cpu.max'");
+	s.quota.cpus = 8;
+	check_command("quota of more CPUs than the host has", &s,
+		      "echo 40000 10000 >'/sys/fs/cgroup/a b/vm/cpu.max'", "echo 15000 10000 >'/sys/fs/cgroup/a b/vm/cpu.max'");
+	s.quota.cpus = 3;
+	s.quota.cgroup.v2 = false;
+	s.facts.cgroups = cgroups_v1;
+	check_command("quota of v1", &s, "echo 30000 >'/sys/fs/cgroup/cpu,cpuacct/a b/vm/cpu.cfs_quota_us'",
+		      "echo 15000 >'/sys/fs/cgroup/cpu,cpuacct/a b/vm/cpu.cfs_quota_us'");
+	s.quota.manager = MANAGER_SYSTEMD;
+	strcpy(s.quota.unit, "customer.slice");
+	check_command("quota of a unit", &s, UNIT("customer.slice CPUQuota=300%"), UNIT("customer.slice CPUQuota=150%"));
+	s.quota.limits.quota_us = 825;
+	check_command("quota with a fraction of a percent", &s, UNIT("customer.slice CPUQuota=300%"), UNIT("customer.slice CPUQuota=8.25%"));
+	s.quota.manager = MANAGER_UNKNOWN;
+	check_command("quota of what only looks like a unit", &s, "", "");
+	s.facts.quotas_complete = false;
+	s.quota.manager = MANAGER_NONE;
+	check_command("quotas that cannot be read", &s, "", "");
+
+	set_quota(&s, "/m.scope/libvirt/vcpu0", 20000, 100000);
+	s.w.vcpus = 1;
+	strcpy(s.facts.uuid, "b1c2");
+	check_command("quota of libvirt", &s, "virsh schedinfo --live --domain b1c2 --set vcpu_quota=100000",
+		      "virsh schedinfo --live --domain b1c2 --set vcpu_quota=20000");
+	s.w.vcpus = 2;
+	check_command("quota of one vCPU, which is not libvirt's", &s,
+		      "echo 100000 100000 >/sys/fs/cgroup/m.scope/libvirt/vcpu0/cpu.max",
+		      "echo 20000 100000 >/sys/fs/cgroup/m.scope/libvirt/vcpu0/cpu.max");
+}
+
+static void check_other_remedies(void)
 {
 	struct scene s;
 
 	begin_scene(&s);
-	set_mode(&s, KVMSTATS_READY, 1000 * MS);
-	add_owner(&s, "process", "$(reboot)'.service", 9, 1);
-	check_remedy("name of a service", &s, "systemctl set-property '$(reboot)'\\''.service' CPUWeight=idle");
-
-	begin_scene(&s);
-	set_mode(&s, KVMSTATS_READY, 1000 * MS);
-	add_owner(&s, "process", "cc1plus", 77, 1);
-	check_remedy("process outside of services", &s, "renice -n 19 -p 77");
-
-	begin_scene(&s);
-	set_throttled(&s, true);
-	s.vm.quotas = 1;
-	s.vm.quota = (struct why_quota){ { "/a b/vm", true }, 20000, 100000 };
-	check_remedy("quota of cgroup v2", &s, "echo 200000 100000 >/sys/fs/cgroup'/a b/vm'/cpu.max");
-	s.vm.quota.cgroup.v2 = false;
-	check_remedy("quota of cgroup v1", &s, "echo 200000 >/sys/fs/cgroup/cpu'/a b/vm'/cpu.cfs_quota_us");
-	strcpy(s.vm.quota.cgroup.path, "/batch.slice");
-	check_remedy("quota of a unit", &s, "systemctl set-property batch.slice CPUQuota=200%");
-
-	begin_scene(&s);
 	set_frozen(&s, true);
-	s.vm.freezer = (struct vm_cgroup){ "/machine.slice/m;x.scope", true };
-	check_remedy("frozen unit", &s, "systemctl thaw 'm;x.scope'");
-	strcpy(s.vm.freezer.path, "/$x");
-	check_remedy("frozen cgroup of v2", &s, "echo 0 >/sys/fs/cgroup'/$x'/cgroup.freeze");
-	s.vm.freezer.v2 = false;
-	check_remedy("frozen cgroup of v1", &s, "echo THAWED >/sys/fs/cgroup/freezer'/$x'/freezer.state");
+	s.vm.facts = &s.facts;
+	s.facts.cgroups = cgroups;
+	s.facts.frozen = &s.frozen;
+	s.facts.nr_frozen = 1;
+	s.frozen = (struct cgroup){ HIERARCHY_CPUSET, true, "/$x" };
+	check_command("frozen cgroup of v2", &s, "echo 0 >'/sys/fs/cgroup/$x/cgroup.freeze'",
+		      "echo 1 >'/sys/fs/cgroup/$x/cgroup.freeze'");
+	s.facts.cgroups = cgroups_v1;
+	s.frozen = (struct cgroup){ HIERARCHY_FREEZER, false, "/machine.slice/m;x.scope" };
+	check_command("frozen cgroup of v1", &s, "echo THAWED >'/sys/fs/cgroup/freezer/machine.slice/m;x.scope/freezer.state'",
+		      "echo FROZEN >'/sys/fs/cgroup/freezer/machine.slice/m;x.scope/freezer.state'");
 
 	begin_scene(&s);
-	set_paused(&s, true);
-	strcpy(s.w.identity.domain, "$(reboot)");
-	strcpy(s.w.identity.uuid, "b1c2");
-	check_remedy("VM of libvirt", &s, "virsh resume b1c2");
+	set_stopped(&s, true);
+	s.vm.facts = &s.facts;
+	s.vm.state = 'T';
+	check_command("stopped VMM", &s, "kill -CONT 4711", "kill -STOP 4711");
+
+	begin_scene(&s);
+	set_polling(&s, true);
+	check_command("polling, host unknown", &s, "", "");
+	s.host.halt_poll_ns = 200000;
+	check_command("polling for a time that is fixed", &s, "", "");
+	s.host.halt_poll_writable = true;
+	check_command("polling for the default time", &s, "echo 50000 >/sys/module/kvm/parameters/halt_poll_ns",
+		      "echo 200000 >/sys/module/kvm/parameters/halt_poll_ns");
+	s.host.halt_poll_ns = 10000;
+	check_command("polling for a short time", &s, "echo 0 >/sys/module/kvm/parameters/halt_poll_ns",
+		      "echo 10000 >/sys/module/kvm/parameters/halt_poll_ns");
+}
+
+#define TASKSET(cpus, threads)	"for t in" threads "; do taskset --pid --cpu-list " cpus " \"$t\"; done"
+
+static void check_affinity(void)
+{
+	struct scene s;
+
+	begin_scene(&s);
+	set_pinned(&s, true);
+	s.vm.facts = &s.facts;
+	s.facts.vcpus = s.vcpus;
+	s.facts.nr_vcpus = 2;
+	s.vcpus[0] = (struct vcpu_cpus){ 11, 0, false, (char *)"1", (char *)"0-1,4-5" };
+	s.vcpus[1] = (struct vcpu_cpus){ 12, 1, false, (char *)"1", (char *)"0-1,4-5" };
+	check_command("vCPUs with the same CPUs", &s, TASKSET("0-1,4-5", " 11 12"), TASKSET("1", " 11 12"));
+	s.vcpus[1].may = s.vcpus[1].could = (char *)"0";
+	check_command("a vCPU that already has all CPUs of its cpuset", &s, TASKSET("0-1,4-5", " 11"), TASKSET("1", " 11"));
+	strcpy(s.facts.uuid, "b1c2");
+	check_command("vCPU of libvirt", &s, "virsh vcpupin --live --domain b1c2 --vcpu 0 --cpulist 0-1,4-5",
+		      "virsh vcpupin --live --domain b1c2 --vcpu 0 --cpulist 1");
+	s.vcpus[0].isolated = true;
+	check_command("isolated CPUs", &s, "", "");
+}
+
+/* Read mounts from a made-up procfs. */
+static struct cgroups *open_cgroups(const char *mountinfo)
+{
+	struct cgroups *opened;
+	char directory[] = "/tmp/why_test.XXXXXX", path[64];
+	int proc;
+	FILE *f;
+
+	if (!mkdtemp(directory))
+		exit(1);
+	snprintf(path, sizeof(path), "%s/self", directory);
+	mkdir(path, 0700);
+	snprintf(path, sizeof(path), "%s/self/mountinfo", directory);
+	f = fopen(path, "we");
+	if (!f || fputs(mountinfo, f) < 0 || fclose(f))
+		exit(1);
+	proc = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	opened = find_cgroups(proc);
+	close(proc);
+	unlink(path);
+	*strrchr(path, '/') = '\0';
+	rmdir(path);
+	rmdir(directory);
+	return opened;
 }
 
 int main(void)
 {
 	unsigned int i;
 
+	cgroups = open_cgroups("30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n");
+	cgroups_v1 = open_cgroups("31 23 0:27 / /sys/fs/cgroup/freezer rw,nosuid - cgroup cgroup rw,freezer\n"
+				  "32 23 0:28 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct\n");
 	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		check_case(i);
 	for (i = 0; i < why_rules_count; i++)
 		tap_result(said[i], "cause %u, \"%s\", has a case", i, why_rules[i].name);
 	check_healthy();
 	check_order();
-	check_remedies();
+	check_weights();
+	check_threads();
+	check_quotas();
+	check_affinity();
+	check_other_remedies();
+	free_cgroups(cgroups);
+	free_cgroups(cgroups_v1);
 	return tap_end();
 }

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "proc.h"
+#include "scheduling.h"
+#include "xalloc.h"
+
+/* Enough for /proc/PID/cgroup: a line for each of 14 hierarchies */
+#define CGROUPS_SIZE	(14 * PATH_MAX)
+
+/* As in <linux/sched/types.h>, which older systems do not have */
+struct thread_attributes {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+bool read_thread_policy(pid_t tid, struct thread_policy *policy)
+{
+	struct thread_attributes a = { 0 };
+
+	if (syscall(SYS_sched_getattr, tid, &a, sizeof(a), 0))
+		return false;
+	*policy = (struct thread_policy){ tid, a.policy, a.nice, a.priority };
+	return true;
+}
+
+/* Processes of an owner, while they are searched */
+struct owner_search {
+	struct cgroups *cgroups;
+	int proc;
+	const char *name;
+	struct cgroup *cgroup;	/* the first process's */
+	uid_t user;		/* of it */
+	bool found, has_reader;
+	struct contest *contest;
+};
+
+/* Return true if an owner has the name of a cgroup in a text of /proc/PID/cgroup. */
+static bool names_cgroup(const char *name, const char *text)
+{
+	const size_t len = strlen(name);
+	const char *at;
+
+	for (at = strstr(text, name); len && at; at = strstr(at + 1, name)) {
+		if (at > text && at[-1] == '/' && (at[len] == '/' || at[len] == '\n'))
+			return true;
+	}
+	return false;
+}
+
+/* Return true if an owner has the name of a process: "COMMAND", "COMMAND (CGROUP)", or its unit. */
+static bool names_process(int proc, const char *name, pid_t pid, const char *comm)
+{
+	char *text = check_alloc(malloc(CGROUPS_SIZE));
+	const size_t len = strlen(comm);
+	bool names;
+
+	names = len && !strncmp(name, comm, len) && (!name[len] || !strncmp(name + len, " (", 2));
+	if (!names && looks_like_unit(name) && proc_read(proc, pid, "cgroup", text, CGROUPS_SIZE))
+		names = names_cgroup(name, text);
+	free(text);
+	return names;
+}
+
+static int add_owner_thread(void *arg, int dirfd, int tid)
+{
+	struct contest *contest = arg;
+	struct thread_policy policy;
+
+	if (!read_thread_policy(tid, &policy))
+		return 0;
+	if (contest->nr_threads == THREADS_MAX)
+		return -1;
+	contest->threads[contest->nr_threads++] = policy;
+	return 0;
+}
+
+/* Return the user of a process, -1 if it has exited. */
+static uid_t find_user(int proc, pid_t pid)
+{
+	char path[16];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%d", pid);
+	return fstatat(proc, path, &st, 0) ? (uid_t)-1 : st.st_uid;
+}
+
+static int add_owner_threads(int proc, pid_t pid, struct contest *contest)
+{
+	char path[32];
+	int fd, failed;
+
+	snprintf(path, sizeof(path), "%d/task", pid);
+	fd = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	failed = proc_numbers(fd, add_owner_thread, contest);
+	close(fd);
+	return failed;
+}
+
+/*
+ * Add a process if it belongs to the owner: it shares name, cgroup and user with the first one.
+ * Users choose names: another user's process can have the same one.
+ */
+static int add_owner_process(void *arg, int dirfd, int pid)
+{
+	struct owner_search *s = arg;
+	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
+	char comm[32];
+	int failed = 0;
+
+	if (proc_is_user(s->proc, pid) && proc_comm(s->proc, pid, comm, sizeof(comm)) &&
+	    (!s->name || names_process(s->proc, s->name, pid, comm)) &&
+	    find_thread_cgroup(s->cgroups, pid, HIERARCHY_CPU, cgroup) &&
+	    (!s->found || (!strcmp(cgroup->path, s->cgroup->path) && find_user(s->proc, pid) == s->user))) {
+		if (!s->found) {
+			*s->cgroup = *cgroup;
+			s->user = find_user(s->proc, pid);
+			strcpy(s->contest->comm, comm);
+		}
+		s->found = true;
+		s->has_reader |= pid == getpid();
+		failed = add_owner_threads(s->proc, pid, s->contest);
+	}
+	free(cgroup);
+	return failed;
+}
+
+/* Find all processes of the owner. */
+static bool find_owner_processes(struct owner_search *s, pid_t pid)
+{
+	int fd, failed = 0;
+
+	s->contest->threads = check_alloc(calloc(THREADS_MAX, sizeof(*s->contest->threads)));
+	if (pid)
+		failed = add_owner_process(s, -1, pid);
+	s->contest->ended = !s->found;
+	/* The others; without a name, the owner is one process. */
+	if (s->found && s->name && !failed) {
+		s->contest->nr_threads = 0;
+		fd = openat(s->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		failed = fd < 0 ? fd : proc_numbers(fd, add_owner_process, s);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (failed)
+		s->contest->nr_threads = 0;
+	return s->found;
+}
+
+/* Find the cgroup that all vCPUs are in, or that is above all of them. */
+static bool find_vm_cgroup(const struct cgroups *cgroups, const struct kvmstats_vm *vm, struct cgroup *cgroup)
+{
+	struct cgroup *other = check_alloc(malloc(sizeof(*other)));
+	size_t common, ends[2];
+	bool known = vm->vcpus;
+	unsigned int i;
+
+	for (i = 0; known && i < vm->vcpus; i++) {
+		known = vm->vcpu[i]->tid && find_thread_cgroup(cgroups, vm->vcpu[i]->tid, HIERARCHY_CPU, other);
+		if (!known)
+			break;
+		if (!i)
+			*cgroup = *other;
+		common = find_siblings(cgroup->path, other->path, &ends[0], &ends[1]);
+		cgroup->path[common] = '\0';
+	}
+	free(other);
+	return known;
+}
+
+/* A cgroup's directory has two links, and one more for each cgroup in it. */
+static bool has_children(const struct cgroups *cgroups, const struct cgroup *cgroup)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	return !cgroup_file_path(cgroups, cgroup, "", path) || stat(path, &st) || st.st_nlink > 2;
+}
+
+/* Fill in a side: the sibling is the part of the path with this length. */
+static bool describe_competitor(struct cgroups *cgroups, const struct cgroup *cgroup, size_t common, size_t end,
+				struct competitor *c)
+{
+	c->is_group = end > common;
+	c->cgroup = *cgroup;
+	c->cgroup.path[end] = '\0';
+	if (!c->is_group)
+		return true;
+	c->manager = find_manager(cgroups, &c->cgroup, c->unit);
+	/* The cgroups in a service or a scope are parts of it; those in a slice, or in another cgroup, are not. */
+	c->is_shared = (c->manager != MANAGER_SYSTEMD || !looks_like_unit(c->unit)) &&
+		       (cgroup->path[end] || has_children(cgroups, &c->cgroup));
+	return read_cgroup_limits(cgroups, &c->cgroup, &c->limits);
+}
+
+static bool has_autogroups(int proc)
+{
+	char text[8];
+	int fd = open("/proc/sys/kernel/sched_autogroup_enabled", O_RDONLY | O_CLOEXEC);
+	bool has = fd >= 0 && read(fd, text, sizeof(text)) > 0 && *text == '1';
+
+	if (fd >= 0)
+		close(fd);
+	return has;
+}
+
+/* A session of a user has all that the user starts, among them VMs. */
+static bool is_session(const char *unit)
+{
+	return !strncmp(unit, "/session-", 9) || !strncmp(unit, "/user@", 6);
+}
+
+/* Return true if a service or scope is in both paths. */
+static bool have_common_unit(const char *a, const char *b)
+{
+	size_t ends[2], common = find_siblings(a, b, &ends[0], &ends[1]);
+	char path[PATH_MAX], *unit;
+
+	snprintf(path, sizeof(path), "%.*s", (int)common, a);
+	while ((unit = strrchr(path, '/'))) {
+		if (looks_like_unit(unit))
+			return !is_session(unit);
+		*unit = '\0';
+	}
+	return false;
+}
+
+/* Return true if the process runs in the unit of the VM, as virtiofsd and swtpm of libvirt do. */
+static bool is_in_unit_of_vm(const struct cgroups *cgroups, const struct kvmstats_vm *vm, pid_t pid)
+{
+	static const enum hierarchy hierarchies[] = { HIERARCHY_CPU, HIERARCHY_SYSTEMD, HIERARCHY_V2 };
+	struct cgroup *cgroup = check_alloc(calloc(2, sizeof(*cgroup)));
+	bool is_in = false;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(hierarchies) / sizeof(*hierarchies); i++) {
+		is_in |= find_thread_cgroup(cgroups, vm->identity.pid, hierarchies[i], &cgroup[0]) &&
+			 find_thread_cgroup(cgroups, pid, hierarchies[i], &cgroup[1]) &&
+			 have_common_unit(cgroup[0].path, cgroup[1].path);
+	}
+	free(cgroup);
+	return is_in;
+}
+
+void find_contest(struct cgroups *cgroups, int proc, const struct kvmstats_vm *vm, const char *name, pid_t pid,
+		  struct contest *contest)
+{
+	struct cgroup *cgroup = check_alloc(calloc(3, sizeof(*cgroup)));
+	struct cgroup *vms = &cgroup[0], *owner = &cgroup[1], *self = &cgroup[2];
+	struct owner_search search = { cgroups, proc, name, owner, .contest = contest };
+	size_t common, end[2];
+
+	if (!find_vm_cgroup(cgroups, vm, vms) || !find_owner_processes(&search, pid))
+		goto out;
+	common = find_siblings(vms->path, owner->path, &end[0], &end[1]);
+	contest->own = is_in_unit_of_vm(cgroups, vm, pid);
+	contest->known = describe_competitor(cgroups, vms, common, end[0], &contest->vm) &&
+			 describe_competitor(cgroups, owner, common, end[1], &contest->owner);
+	contest->autogroups = !*vms->path && !*owner->path && has_autogroups(proc);
+	contest->owner.has_reader = search.has_reader ||
+		(contest->owner.is_group && find_thread_cgroup(cgroups, getpid(), HIERARCHY_CPU, self) &&
+		 is_in_cgroup(self->path, contest->owner.cgroup.path));
+out:
+	free(cgroup);
+}
+
+void free_contest(struct contest *contest)
+{
+	free(contest->threads);
+	contest->threads = NULL;
+}
+
+static bool lists_cgroup(const struct cgroup *list, unsigned int n, size_t stride, const char *path)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++, list = (const void *)((const char *)list + stride)) {
+		if (!strcmp(list->path, path))
+			return true;
+	}
+	return false;
+}
+
+/* Count the CPUs that the VMs in a cgroup can use. A VM is where its first vCPU is. */
+static unsigned int count_wanted_cpus(const struct cgroups *cgroups, const struct kvmstats_vm *vm,
+				      const struct kvmstats_vm *first, const struct cgroup *level)
+{
+	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
+	unsigned int i, in, cpus = 0;
+
+	for (; first; first = first->next) {
+		in = 0;
+		for (i = 0; !first->ended && i < first->vcpus; i++) {
+			in += find_thread_cgroup(cgroups, first->vcpu[i]->tid, HIERARCHY_CPU, cgroup) &&
+			      is_in_cgroup(cgroup->path, level->path);
+		}
+		/* The cgroup of one vCPU has no other threads, see the VMM's own below. */
+		cpus += in + (in && find_thread_cgroup(cgroups, first->identity.pid, HIERARCHY_CPU, cgroup) &&
+			      is_in_cgroup(cgroup->path, level->path));
+	}
+	free(cgroup);
+	return cpus;
+}
+
+static int compare_quota_levels(const void *a, const void *b)
+{
+	const struct quota_level *x = a, *y = b;
+
+	return strcmp(x->cgroup.path, y->cgroup.path);
+}
+
+unsigned int find_quotas(struct cgroups *cgroups, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,
+			 struct quota_level **levels, bool *complete)
+{
+	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
+	struct quota_level *list = NULL, *level;
+	struct cgroup_limits limits;
+	unsigned int i, n = 0;
+
+	*complete = true;
+	for (i = 0; i < vm->vcpus; i++) {
+		if (!find_thread_cgroup(cgroups, vm->vcpu[i]->tid, HIERARCHY_CPU, cgroup)) {
+			*complete = false;
+			continue;
+		}
+		do {
+			if (list && lists_cgroup(&list->cgroup, n, sizeof(*list), cgroup->path))
+				continue;
+			if (!read_cgroup_limits(cgroups, cgroup, &limits))
+				*complete = false;
+			if (!limits.quota_us)
+				continue;
+			list = check_alloc(realloc(list, (n + 1) * sizeof(*list)));
+			level = &list[n++];
+			level->cgroup = *cgroup;
+			level->limits = limits;
+			level->manager = find_manager(cgroups, cgroup, level->unit);
+			level->cpus = count_wanted_cpus(cgroups, vm, first, cgroup);
+		} while (leave_cgroup(cgroup));
+	}
+	free(cgroup);
+	/* In the order of their paths, those above come first. */
+	if (list)
+		qsort(list, n, sizeof(*list), compare_quota_levels);
+	*levels = list;
+	return n;
+}
+
+static int compare_cgroups(const void *a, const void *b)
+{
+	return strcmp(((const struct cgroup *)a)->path, ((const struct cgroup *)b)->path);
+}
+
+unsigned int find_frozen(struct cgroups *cgroups, const struct kvmstats_vm *vm, struct cgroup **frozen)
+{
+	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup))), *list = NULL;
+	unsigned int i, n = 0;
+
+	for (i = 0; i < vm->vcpus; i++) {
+		if (!find_thread_cgroup(cgroups, vm->vcpu[i]->tid, HIERARCHY_FREEZER, cgroup))
+			continue;
+		do {
+			if ((list && lists_cgroup(list, n, sizeof(*list), cgroup->path)) ||
+			    !is_cgroup_frozen(cgroups, cgroup))
+				continue;
+			list = check_alloc(realloc(list, (n + 1) * sizeof(*list)));
+			list[n++] = *cgroup;
+		} while (leave_cgroup(cgroup));
+	}
+	free(cgroup);
+	if (list)
+		qsort(list, n, sizeof(*list), compare_cgroups);
+	*frozen = list;
+	return n;
+}

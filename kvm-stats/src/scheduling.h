@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where the threads of a VM and those of others compete for CPU time: their cgroups, weights, quotas,
+ * policies and CPUs. This is read from /proc and the files of cgroups, after trouble was found.
+ */
+#ifndef SCHEDULING_H
+#define SCHEDULING_H
+
+#include <sched.h>
+
+#include "cgroups.h"
+#include "structures.h"
+
+#define NICE_MAX	19
+#define THREADS_MAX	512	/* of one owner; of more, none is known */
+
+struct thread_policy {
+	pid_t tid;
+	int policy;		/* SCHED_OTHER and so on */
+	int nice;
+	int priority;		/* if the policy is a real-time one */
+};
+
+/* Return false if the thread does not exist. */
+bool read_thread_policy(pid_t tid, struct thread_policy *policy);
+
+static inline bool is_realtime(const struct thread_policy *t)
+{
+	return t->policy == SCHED_FIFO || t->policy == SCHED_RR;
+}
+
+/* One of the two sides that compete: a cgroup, or threads in the cgroup that both have in common */
+struct competitor {
+	bool is_group;
+	struct cgroup cgroup;
+	struct cgroup_limits limits;	/* only if is_group */
+	enum manager manager;
+	char unit[NAME_MAX + 1];
+	bool is_shared;			/* others are in the group as well */
+	bool has_reader;		/* this process is in the group */
+};
+
+/* How a VM and the processes that ran instead of it compete */
+struct contest {
+	bool known;
+	bool own;			/* the owner is in the cgroup or unit of the VM */
+	bool autogroups;		/* both are in the root, and each session is a group */
+	struct competitor vm, owner;
+	struct thread_policy *threads;	/* the owner's; may be empty */
+	unsigned int nr_threads;
+	bool ended;			/* the owner has no process that still runs */
+	char comm[32];			/* a process's name */
+};
+
+/*
+ * Compare a VM with an owner. name: of the owner, as "blame" has it, or NULL for any; pid: one of its
+ * processes, 0 if it is not known.
+ * The caller passes the contest to free_contest().
+ */
+void find_contest(struct cgroups *cgroups, int proc, const struct kvmstats_vm *vm, const char *name, pid_t pid,
+		  struct contest *contest);
+void free_contest(struct contest *contest);
+
+/* A cgroup above vCPUs that has a quota */
+struct quota_level {
+	struct cgroup cgroup;
+	struct cgroup_limits limits;
+	enum manager manager;
+	char unit[NAME_MAX + 1];
+	unsigned int cpus;		/* that the VMs in it can use: vCPUs, and one for other threads of each VM */
+};
+
+/*
+ * List the quotas above all vCPUs of a VM, the uppermost first. first: all VMs of the host. Return their
+ * number; the caller frees *levels. complete: set to false if a cgroup could not be read.
+ */
+unsigned int find_quotas(struct cgroups *cgroups, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,
+			 struct quota_level **levels, bool *complete);
+
+/* List the frozen cgroups above all vCPUs, the uppermost first; as above. */
+unsigned int find_frozen(struct cgroups *cgroups, const struct kvmstats_vm *vm, struct cgroup **frozen);
+
+#endif /* SCHEDULING_H */

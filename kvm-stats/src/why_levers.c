@@ -1,0 +1,689 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The remedies of "why" that have a command. Each function writes a sentence, and a command only if
+ * the facts prove that it wins something and changes nothing but what the sentence names.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "thresholds.h"
+#include "why.h"
+
+/* A command must win this much, in thousandths of a CPU. */
+#define LEAST_GAIN	50
+/* The VM's side gets the other side's weight times this, for each CPU that the VM uses. */
+#define WEIGHT_FACTOR	10
+/* Weights of a thread in the kernel: nice 0, a factor for each step of nice, SCHED_IDLE */
+#define NICE_0_WEIGHT	1024.0
+#define NICE_STEP	1.25
+#define IDLE_WEIGHT	3.0
+
+const struct blame_share *find_main_owner(const struct why_vm *vm)
+{
+	return find_owner(vm->waits, NOT_VMS);
+}
+
+bool has_main_process(const struct why_vm *vm)
+{
+	return find_main_owner(vm)->item.cost >= vm->waits->sum.cost * MAIN_PROCESS_PERMILLE / 1000;
+}
+
+static unsigned int cpus_of_time(const struct why_vm *vm, double ns)
+{
+	return vm->vm->elapsed ? ns * 1000 / vm->vm->elapsed : 0;
+}
+
+/*
+ * Return the thousandths of a CPU that the VM can win from an owner that took ns: if both want the same
+ * CPUs, the owner keeps its share of the weights.
+ */
+static unsigned int estimate_gain(const struct why_vm *vm, uint64_t ns, double weight, double other)
+{
+	const uint64_t *mode = vm->vm->activity.times.mode;
+	const double kept = (mode[KVMSTATS_RUN] + mode[KVMSTATS_READY]) * other / (weight + other);
+
+	return ns > kept ? cpus_of_time(vm, ns - kept) : 0;
+}
+
+static double thread_weight(const struct thread_policy *t)
+{
+	double weight = NICE_0_WEIGHT;
+	int nice;
+
+	if (t->policy == SCHED_IDLE)
+		return IDLE_WEIGHT;
+	for (nice = 0; nice < t->nice; nice++)
+		weight /= NICE_STEP;
+	for (nice = 0; nice > t->nice; nice--)
+		weight *= NICE_STEP;
+	return weight;
+}
+
+/* Return the weight of one side on a CPU that the VM uses. */
+static double competitor_weight(const struct competitor *c, const struct thread_policy *thread)
+{
+	if (!c->is_group)
+		return thread_weight(thread);
+	if (c->limits.idle)
+		return IDLE_WEIGHT;
+	return c->limits.weight * NICE_0_WEIGHT / WEIGHT_DEFAULT(c->cgroup.v2);
+}
+
+static void put_cgroup(FILE *f, const struct competitor *c)
+{
+	const char *name = strrchr(c->cgroup.path, '/');
+
+	fputs(c->manager == MANAGER_SYSTEMD ? c->unit : name ? name + 1 : "its cgroup", f);
+}
+
+static void put_path(FILE *f, const struct why_vm *vm, const struct cgroup *cgroup, const char *file)
+{
+	char path[PATH_MAX];
+
+	if (cgroup_file_path(vm->facts->cgroups, cgroup, file, path))
+		put_quoted(f, path);
+}
+
+/* CPUWeight= of a weight; v1 has shares. */
+static unsigned int unit_weight(unsigned int weight, bool v2)
+{
+	return v2 ? weight : weight * 100 / 1024 ?: 1;
+}
+
+static void put_unit_property(FILE *f, const char *unit)
+{
+	fputs("systemctl set-property --runtime -- ", f);
+	put_quoted(f, unit);
+}
+
+/* Set the weight of a group. Without one, CPUWeight= and cpu.weight have the default. */
+static void put_weight(struct remedy_draft *d, const struct why_vm *vm, const struct competitor *c, unsigned int weight)
+{
+	const bool v2 = c->cgroup.v2;
+
+	if (c->manager == MANAGER_SYSTEMD) {
+		put_unit_property(d->part, c->unit);
+		fprintf(d->part, " CPUWeight=%u", unit_weight(weight, v2));
+		put_unit_property(d->undo, c->unit);
+		if (c->limits.idle)
+			fputs(" CPUWeight=idle", d->undo);
+		else
+			fprintf(d->undo, " CPUWeight=%u", unit_weight(c->limits.weight, v2));
+		end_remedy_part(d, REMEDY_WEIGHT_UNIT);
+		return;
+	}
+	if (c->limits.idle) {
+		fputs("echo 0 >", d->part);
+		put_path(d->part, vm, &c->cgroup, "cpu.idle");
+		fputs("echo 1 >", d->undo);
+		put_path(d->undo, vm, &c->cgroup, "cpu.idle");
+		end_remedy_part(d, REMEDY_WEIGHT_FILE);
+		if (weight == WEIGHT_DEFAULT(v2))
+			return;
+	}
+	fprintf(d->part, "echo %u >", weight);
+	put_path(d->part, vm, &c->cgroup, v2 ? "cpu.weight" : "cpu.shares");
+	if (!c->limits.idle) {
+		fprintf(d->undo, "echo %u >", c->limits.weight);
+		put_path(d->undo, vm, &c->cgroup, v2 ? "cpu.weight" : "cpu.shares");
+	}
+	end_remedy_part(d, REMEDY_WEIGHT_FILE);
+}
+
+static bool can_set_limits(const struct competitor *c)
+{
+	return c->is_group && (c->limits.weight || c->limits.idle) && (c->manager == MANAGER_NONE || c->manager == MANAGER_SYSTEMD);
+}
+
+/* Return false and write the reason if another program sets the limits of this side. */
+static void put_manager(FILE *f, const struct competitor *c)
+{
+	put_cgroup(f, c);
+	if (c->manager == MANAGER_KUBERNETES)
+		fputs(" belongs to Kubernetes: change the CPU requests of its pods", f);
+	else
+		fputs(" is not known to be a unit of this host's systemd: change its CPU weight where it is defined", f);
+}
+
+/* Return the number of CPUs for which the VM competes. */
+static unsigned int used_cpus(const struct why_vm *vm, const struct why_host *host)
+{
+	return vm->vm->vcpus < host->cpus || !host->cpus ? vm->vm->vcpus : host->cpus;
+}
+
+/* Lower the owner's group, if nothing else is in it; else raise the VM's. */
+static bool change_weights(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host, uint64_t ns)
+{
+	const struct contest *c = &vm->facts->contest;
+	const struct thread_policy none = { 0 };
+	const bool v2 = c->owner.cgroup.v2;
+	const double cpus = used_cpus(vm, host);
+	const double vm_weight = competitor_weight(&c->vm, &vm->facts->slowest) / cpus;
+	const double owner_weight = competitor_weight(&c->owner, c->nr_threads ? c->threads : &none);
+	unsigned int gain, weight;
+
+	if (can_set_limits(&c->owner) && !c->owner.is_shared && !c->owner.has_reader && !c->owner.limits.idle) {
+		weight = WEIGHT_MIN(v2);
+		gain = estimate_gain(vm, ns, vm_weight, weight * NICE_0_WEIGHT / WEIGHT_DEFAULT(v2));
+		if (c->owner.limits.weight > weight && gain >= LEAST_GAIN) {
+			fputs("lower the CPU weight of ", d->text);
+			put_cgroup(d->text, &c->owner);
+			fprintf(d->text, " from %u to %u", c->owner.limits.weight, weight);
+			put_weight(d, vm, &c->owner, weight);
+			d->remedy.gain = gain;
+			return true;
+		}
+	}
+	if (!can_set_limits(&c->vm))
+		return false;
+	weight = WEIGHT_FACTOR * owner_weight * cpus * WEIGHT_DEFAULT(v2) / NICE_0_WEIGHT + 0.5;
+	weight = weight > WEIGHT_MAX(v2) ? WEIGHT_MAX(v2) : weight;
+	gain = estimate_gain(vm, ns, weight * NICE_0_WEIGHT / WEIGHT_DEFAULT(v2) / cpus, owner_weight);
+	if (weight <= c->vm.limits.weight || gain < LEAST_GAIN)
+		return false;
+	fputs("raise the CPU weight of ", d->text);
+	put_cgroup(d->text, &c->vm);
+	fprintf(d->text, " from %u to %u", c->vm.limits.weight, weight);
+	if (c->owner.is_group) {
+		fputs(": the VM competes there with ", d->text);
+		put_cgroup(d->text, &c->owner);
+	}
+	put_weight(d, vm, &c->vm, weight);
+	d->remedy.gain = gain;
+	return true;
+}
+
+static void put_threads(FILE *f, const struct thread_policy *threads, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		fprintf(f, " %d", threads[i].tid);
+}
+
+static int compare_policies(const void *a, const void *b)
+{
+	const struct thread_policy *x = a, *y = b;
+
+	if (x->policy != y->policy)
+		return x->policy - y->policy;
+	if (x->priority != y->priority)
+		return x->priority - y->priority;
+	return x->nice != y->nice ? x->nice - y->nice : x->tid - y->tid;
+}
+
+/* Return the number of threads at the start of a sorted list that have the same policy. */
+static unsigned int count_equal(const struct thread_policy *threads, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 1; i < n && threads[i].policy == threads->policy && threads[i].priority == threads->priority &&
+	     threads[i].nice == threads->nice; i++)
+		;
+	return i;
+}
+
+/* renice(1) takes several threads, and has no "--": they are numbers. */
+static void put_nice(struct remedy_draft *d, const struct thread_policy *threads, unsigned int n, int nice)
+{
+	unsigned int i, equal;
+
+	for (i = 0; i < n; i += equal) {
+		equal = count_equal(threads + i, n - i);
+		fprintf(d->part, "renice -n %d -p", nice);
+		put_threads(d->part, threads + i, equal);
+		fprintf(d->undo, "renice -n %d -p", threads[i].nice);
+		put_threads(d->undo, threads + i, equal);
+		end_remedy_part(d, REMEDY_NICE);
+	}
+}
+
+/* chrt(1) takes one thread. */
+static void put_policy_option(FILE *f, const struct thread_policy *t)
+{
+	switch (t->policy) {
+	case SCHED_FIFO:
+		fprintf(f, "chrt --fifo --pid %d", t->priority);
+		break;
+	case SCHED_RR:
+		fprintf(f, "chrt --rr --pid %d", t->priority);
+		break;
+	case SCHED_IDLE:
+		fputs("chrt --idle --pid 0", f);
+		break;
+	default:
+		fputs("chrt --other --pid 0", f);
+	}
+}
+
+static void put_policy(struct remedy_draft *d, const struct thread_policy *threads, unsigned int n)
+{
+	unsigned int i, equal;
+
+	for (i = 0; i < n; i += equal) {
+		equal = count_equal(threads + i, n - i);
+		fputs("for t in", d->part);
+		put_threads(d->part, threads + i, equal);
+		fputs("; do chrt --other --pid 0 \"$t\"; done", d->part);
+		fputs("for t in", d->undo);
+		put_threads(d->undo, threads + i, equal);
+		fputs("; do ", d->undo);
+		put_policy_option(d->undo, threads + i);
+		fputs(" \"$t\"; done", d->undo);
+		end_remedy_part(d, REMEDY_POLICY);
+	}
+}
+
+/* Threads with a real-time policy run before all others, whatever their weights are. */
+static bool change_policy(struct remedy_draft *d, const struct why_vm *vm, uint64_t ns)
+{
+	struct contest *c = &vm->facts->contest;
+	unsigned int n = 0, all = c->nr_threads;
+	struct thread_policy *realtime = c->threads;
+
+	qsort(c->threads, all, sizeof(*c->threads), compare_policies);
+	while (all && !is_realtime(realtime)) {
+		realtime++;
+		all--;
+	}
+	while (n < all && is_realtime(&realtime[n]))
+		n++;
+	if (!n)
+		return false;
+	fprintf(d->text, "%u of the threads of %s have a real-time policy, so that weights do not count", n, c->comm);
+	if (c->owner.has_reader || is_realtime(&vm->facts->slowest))
+		return true;
+	fputs(": give them the normal one", d->text);
+	put_policy(d, realtime, n);
+	d->remedy.gain = estimate_gain(vm, ns, competitor_weight(&c->vm, &vm->facts->slowest),
+				       competitor_weight(&c->owner, &(struct thread_policy){ 0 }));
+	return true;
+}
+
+/* In one cgroup, nice decides. */
+static bool change_nice(struct remedy_draft *d, const struct why_vm *vm, uint64_t ns)
+{
+	struct contest *c = &vm->facts->contest;
+	const struct thread_policy lowest = { .nice = NICE_MAX };
+	unsigned int i, n = 0, gain;
+
+	if (c->vm.is_group || c->owner.is_group || c->autogroups || c->owner.has_reader)
+		return false;
+	for (i = 0; i < c->nr_threads; i++)
+		n += c->threads[i].policy != SCHED_IDLE && c->threads[i].nice < NICE_MAX;
+	gain = estimate_gain(vm, ns, thread_weight(&vm->facts->slowest), thread_weight(&lowest));
+	if (!n || n != c->nr_threads || gain < LEAST_GAIN)
+		return false;
+	qsort(c->threads, n, sizeof(*c->threads), compare_policies);
+	fprintf(d->text, "raise nice of %s to %d: it is in the cgroup of the VM", c->comm, NICE_MAX);
+	put_nice(d, c->threads, n, NICE_MAX);
+	d->remedy.gain = gain;
+	return true;
+}
+
+void put_limit_owner(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
+{
+	const struct blame_share *owner = find_main_owner(vm);
+	struct contest *c;
+
+	if (!has_main_process(vm)) {
+		fputs("run fewer processes on this host, or give the VM a larger CPU weight", d->text);
+		return;
+	}
+	if (!strcmp(owner->key.kind, "kernel")) {
+		fprintf(d->text, "find out for whom the kernel's %s works", owner->key.name);
+		return;
+	}
+	if (!vm->facts || vm->facts->owner != owner) {
+		fprintf(d->text, "give %s less CPU time, or the VM more", owner->key.name);
+		return;
+	}
+	c = &vm->facts->contest;
+	if (c->own) {
+		fprintf(d->text, "%s works for this VM: give the VM more CPUs, or such processes other ones than the vCPUs", c->comm);
+		return;
+	}
+	if (c->ended) {
+		fprintf(d->text, "%s consists of processes that have ended: find out who starts them", owner->key.name);
+		return;
+	}
+	if (c->known && (change_policy(d, vm, owner->item.cost) || change_nice(d, vm, owner->item.cost) ||
+			 change_weights(d, vm, host, owner->item.cost)))
+		return;
+	if (c->owner.has_reader && c->owner.is_group)
+		fprintf(d->text, "%s has the process that reads this: give it less CPU time", owner->key.name);
+	else if (c->known && c->owner.is_group && !can_set_limits(&c->owner))
+		put_manager(d->text, &c->owner);
+	else if (c->known && c->vm.is_group && !can_set_limits(&c->vm))
+		put_manager(d->text, &c->vm);
+	else if (!c->known)
+		fprintf(d->text, "find out why %s runs: the cgroups of both cannot be read", owner->key.name);
+	else if (c->autogroups)
+		fprintf(d->text, "move the VM or %s to a cgroup: the kernel divides CPU time between their sessions",
+			owner->key.name);
+	else
+		fprintf(d->text, "find out why %s runs: no weight of a cgroup would help", owner->key.name);
+}
+
+bool has_low_weight(const struct why_vm *vm)
+{
+	const struct contest *c = vm->facts ? &vm->facts->contest : NULL;
+
+	if (!c || !c->known || c->own)
+		return false;
+	if (c->vm.is_group)
+		return c->vm.limits.idle ||
+		       (c->vm.limits.weight && c->vm.limits.weight < WEIGHT_DEFAULT(c->vm.cgroup.v2));
+	return !c->autogroups && (vm->facts->slowest.policy == SCHED_IDLE || vm->facts->slowest.nice > 0);
+}
+
+void put_low_weight(FILE *f, const struct why_vm *vm)
+{
+	const struct contest *c = &vm->facts->contest;
+
+	if (!c->vm.is_group && vm->facts->slowest.policy == SCHED_IDLE) {
+		fputs("its threads have the policy SCHED_IDLE", f);
+	} else if (!c->vm.is_group) {
+		fprintf(f, "its threads have nice %d", vm->facts->slowest.nice);
+	} else {
+		put_cgroup(f, &c->vm);
+		if (c->vm.limits.idle)
+			fputs(" is idle (cpu.idle)", f);
+		else
+			fprintf(f, " has the CPU weight %u, and the default is %u", c->vm.limits.weight,
+				WEIGHT_DEFAULT(c->vm.cgroup.v2));
+	}
+}
+
+void put_raise_weight(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
+{
+	const struct contest *c = &vm->facts->contest;
+	const struct thread_policy normal = { .nice = vm->facts->slowest.policy == SCHED_IDLE ? vm->facts->slowest.nice : 0 };
+	const double cpus = used_cpus(vm, host);
+	const double other = competitor_weight(&c->owner, c->nr_threads ? c->threads : &normal);
+
+	if (c->vm.is_group) {
+		if (!can_set_limits(&c->vm)) {
+			put_manager(d->text, &c->vm);
+			return;
+		}
+		fprintf(d->text, "give it the default, unless it is low on purpose");
+		put_weight(d, vm, &c->vm, WEIGHT_DEFAULT(c->vm.cgroup.v2));
+		d->remedy.gain = estimate_gain(vm, vm->facts->owner->item.cost, NICE_0_WEIGHT / cpus, other);
+		return;
+	}
+	fputs("give them the default, unless it is low on purpose", d->text);
+	qsort(vm->facts->threads, vm->facts->nr_threads, sizeof(*vm->facts->threads), compare_policies);
+	if (vm->facts->slowest.policy == SCHED_IDLE)
+		put_policy(d, vm->facts->threads, vm->facts->nr_threads);
+	else
+		put_nice(d, vm->facts->threads, vm->facts->nr_threads, 0);
+	d->remedy.gain = estimate_gain(vm, vm->facts->owner->item.cost, thread_weight(&normal), other);
+}
+
+/* Quotas */
+
+/*
+ * Return the quota in a period that the VMs in a cgroup can use, at most all CPUs. It is more than
+ * today's. Return 0 if there should be no quota.
+ */
+static uint64_t wanted_quota(const struct quota_level *level, const struct why_host *host)
+{
+	const uint64_t period = level->limits.period_us, today = level->limits.quota_us;
+	uint64_t quota = level->cpus * period;
+
+	if (quota <= today)
+		quota = today + period;
+	if (host->cpus && quota > host->cpus * period)
+		quota = host->cpus * period;
+	return quota > today ? quota : 0;
+}
+
+static void put_percents(FILE *f, uint64_t quota, uint64_t period)
+{
+	const unsigned long long hundredths = quota * 10000 / period;
+
+	if (hundredths % 100)
+		fprintf(f, "%llu.%02llu%%", hundredths / 100, hundredths % 100);
+	else
+		fprintf(f, "%llu%%", hundredths / 100);
+}
+
+static void put_quota_value(FILE *f, const struct why_vm *vm, const struct quota_level *level, uint64_t quota)
+{
+	const bool v2 = level->cgroup.v2;
+
+	if (level->manager == MANAGER_SYSTEMD) {
+		put_unit_property(f, level->unit);
+		fputs(" CPUQuota=", f);
+		if (quota)
+			put_percents(f, quota, level->limits.period_us);
+		return;
+	}
+	if (!quota)
+		fputs(v2 ? "echo max >" : "echo -1 >", f);
+	else if (v2)
+		fprintf(f, "echo %llu %llu >", (unsigned long long)quota, (unsigned long long)level->limits.period_us);
+	else
+		fprintf(f, "echo %llu >", (unsigned long long)quota);
+	put_path(f, vm, &level->cgroup, v2 ? "cpu.max" : "cpu.cfs_quota_us");
+}
+
+/* libvirt has one quota for all vCPUs, each of which has a cgroup. */
+static bool is_vcpu_of_libvirt(const struct why_vm *vm, const struct quota_level *level)
+{
+	return *vm->facts->uuid && strstr(level->cgroup.path, "/libvirt/vcpu");
+}
+
+static bool change_libvirt_quota(struct remedy_draft *d, const struct why_vm *vm)
+{
+	const struct quota_level *level, *one = NULL;
+	unsigned int i, n = 0;
+
+	for (i = 0; i < vm->facts->nr_quotas; i++) {
+		level = &vm->facts->quotas[i];
+		if (!is_vcpu_of_libvirt(vm, level))
+			continue;
+		if (one && (one->limits.quota_us != level->limits.quota_us ||
+			    one->limits.period_us != level->limits.period_us))
+			return false;
+		one = level;
+		n++;
+	}
+	/* Otherwise, another program has set it. */
+	if (n != vm->vm->vcpus)
+		return false;
+	fprintf(d->part, "virsh schedinfo --live --domain %s --set vcpu_quota=%llu", vm->facts->uuid,
+		(unsigned long long)one->limits.period_us);
+	fprintf(d->undo, "virsh schedinfo --live --domain %s --set vcpu_quota=%llu", vm->facts->uuid,
+		(unsigned long long)one->limits.quota_us);
+	end_remedy_part(d, REMEDY_QUOTA_LIBVIRT);
+	return true;
+}
+
+static void put_cpu_count(FILE *f, uint64_t quota, uint64_t period)
+{
+	fprintf(f, "%llu.%02llu", (unsigned long long)(quota / period),
+		(unsigned long long)(quota * 100 / period % 100));
+}
+
+/* Each quota that is less than its VMs can use is raised: otherwise, the next one would stop them. */
+void put_raise_quota(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
+{
+	const struct quota_level *level;
+	unsigned int i, named = 0;
+	bool libvirt;
+	uint64_t quota;
+
+	if (!vm->facts || !vm->facts->nr_quotas) {
+		fputs("raise the quota of its cgroup, or the run time of its threads (chrt --deadline)", d->text);
+		return;
+	}
+	if (!vm->facts->quotas_complete) {
+		fputs("raise the quotas of its cgroups, some of which cannot be read", d->text);
+		return;
+	}
+	for (i = 0; i < vm->facts->nr_quotas; i++) {
+		level = &vm->facts->quotas[i];
+		if (level->manager == MANAGER_KUBERNETES) {
+			fputs("raise the CPU limit of its pod, which Kubernetes sets", d->text);
+			return;
+		}
+		if (level->manager == MANAGER_UNKNOWN) {
+			fprintf(d->text, "raise the quota of %s where it is defined: it is not known to be a unit of this host's systemd",
+				base_name(level->cgroup.path));
+			return;
+		}
+	}
+	libvirt = change_libvirt_quota(d, vm);
+	fputs("raise the quota of ", d->text);
+	for (i = 0; i < vm->facts->nr_quotas; i++) {
+		level = &vm->facts->quotas[i];
+		quota = libvirt && is_vcpu_of_libvirt(vm, level) ? level->limits.period_us : wanted_quota(level, host);
+		fprintf(d->text, "%s%s from ", named++ ? ", of " : "", base_name(level->cgroup.path));
+		put_cpu_count(d->text, level->limits.quota_us, level->limits.period_us);
+		if (quota) {
+			fputs(" to ", d->text);
+			put_cpu_count(d->text, quota, level->limits.period_us);
+			fputs(" CPUs", d->text);
+		} else {
+			fputs(" CPUs to none", d->text);
+		}
+		if (libvirt && is_vcpu_of_libvirt(vm, level))
+			continue;
+		put_quota_value(d->part, vm, level, quota);
+		put_quota_value(d->undo, vm, level, level->limits.quota_us);
+		end_remedy_part(d, level->manager == MANAGER_SYSTEMD ? REMEDY_QUOTA_UNIT : REMEDY_QUOTA_FILE);
+	}
+	d->ends_cause = true;
+}
+
+/* The other levers */
+
+void put_continue(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
+{
+	fputs("let the VMM continue", d->text);
+	if (!vm->facts || vm->state != 'T')
+		return;
+	fprintf(d->part, "kill -CONT %d", vm->vm->identity.pid);
+	fprintf(d->undo, "kill -STOP %d", vm->vm->identity.pid);
+	d->ends_cause = true;
+	end_remedy_part(d, REMEDY_CONTINUE);
+}
+
+static void put_freezer_state(FILE *f, const struct why_vm *vm, const struct cgroup *cgroup, bool frozen)
+{
+	if (cgroup->v2)
+		fprintf(f, "echo %d >", frozen);
+	else
+		fprintf(f, "echo %s >", frozen ? "FROZEN" : "THAWED");
+	put_path(f, vm, cgroup, cgroup->v2 ? "cgroup.freeze" : "freezer.state");
+}
+
+void put_thaw(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
+{
+	char unit[NAME_MAX + 1];
+	unsigned int i;
+
+	d->ends_cause = true;
+	fputs("thaw ", d->text);
+	if (!vm->facts || !vm->facts->nr_frozen)
+		fputs("it", d->text);
+	for (i = 0; vm->facts && i < vm->facts->nr_frozen; i++) {
+		const struct cgroup *cgroup = &vm->facts->frozen[i];
+
+		fprintf(d->text, "%s%s", i ? " and " : "", base_name(cgroup->path));
+		if (find_manager(vm->facts->cgroups, cgroup, unit) == MANAGER_SYSTEMD) {
+			fputs("systemctl thaw -- ", d->part);
+			put_quoted(d->part, unit);
+			fputs("systemctl freeze -- ", d->undo);
+			put_quoted(d->undo, unit);
+			end_remedy_part(d, REMEDY_THAW_UNIT);
+		} else {
+			put_freezer_state(d->part, vm, cgroup, false);
+			put_freezer_state(d->undo, vm, cgroup, true);
+			end_remedy_part(d, REMEDY_THAW_FILE);
+		}
+	}
+}
+
+#define HALT_POLL	"/sys/module/kvm/parameters/halt_poll_ns"
+#define HALT_POLL_NS	50000
+
+void put_poll_less(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
+{
+	const unsigned int old = host->halt_poll_ns, less = old > HALT_POLL_NS ? HALT_POLL_NS : 0;
+
+	fputs("let the host poll for less time", d->text);
+	if (!old || !host->halt_poll_writable)
+		return;
+	fprintf(d->text, ": %u instead of %u ns at most, for all VMs without a separate limit", less, old);
+	fprintf(d->part, "echo %u >%s", less, HALT_POLL);
+	fprintf(d->undo, "echo %u >%s", old, HALT_POLL);
+	d->ends_cause = true;
+	end_remedy_part(d, REMEDY_POLLING);
+}
+
+/* CPUs */
+
+static bool are_equal_cpus(const struct vcpu_cpus *a, const struct vcpu_cpus *b)
+{
+	return !strcmp(a->may, b->may) && !strcmp(a->could, b->could);
+}
+
+/* Let threads with the same CPUs use others; taskset(1) takes one thread. */
+static void put_taskset(FILE *f, const struct vcpu_cpus *v, unsigned int n, const char *list)
+{
+	unsigned int i;
+
+	fputs("for t in", f);
+	for (i = 0; i < n; i++) {
+		if (are_equal_cpus(&v[i], v))
+			fprintf(f, " %d", v[i].tid);
+	}
+	fprintf(f, "; do taskset --pid --cpu-list %s \"$t\"; done", list);
+}
+
+static bool has_equal_before(const struct vcpu_cpus *v, unsigned int i)
+{
+	unsigned int j;
+
+	for (j = 0; j < i && !are_equal_cpus(&v[j], &v[i]); j++)
+		;
+	return j < i;
+}
+
+void put_unpin(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
+{
+	const struct vcpu_cpus *v = vm->facts ? vm->facts->vcpus : NULL;
+	const bool libvirt = vm->facts && *vm->facts->uuid;
+	unsigned int i, n = vm->facts ? vm->facts->nr_vcpus : 0;
+
+	fputs("let its vCPUs use other CPUs", d->text);
+	for (i = 0; i < n; i++) {
+		if (v[i].isolated) {
+			fputs(": the kernel does not balance load between isolated CPUs, so pin each vCPU to one", d->text);
+			return;
+		}
+	}
+	for (i = 0; i < n; i++) {
+		/* A cpuset can allow no other CPUs. */
+		if (!*v[i].could || !strcmp(v[i].may, v[i].could) || (!libvirt && has_equal_before(v, i)))
+			continue;
+		if (libvirt) {
+			fprintf(d->part, "virsh vcpupin --live --domain %s --vcpu %u --cpulist %s", vm->facts->uuid, v[i].id,
+				v[i].could);
+			fprintf(d->undo, "virsh vcpupin --live --domain %s --vcpu %u --cpulist %s", vm->facts->uuid, v[i].id,
+				v[i].may);
+			end_remedy_part(d, REMEDY_AFFINITY_LIBVIRT);
+			continue;
+		}
+		put_taskset(d->part, v + i, n - i, v[i].could);
+		put_taskset(d->undo, v + i, n - i, v[i].may);
+		end_remedy_part(d, REMEDY_AFFINITY);
+	}
+	if (d->remedy.kind)
+		d->remedy.gain = vm->unpin_gain;
+	else if (n)
+		fputs(": give its cpuset more of them", d->text);
+}
