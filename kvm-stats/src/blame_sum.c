@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <search.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "blame_sum.h"
 #include "bpf/log2.bpf.h"
 #include "rec_encode.h"
 #include "buf.h"
+#include "xalloc.h"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -20,18 +23,109 @@ static bool is_unit(const char *name)
 	return ends_with(name, ".service") || ends_with(name, ".scope");
 }
 
-/* The unit of systemd that a cgroup is, or is in; else the cgroup. "": the root */
+#define COMM_LEN 15	/* without the '\0' */
+/* The longest name that has space in "COMM (NAME)" */
+#define PATH_NAME_SIZE	(OWNER_NAME_SIZE - COMM_LEN - 3)
+
+/* A cgroup whose path is known, by its id */
+struct owner_path {
+	uint64_t id;
+	char unit[PATH_NAME_SIZE];	/* its unit; "" if it is not in a unit of the host */
+	char path[PATH_NAME_SIZE];	/* its path, or the end of it */
+};
+
+/* The unit in which a path is: only slices are above a unit of the host. */
+static void find_path_unit(const char *path, char unit[PATH_NAME_SIZE])
+{
+	size_t len;
+
+	*unit = '\0';
+	for (; *path == '/'; path += len) {
+		path++;
+		len = strcspn(path, "/");
+		if (len >= PATH_NAME_SIZE)
+			break;
+		snprintf(unit, PATH_NAME_SIZE, "%.*s", (int)len, path);
+		if (!ends_with(unit, ".slice"))
+			break;
+	}
+	if (!is_unit(unit))
+		*unit = '\0';
+}
+
+static bool is_path_of(const char *path, const struct blame_cgroup *cgroup)
+{
+	const char *name = strrchr(path, '/');
+
+	return name && !strncmp(name + 1, cgroup->name, sizeof(cgroup->name) - 1);
+}
+
+/* Read the path of a process that is in the cgroup, in a hierarchy in which the cgroup is. */
+static void read_owner_path(uint32_t pid, const struct blame_cgroup *cgroup, struct owner_path *owner)
+{
+	char file[32], *line = NULL, *path;
+	size_t size = 0, len;
+	FILE *f;
+
+	snprintf(file, sizeof(file), "/proc/%u/cgroup", pid);
+	f = fopen(file, "re");
+	while (f && getline(&line, &size, f) > 0) {
+		line[strcspn(line, "\n")] = '\0';
+		path = strchr(line, '/');
+		if (!path || !is_path_of(path, cgroup))
+			continue;
+		len = strlen(path);
+		snprintf(owner->path, sizeof(owner->path), "%s",
+			 path + (len < sizeof(owner->path) ? 1 : len - sizeof(owner->path) + 1));
+		find_path_unit(path, owner->unit);
+		break;
+	}
+	free(line);
+	if (f)
+		fclose(f);
+}
+
+static int compare_owner_paths(const void *a, const void *b)
+{
+	const struct owner_path *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Return the path of a cgroup, NULL if none of its processes was seen while it ran. */
+static const struct owner_path *find_owner_path(struct blame_sum *sum, uint64_t id,
+						const struct blame_cgroup *cgroup, uint32_t pid)
+{
+	struct owner_path key = { .id = id }, *owner, **found = tfind(&key, &sum->paths, compare_owner_paths);
+
+	if (found)
+		return *found;
+	if (!pid || !*cgroup->name)
+		return NULL;
+	owner = check_alloc(calloc(1, sizeof(*owner)));
+	owner->id = id;
+	read_owner_path(pid, cgroup, owner);
+	if (!*owner->path) {
+		free(owner);
+		return NULL;
+	}
+	return *(struct owner_path **)check_alloc(tsearch(owner, &sum->paths, compare_owner_paths));
+}
+
+/*
+ * The unit of systemd that a cgroup is, or is in; else the cgroup. "": the root. The names alone do not
+ * tell apart a unit of the host and one of a container or a user.
+ */
 static const char *unit_of(const struct blame_cgroup *cgroup)
 {
 	return !is_unit(cgroup->name) && is_unit(cgroup->parent) ? cgroup->parent : cgroup->name;
 }
 
-#define COMM_LEN 15	/* without the '\0' */
-
-static void name_process(const struct blame_sum *sum, const struct blame_owner *owner,
+static void name_process(struct blame_sum *sum, const struct blame_owner *owner, uint32_t pid,
 			 struct blame_key *key)
 {
 	struct blame_cgroup cgroup = { 0 };
+	const struct owner_path *path;
 	const char *unit;
 
 	strcpy(key->kind, "process");
@@ -41,7 +135,10 @@ static void name_process(const struct blame_sum *sum, const struct blame_owner *
 		snprintf(key->name, sizeof(key->name), "all processes");
 		return;
 	}
-	if (sum->by == BLAME_BY_UNIT && is_unit(unit)) {
+	path = is_unit(unit) ? find_owner_path(sum, owner->id, &cgroup, pid) : NULL;
+	if (path)
+		unit = *path->unit ? path->unit : path->path;
+	if (sum->by == BLAME_BY_UNIT && is_unit(unit) && (!path || *path->unit)) {
 		snprintf(key->name, sizeof(key->name), "%s", unit);
 		return;
 	}
@@ -80,8 +177,7 @@ static void name_vm(const struct blame_sum *sum, const struct blame_vm *waiting,
 		snprintf(key->name, sizeof(key->name), "process %u", tgid);
 }
 
-static void name_owner(const struct blame_sum *sum, const struct blame_pair *pair,
-		       struct blame_key *key)
+static void name_owner(struct blame_sum *sum, const struct blame_pair *pair, uint32_t pid, struct blame_key *key)
 {
 	static const struct blame_key fixed[] = {
 		[BLAME_STEAL] = { "steal", "hypervisor of this host" },
@@ -103,10 +199,10 @@ static void name_owner(const struct blame_sum *sum, const struct blame_pair *pai
 		if (owner->tgid == pair->vm.tgid || find_label(&sum->sums, 0, owner->tgid))
 			name_vm(sum, &pair->vm, 0, owner->tgid, owner->comm, key);
 		else
-			name_process(sum, owner, key);
+			name_process(sum, owner, pid, key);
 		break;
 	case BLAME_PROCESS:
-		name_process(sum, owner, key);
+		name_process(sum, owner, pid, key);
 		break;
 	case BLAME_KERNEL:
 		served = served_process(owner->comm);
@@ -148,7 +244,7 @@ static void add_share(struct blame_sum *sum, struct blame_victim *victim,
 	struct blame_share *share;
 	struct blame_key key;
 
-	name_owner(sum, pair, &key);
+	name_owner(sum, pair, pid, &key);
 	if (sum->clean)
 		clean_name(key.name);
 	share = add_cost(&sum->sums, &victim->sum, &key, ns);
@@ -366,7 +462,11 @@ static void add_charges(struct sums *sums, const struct kvmstats_vm *first, char
 
 static void close_blame_program(struct sums *sums)
 {
-	blame_close(((struct blame_sum *)sums)->blame);
+	struct blame_sum *sum = (struct blame_sum *)sums;
+
+	blame_close(sum->blame);
+	tdestroy(sum->paths, free);
+	sum->paths = NULL;
 }
 
 static const struct blame_key other = { .kind = "other" };

@@ -30,6 +30,7 @@ struct blame_victim {
 struct blame_sum {
 	struct sums sums;
 	struct blame *blame;
+	void *paths;		/* tree of the paths of cgroups */
 	enum blame_by by;
 	bool clean;		/* different names that look alike in a label are one owner */
 	bool begun;		/* the next sample of the VMs is since the last one */
