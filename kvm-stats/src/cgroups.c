@@ -32,12 +32,13 @@ struct cgroup_content {
 
 static const char *const controllers[HIERARCHIES] = {
 	[HIERARCHY_CPU] = "cpu", [HIERARCHY_CPUSET] = "cpuset", [HIERARCHY_FREEZER] = "freezer",
-	[HIERARCHY_SYSTEMD] = "name=systemd", [HIERARCHY_V2] = "",
+	[HIERARCHY_MEMORY] = "memory", [HIERARCHY_SYSTEMD] = "name=systemd", [HIERARCHY_V2] = "",
 };
 
 /* A file that each cgroup of v2 with the controller has, except for the root */
 static const char *const controller_files[HIERARCHIES] = {
 	[HIERARCHY_CPU] = "cpu.weight", [HIERARCHY_CPUSET] = "cpuset.cpus", [HIERARCHY_FREEZER] = "cgroup.freeze",
+	[HIERARCHY_MEMORY] = "memory.high",
 };
 
 static bool lists_word(const char *list, const char *word)
@@ -335,6 +336,15 @@ bool is_cgroup_frozen(struct cgroups *cgroups, const struct cgroup *cgroup)
 
 	return read_cgroup_number(cgroups, cgroup, cgroup->v2 ? "cgroup.freeze" : "freezer.self_freezing", &frozen) &&
 	       frozen;
+}
+
+bool is_at_memory_high(struct cgroups *cgroups, const struct cgroup *cgroup)
+{
+	long long used, high;
+
+	/* Without a limit, the file has "max". The kernel reclaims memory, so that the use can be somewhat less. */
+	return cgroup->v2 && read_cgroup_number(cgroups, cgroup, "memory.high", &high) &&
+	       read_cgroup_number(cgroups, cgroup, "memory.current", &used) && used >= high / 10 * 9;
 }
 
 static size_t component_end(const char *path, size_t at)

@@ -14,7 +14,10 @@
 #include <sys/types.h>
 
 /* v2 is each of these that v1 does not have. */
-enum hierarchy { HIERARCHY_CPU, HIERARCHY_CPUSET, HIERARCHY_FREEZER, HIERARCHY_SYSTEMD, HIERARCHY_V2, HIERARCHIES };
+enum hierarchy {
+	HIERARCHY_CPU, HIERARCHY_CPUSET, HIERARCHY_FREEZER, HIERARCHY_MEMORY, HIERARCHY_SYSTEMD, HIERARCHY_V2,
+	HIERARCHIES
+};
 
 /* cpu.weight of v2, and cpu.shares of v1 */
 #define WEIGHT_MIN(v2)		((v2) ? 1U : 2U)
@@ -62,6 +65,9 @@ bool read_cgroup_limits(struct cgroups *cgroups, const struct cgroup *cgroup, st
 
 /* Return true if the cgroup is frozen itself, regardless of those above. */
 bool is_cgroup_frozen(struct cgroups *cgroups, const struct cgroup *cgroup);
+
+/* Return true if the cgroup uses as much memory as memory.high of v2, above which the kernel delays it. */
+bool is_at_memory_high(struct cgroups *cgroups, const struct cgroup *cgroup);
 
 /* Write the path of a cgroup's file, or of its directory if file is "". Return false if it is too long. */
 bool cgroup_file_path(const struct cgroups *cgroups, const struct cgroup *cgroup, const char *file, char path[PATH_MAX]);

@@ -19,6 +19,8 @@
 #define RECORDED_NS	(60 * SECOND)
 /* VMs in trouble that are shown to people */
 #define MAX_SHOWN	20
+/* Names of VMs that are only paused */
+#define MAX_PAUSED_NAMES	5
 
 struct why_command {
 	const struct settings *settings;
@@ -136,11 +138,20 @@ static void *find_program_sum(const struct why_command *c, enum program program,
 	return sums ? find_labelled_sum(sums, label) : NULL;
 }
 
+/* Many VMs are paused on purpose: nothing else points to a fault of this one. */
+static bool is_only_paused(const struct why_vm *vm)
+{
+	return vm->causes == 1 && !strcmp(vm->cause[0]->name, "paused");
+}
+
+/* VMs that are only paused come last. */
 static int compare_losses(const void *a, const void *b)
 {
 	const struct why_vm *x = a, *y = b;
 	const uint64_t lost[2] = { get_lost_time(x), get_lost_time(y) };
 
+	if (is_only_paused(x) != is_only_paused(y))
+		return is_only_paused(x) ? 1 : -1;
 	if (lost[0] != lost[1])
 		return lost[0] < lost[1] ? 1 : -1;
 	return strcmp(x->vm->label, y->vm->label);
@@ -301,13 +312,17 @@ static struct change find_best_change(const struct why_command *c)
 	struct change *changes = check_alloc(calloc(c->window.vms + 1, sizeof(*changes)));
 	struct change best = { 0 };
 	size_t i, j, n = 0;
+	bool paused = false;
 
 	for (i = 0; i < c->window.vms; i++) {
 		const struct why_vm *vm = &c->vm[i];
-		char *text = vm->causes ? format_why(vm->cause[0]->change, vm, &c->host) : NULL;
+		char *text;
 
-		if (!text)
+		/* Paused VMs come last. */
+		if (!vm->causes || (n && !paused && is_only_paused(vm)))
 			continue;
+		paused = is_only_paused(vm);
+		text = format_why(vm->cause[0]->change, vm, &c->host);
 		for (j = 0; j < n && strcmp(changes[j].text, text); j++)
 			;
 		if (j == n)
@@ -385,10 +400,31 @@ static void put_host(const struct why_command *c, size_t troubled)
 	free(best.text);
 }
 
+/* Print several VMs that are only paused in one line, with some of their names. */
+static void print_paused(const struct why_command *c, const struct why_vm *const *paused, size_t count)
+{
+	char label[TEXT_SHOWN(LABEL_SIZE)];
+	size_t i;
+
+	if (count == 1)
+		print_vm(c, paused[0]);
+	if (count < 2)
+		return;
+	printf("%zu VMs are paused: their VMMs do not run them, which is a fault only if it was not on purpose:", count);
+	for (i = 0; i < count && i < MAX_PAUSED_NAMES; i++) {
+		text_shown(paused[i]->vm->label, label, sizeof(label));
+		printf("%s %s", i ? "," : "", label);
+	}
+	if (count > MAX_PAUSED_NAMES)
+		printf(" and %zu more", count - MAX_PAUSED_NAMES);
+	putchar('\n');
+}
+
 /* Write the VMs in trouble, and return their number. */
 static size_t write_vms(const struct why_command *c)
 {
-	size_t i, troubled = 0;
+	const struct why_vm **paused = check_alloc(calloc(c->window.vms + 1, sizeof(*paused)));
+	size_t i, troubled = 0, nr_paused = 0;
 
 	for (i = 0; i < c->window.vms; i++) {
 		if (!c->vm[i].causes)
@@ -396,11 +432,15 @@ static size_t write_vms(const struct why_command *c)
 		troubled++;
 		if (c->settings->format != OUT_TABLE)
 			put_vm(c, &c->vm[i]);
+		else if (is_only_paused(&c->vm[i]))
+			paused[nr_paused++] = &c->vm[i];
 		else if (troubled <= MAX_SHOWN)
 			print_vm(c, &c->vm[i]);
 	}
-	if (c->settings->format == OUT_TABLE && troubled > MAX_SHOWN)
-		printf("%zu more VMs lost less time than these.\n", troubled - MAX_SHOWN);
+	if (c->settings->format == OUT_TABLE && troubled - nr_paused > MAX_SHOWN)
+		printf("%zu more VMs lost less time than these.\n", troubled - nr_paused - MAX_SHOWN);
+	print_paused(c, paused, nr_paused);
+	free(paused);
 	return troubled;
 }
 

@@ -37,6 +37,8 @@ struct why_facts {
 	unsigned int nr_frozen;
 	struct vcpu_cpus *vcpus;
 	unsigned int nr_vcpus;
+	bool userfaultfd;	/* the VMM has one, which fills in guest memory */
+	char *memory_limit;	/* cgroup above the VM that is at memory.high, or NULL */
 	char uuid[37];		/* of libvirt's domain, if libvirt says that this process is one; else "" */
 };
 
@@ -126,6 +128,7 @@ void put_raise_quota(struct remedy_draft *d, const struct why_vm *vm, const stru
 void put_continue(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_thaw(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_poll_less(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
+void put_memory_source(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_unpin(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 
 /* Return true if the VM has less weight than its owner's default; and write the reason. */

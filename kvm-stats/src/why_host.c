@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <dirent.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "proc.h"
 #include "why.h"
@@ -293,6 +296,45 @@ static void find_libvirt_uuid(const struct kvmstats_identity *identity, char uui
 		sprintf(uuid, "%.36s", at + 6);
 }
 
+/* Migration, snapshots and their like fill in memory by such a file. */
+static bool has_userfaultfd(int proc, pid_t pid)
+{
+	char path[32], link[64];
+	struct dirent *entry;
+	bool has = false;
+	ssize_t len;
+	DIR *dir;
+	int fd;
+
+	snprintf(path, sizeof(path), "%d/fd", pid);
+	fd = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	while (!has && dir && (entry = readdir(dir))) {
+		len = readlinkat(fd, entry->d_name, link, sizeof(link) - 1);
+		link[len > 0 ? len : 0] = '\0';
+		has = !strcmp(link, "anon_inode:[userfaultfd]");
+	}
+	if (dir)
+		closedir(dir);
+	else if (fd >= 0)
+		close(fd);
+	return has;
+}
+
+static void examine_memory(const struct why_cpus *cpus, pid_t pid, struct why_facts *facts)
+{
+	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
+
+	facts->userfaultfd = has_userfaultfd(cpus->proc, pid);
+	if (find_thread_cgroup(cpus->cgroups, pid, HIERARCHY_MEMORY, cgroup)) {
+		do {
+			if (!facts->memory_limit && is_at_memory_high(cpus->cgroups, cgroup))
+				facts->memory_limit = check_alloc(strdup(base_name(cgroup->path)));
+		} while (leave_cgroup(cgroup));
+	}
+	free(cgroup);
+}
+
 static double weigh_policy(const struct thread_policy *t)
 {
 	return t->policy == SCHED_IDLE ? NICE_MAX + 1 : t->nice;
@@ -344,8 +386,10 @@ void examine_vm(struct why_cpus *cpus, const struct kvmstats_vm *vm, const struc
 	if (why->vm->activity.times.mode[KVMSTATS_THROTTLED])
 		why->facts->nr_quotas = find_quotas(cpus->cgroups, vm, first, &why->facts->quotas,
 						    &why->facts->quotas_complete);
-	if (why->vm->activity.times.mode[KVMSTATS_OTHER])
+	if (why->vm->activity.times.mode[KVMSTATS_OTHER]) {
+		examine_memory(cpus, vm->identity.pid, why->facts);
 		why->facts->nr_frozen = find_frozen(cpus->cgroups, vm, &why->facts->frozen);
+	}
 }
 
 void free_facts(struct why_facts *facts)
@@ -363,5 +407,6 @@ void free_facts(struct why_facts *facts)
 	free(facts->threads);
 	free(facts->quotas);
 	free(facts->frozen);
+	free(facts->memory_limit);
 	free(facts);
 }

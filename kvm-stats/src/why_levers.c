@@ -624,6 +624,22 @@ void put_poll_less(struct remedy_draft *d, const struct why_vm *vm, const struct
 	end_remedy_part(d, REMEDY_POLLING);
 }
 
+/* Name each source that is possible. */
+void put_memory_source(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
+{
+	const struct why_facts *facts = vm->facts;
+	unsigned int said = 0;
+
+	if (facts && facts->userfaultfd && ++said)
+		fputs("let the migration or the snapshot end, which fills in memory by userfaultfd", d->text);
+	if (vm->swap)
+		fprintf(d->text, "%sgive the host more memory, or its VMs less", said++ ? "; " : "");
+	if (facts && facts->memory_limit)
+		fprintf(d->text, "%sraise memory.high of %s", said++ ? "; " : "", facts->memory_limit);
+	if (facts && !said)
+		fputs("find out on which file or NUMA node its memory is", d->text);
+}
+
 /* CPUs */
 
 static bool are_equal_cpus(const struct vcpu_cpus *a, const struct vcpu_cpus *b)

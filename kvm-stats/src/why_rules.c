@@ -239,9 +239,8 @@ const struct why_rule why_rules[] = {
 	{ "frozen", get_frozen, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "frozen by its cgroup.", "", put_thaw, "thawing frozen cgroups") },
 	{ "memory", get_memory, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
-	  "guest memory was not there. {swap}It comes by userfaultfd (migration, snapshot), from swap, or after "
-	  "memory.high: it is unknown which.",
-	  "let the migration end, or give the VM or the host more memory", NULL, "more memory") },
+	  "guest memory was not there. {memory}",
+	  "", put_memory_source, "more memory") },
 	{ "disk", get_disk, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "its VMM waited for a file or a block device.",
 	  "find out which disk of the VM is slow, and let I/O threads of the VMM use it", NULL, "faster disks") },
@@ -498,10 +497,24 @@ static void put_failed(FILE *f, const struct why_vm *vm, const struct why_host *
 	fprintf(f, "%llu", (unsigned long long)vm->vm->failed);
 }
 
-static void put_swap(FILE *f, const struct why_vm *vm, const struct why_host *host)
+/* Each source of memory that the facts allow */
+static void put_memory(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
+	const struct why_facts *facts = vm->facts;
+
+	if (!facts) {
+		fputs("It is unknown whether it comes by userfaultfd, from swap, after memory.high, or from a file.", f);
+		return;
+	}
+	if (facts->userfaultfd)
+		fputs("The VMM has a userfaultfd (migration, snapshot). ", f);
 	if (vm->swap)
 		fprintf(f, "%llu MB of the VMM are swapped out. ", (unsigned long long)(vm->swap >> 20));
+	if (facts->memory_limit)
+		fprintf(f, "Cgroup %s is at its limit memory.high. ", facts->memory_limit);
+	if (!facts->userfaultfd && !vm->swap && !facts->memory_limit)
+		fputs("It is not in swap, and neither a userfaultfd nor memory.high is the reason: it comes from a file, "
+		      "or moves to another NUMA node. ", f);
 }
 
 static void put_rate(FILE *f, const struct why_vm *vm, const struct why_host *host)
@@ -545,7 +558,7 @@ static const struct {
 	{ "vcpus", put_vcpus }, { "cpus", put_cpus }, { "idle", put_idle },
 	{ "hostidle", put_host_idle }, { "wanted", put_wanted }, { "hostcpus", put_host_cpus },
 	{ "quota", put_quota }, { "low_weight", put_weight_reason },
-	{ "pid", put_pid }, { "swap", put_swap },
+	{ "pid", put_pid }, { "memory", put_memory },
 	{ "failed", put_failed }, { "rate", put_rate }, { "exit", put_exit },
 };
 

@@ -330,7 +330,7 @@ static const struct {
 	{ "stopped", "stopped", set_stopped, "signal. let the VMM continue" },
 	{ "traced", "stopped", set_traced, "stopped by a debugger" },
 	{ "frozen", "frozen", set_frozen, "cgroup. thaw it" },
-	{ "guest memory", "memory", set_memory, "it is unknown which" },
+	{ "guest memory", "memory", set_memory, "It is unknown whether it comes by userfaultfd" },
 	{ "disk", "disk", set_disk, "block device" },
 	{ "lock", "lock", set_lock, "process 4711" },
 	{ "a moment on each vCPU", "lock", set_spread, "futex of its VMM" },
@@ -426,6 +426,17 @@ static void check_command(const char *what, struct scene *s, const char *command
 	tap_result(!strcmp(remedy.command, command) && !strcmp(remedy.undo, undo) && !*command == !remedy.kind,
 		   "%s: %s, undone by: %s", what, remedy.command, remedy.undo);
 	free_remedy(&remedy);
+}
+
+/* Check that the sentence of the first cause, and its remedy, have these words. */
+static void check_sentence(const char *what, struct scene *s, const char *text, const char *remedy)
+{
+	char *sentence;
+
+	find_causes(&s->vm, &s->host);
+	sentence = s->vm.causes ? get_sentence(s, s->vm.cause[0]) : strdup("");
+	tap_result(strstr(sentence, text) && strstr(sentence, remedy), "%s: %s", what, sentence);
+	free(sentence);
 }
 
 static struct contest *begin_contest(struct scene *s)
@@ -595,6 +606,19 @@ static void check_other_remedies(void)
 	s.frozen = (struct cgroup){ HIERARCHY_FREEZER, false, "/machine.slice/m;x.scope" };
 	check_command("frozen cgroup of v1", &s, "echo THAWED >'/sys/fs/cgroup/freezer/machine.slice/m;x.scope/freezer.state'",
 		      "echo FROZEN >'/sys/fs/cgroup/freezer/machine.slice/m;x.scope/freezer.state'");
+
+	begin_scene(&s);
+	set_memory(&s, true);
+	s.vm.facts = &s.facts;
+	check_sentence("memory in a file", &s, "comes from a file", "on which file");
+	s.facts.userfaultfd = true;
+	check_sentence("memory by userfaultfd", &s, "has a userfaultfd (migration, snapshot).", "let the migration");
+	s.facts.userfaultfd = false;
+	s.vm.swap = 5 << 20;
+	check_sentence("memory in swap", &s, "there. 5 MB of the VMM are swapped out.", "give the host more memory");
+	s.vm.swap = 0;
+	s.facts.memory_limit = (char *)"vm.scope";
+	check_sentence("memory.high", &s, "there. Cgroup vm.scope is at its limit", "raise memory.high of vm.scope");
 
 	begin_scene(&s);
 	set_stopped(&s, true);
