@@ -97,14 +97,14 @@ static void observe_host(struct why_command *c)
 		if (c->programs.open[i])
 			clear_sums(c->programs.open[i]);
 	}
-	c->cpus = begin_examination(input_proc(&c->in));
+	c->cpus = begin_examination(input_proc(&c->in), kvmstats_first(c->in.k));
 	next = app_now();
 	do {
 		app_wait(c->in.k, &next, c->settings->interval);
 		take_sample(c);
 		add_sample(c);
 	} while (++round < count && !stop_requested());
-	examine_host(c->cpus, &c->host);
+	examine_host(c->cpus, kvmstats_first(c->in.k), &c->host);
 }
 
 static void observe_recording(struct why_command *c)
@@ -157,7 +157,7 @@ static int compare_losses(const void *a, const void *b)
 	return strcmp(x->vm->label, y->vm->label);
 }
 
-/* Examine those VMs that have a cause of trouble, and find their causes again. */
+/* Examine the other threads of all VMs, and more of those in trouble. */
 static void examine_vms(struct why_command *c)
 {
 	const struct kvmstats_vm *first = kvmstats_first(c->in.k), *vm;
@@ -167,10 +167,13 @@ static void examine_vms(struct why_command *c)
 		struct window_vm *w = window_find(&c->window, app_label(vm, label));
 		struct why_vm *why = w ? &c->vm[w - c->window.vm] : NULL;
 
-		if (!why || !why->causes)
+		if (!why)
+			continue;
+		examine_other_threads(c->cpus, vm, why);
+		find_causes(why, &c->host);
+		if (!why->causes)
 			continue;
 		examine_vm(c->cpus, vm, first, why);
-		find_causes(why, &c->host);
 	}
 }
 
@@ -194,10 +197,10 @@ static void collect(struct why_command *c)
 	c->host.wanted = kvmstats_permille(c->ran + c->ready, c->elapsed);
 	c->host.cpus = input_host(&c->in).cpus;
 	c->host.live = !c->in.rec;
-	for (i = 0; i < c->window.vms; i++)
-		find_causes(&c->vm[i], &c->host);
 	if (c->cpus)
 		examine_vms(c);
+	for (i = 0; i < c->window.vms; i++)
+		find_causes(&c->vm[i], &c->host);
 	qsort(c->vm, c->window.vms, sizeof(*c->vm), compare_losses);
 }
 

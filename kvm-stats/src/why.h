@@ -6,6 +6,7 @@
 #include "blame_sum.h"
 #include "exits_sum.h"
 #include "problem.h"
+#include "other_waits.h"
 #include "proc_vm.h"
 #include "remedy.h"
 #include "scheduling.h"
@@ -61,6 +62,8 @@ struct why_vm {
 	unsigned int unpin_gain;	/* thousandths of a CPU */
 	char state;		/* that all its threads have: 'T' stopped, 't' traced, 'D' blocked */
 	uint64_t swap;		/* bytes of the VMM that are swapped out */
+	uint64_t others_waited;	/* nanoseconds for which its threads that are not vCPUs waited for a CPU */
+	char other_thread[32];	/* the one that waited most */
 	struct why_facts *facts;	/* NULL if the VM was not examined */
 	/* What follows from all of this */
 	const struct why_rule *cause[CAUSES_MAX];
@@ -140,8 +143,9 @@ void put_low_weight(FILE *f, const struct why_vm *vm);
  * with input_proc(). examine_vm() is for VMs in trouble only; free_facts() frees its result.
  */
 struct why_cpus;
-struct why_cpus *begin_examination(int proc);
-void examine_host(struct why_cpus *cpus, struct why_host *host);
+struct why_cpus *begin_examination(int proc, const struct kvmstats_vm *first);
+void examine_host(struct why_cpus *cpus, const struct kvmstats_vm *first, struct why_host *host);
+void examine_other_threads(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why);
 void examine_vm(struct why_cpus *cpus, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,
 		struct why_vm *why);
 void free_facts(struct why_facts *facts);

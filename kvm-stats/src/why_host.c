@@ -23,6 +23,7 @@ struct why_cpus {
 	int proc;
 	struct cgroups *cgroups;	/* NULL until a VM is examined */
 	bool isolated[MAX_CPUS];
+	struct other_waits *before, *now;
 	struct cpu_times cpu[MAX_CPUS];	/* all 0: offline */
 };
 
@@ -46,11 +47,12 @@ static void read_cpu_times(struct cpu_times *cpu)
 		fclose(f);
 }
 
-struct why_cpus *begin_examination(int proc)
+struct why_cpus *begin_examination(int proc, const struct kvmstats_vm *first)
 {
 	struct why_cpus *cpus = check_alloc(calloc(1, sizeof(*cpus)));
 
 	cpus->proc = proc;
+	cpus->before = read_other_waits(proc, first);
 	read_cpu_times(cpus->cpu);
 	return cpus;
 }
@@ -68,13 +70,14 @@ static void read_halt_poll(struct why_host *host)
 		fclose(f);
 }
 
-void examine_host(struct why_cpus *cpus, struct why_host *host)
+void examine_host(struct why_cpus *cpus, const struct kvmstats_vm *first, struct why_host *host)
 {
 	struct cpu_times *now = check_alloc(calloc(MAX_CPUS, sizeof(*now)));
 	struct cpu_times sum = { 0 };
 	unsigned int i;
 
 	read_cpu_times(now);
+	cpus->now = read_other_waits(cpus->proc, first);
 	for (i = 0; i < MAX_CPUS; i++) {
 		struct cpu_times *cpu = &cpus->cpu[i];
 
@@ -98,9 +101,18 @@ void examine_host(struct why_cpus *cpus, struct why_host *host)
 
 void end_examination(struct why_cpus *cpus)
 {
-	if (cpus)
-		free_cgroups(cpus->cgroups);
+	if (!cpus)
+		return;
+	free_cgroups(cpus->cgroups);
+	free_other_waits(cpus->before);
+	free_other_waits(cpus->now);
 	free(cpus);
+}
+
+void examine_other_threads(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why)
+{
+	if (cpus->now)
+		why->others_waited = find_other_wait(cpus->before, cpus->now, vm->identity.pid, why->other_thread);
 }
 
 /* The kernel does not move threads between these CPUs; the file is empty if there are none. */

@@ -84,6 +84,11 @@ static uint64_t get_exits(const struct why_vm *vm)
 	return ns;
 }
 
+static uint64_t get_others_waited(const struct why_vm *vm)
+{
+	return vm->others_waited;
+}
+
 /* Causes without a separate time: the whole time */
 static uint64_t get_all_failed(const struct why_vm *vm)
 {
@@ -181,6 +186,11 @@ static bool polls_more_than_it_runs(const struct why_vm *vm, const struct why_ho
 	return get_poll(vm) > mode_time(vm, KVMSTATS_RUN);
 }
 
+static bool have_others_waited(const struct why_vm *vm, const struct why_host *host)
+{
+	return kvmstats_permille(vm->others_waited, vm->vm->elapsed) >= READY_NOTICED_PERMILLE;
+}
+
 static bool has_exit_storm(const struct why_vm *vm, const struct why_host *host)
 {
 	return vm->judgement.problem == PROBLEM_EXITS;
@@ -270,6 +280,10 @@ const struct why_rule why_rules[] = {
 	{ "other", get_other, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "slept outside of halts: paused, or blocked in its VMM. It is unknown which.", "", NULL,
 	  "nothing known") },
+
+	{ "threads", get_others_waited, KVMSTATS_MODES, 0, have_others_waited, false,
+	  "threads of its VMM that are not vCPUs waited for a CPU, above all {thread}: its I/O is slow by that.",
+	  "give these threads more CPUs, or others than the vCPUs and other work use", NULL, "more CPUs for threads of VMMs" },
 
 	{ "exits", get_exits, KVMSTATS_MODES, EXITS_PERMILLE, NULL, false,
 	  "spent on {rate} exits per second. {exit}", "", NULL, "fewer exits" },
@@ -517,6 +531,11 @@ static void put_memory(FILE *f, const struct why_vm *vm, const struct why_host *
 		      "or moves to another NUMA node. ", f);
 }
 
+static void put_thread(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	fputs(*vm->other_thread ? vm->other_thread : "one that has ended", f);
+}
+
 static void put_rate(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
 	char text[TEXT_SIZE];
@@ -558,7 +577,7 @@ static const struct {
 	{ "vcpus", put_vcpus }, { "cpus", put_cpus }, { "idle", put_idle },
 	{ "hostidle", put_host_idle }, { "wanted", put_wanted }, { "hostcpus", put_host_cpus },
 	{ "quota", put_quota }, { "low_weight", put_weight_reason },
-	{ "pid", put_pid }, { "memory", put_memory },
+	{ "pid", put_pid }, { "memory", put_memory }, { "thread", put_thread },
 	{ "failed", put_failed }, { "rate", put_rate }, { "exit", put_exit },
 };
 

@@ -268,6 +268,12 @@ static void set_blocked(struct scene *s, bool above)
 	s->vm.state = above ? 'D' : '\0';
 }
 
+static void set_others_waited(struct scene *s, bool above)
+{
+	s->vm.others_waited = ELAPSED / 1000 * READY_NOTICED_PERMILLE - !above;
+	strcpy(s->vm.other_thread, "IO iothread0");
+}
+
 static void set_exits(struct scene *s, bool above)
 {
 	s->w.activity.event[KVMSTATS_EXITS] = 75000;
@@ -341,6 +347,7 @@ static const struct {
 	{ "OTHER without reasons", "other", set_other, "It is unknown which" },
 	{ "state T, without reasons", "stopped", set_state_stopped, "(state T or t). let the VMM continue" },
 	{ "state D, without reasons", "blocked", set_blocked, "(state D)" },
+	{ "threads that are not vCPUs", "threads", set_others_waited, "waited for a CPU, above all IO iothread0" },
 	{ "cost of exits", "exits", set_exits, "15.0k exits per second. The most expensive: " },
 	{ "number of exits", "exits", set_exit_storm, "Their cost is unknown" },
 	{ "polling", "polling", set_polling, "let the host poll for less time" },
