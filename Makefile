@@ -24,8 +24,8 @@ help:
 	@echo 'The KVM statistics file descriptor for Linux $(CHOSEN), and the lab that boots it.'
 	@echo
 	@echo '  make demo             show the statistics of two running guests: 4 minutes at first'
-	@echo '  make check            test the base and kvm-stats: 12 minutes on 2 CPUs at first'
-	@echo '  make check-landing    test more kernels and base 6.12, before a merge: 45 minutes'
+	@echo '  make check            test the base and kvm-stats: 15 minutes on 2 CPUs at first'
+	@echo '  make check-landing    test more kernels and base 6.12, before a merge: 55 minutes'
 	@echo '  make check-all        run all tests of every base, before a release: 2 hours'
 	@echo '  make check-NAME       run one check: $(filter-out tiers host long,$(notdir $(wildcard lab/checks/*)))'
 	@echo '                        or one that takes long: $(filter-out host,$(notdir $(wildcard lab/checks/long/*)))'
