@@ -18,7 +18,7 @@ ARGUMENTS = {"kvm_stats_stress": ["-n", "30000"]}
 # that moment: about once per second of reading statistics, a fifth of this test's duration.
 ARGUMENTS_OF_KCSAN = {"kvm_stats_torn": ["-m", "5000"]}
 # Kernels whose selftests run a second time, alongside VMs of another process.
-ALONGSIDE_VMS = ("x86_64", "x86_64-kasan", "x86_64-kasan-npt", "x86_64-npt")
+ALONGSIDE_VMS = ("x86_64", "x86_64-npt")
 NEEDS = {"kvm_stats_faults": ["CONFIG_FAULT_INJECTION_USERCOPY"],
          "kvm_stats_stress": ["CONFIG_KASAN", "CONFIG_KCSAN"],
          # It needs a separate test machine, see hostile.py.
