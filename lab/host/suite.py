@@ -29,6 +29,8 @@ NEED_NESTED_PAGING = ("kvm_stats_mmu", "kvm_stats_nested")
 
 # What a test needs on the kernel's command line to be run as a whole: it skips the rest.
 PARTLY_WITHOUT = {"kvm_stats_mmu": "hugepages="}
+# What a test needs of the kernel's configuration to be run as a whole.
+PARTLY_WITHOUT_OPTION = {"pv_perf_memory_test": "CONFIG_USERFAULTFD"}
 # Tests that skip a result on one CPU.
 PARTLY_ON_ONE_CPU = ("kvm_stats_mmu", "pv_perf_sampling")
 
@@ -127,8 +129,12 @@ def list_all_tests(record):
         except ValueError as error:
             return False, str(error)
 
+    built = kernel.read_options(*record.fragments)
+
     def is_whole(name):
         return (PARTLY_WITHOUT.get(name, "") in record.cmdline
+                and (name not in PARTLY_WITHOUT_OPTION
+                     or built.get(PARTLY_WITHOUT_OPTION[name]) == "y")
                 and not (record.cpus == "1" and name in PARTLY_ON_ONE_CPU))
 
     found = [Test(argv[0], argv, tap if is_whole(argv[0]) else judge_partly)
@@ -149,7 +155,7 @@ def list_all_tests(record):
                if not module.startswith("extmod/")]
     if modules:
         found.append(Test(AT_THE_END[0], ["unload", *reversed(modules)], tap))
-    if kernel.read_options(*record.fragments).get("CONFIG_DEBUG_KMEMLEAK") == "y":
+    if built.get("CONFIG_DEBUG_KMEMLEAK") == "y":
         found.append(Test(AT_THE_END[1], ["kmemleak"], tap))
     return found
 
