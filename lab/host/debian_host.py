@@ -48,8 +48,8 @@ def diff_tree(*options):
 
 
 def list_sources():
-    """Return the paths of the files of the kernel tree that KVM's modules are built from, and of
-    the headers that the series edit.
+    """Return the paths of KVM's source files in the kernel tree, and of the headers that the
+    series edit.
     """
     edited = diff_tree("--name-only", "--diff-filter=d").decode().split()
     return sorted({str(path.relative_to(base_file.TREE)) for name in SOURCES

@@ -16,7 +16,7 @@ from . import kernel, programs, records, steps, suite
 
 PACKAGES = ("flex", "bison", "bc", "libelf-dev", "libssl-dev", "dwarves", "rsync",
             "zlib1g-dev", "python3")
-# These need a kernel with sanitizers or fault injection, or a machine of their own.
+# These need a kernel with sanitizers or fault injection, or a separate test machine.
 EXCLUDED_TESTS = ("kvm_stats_faults", "kvm_stats_stress", "pv_perf_hostile")
 # A result channel on PCI: Debian's kernels have no other transport of virtio built in.
 CHANNEL = ("-device", "virtio-serial-pci", "-device", "virtconsole,chardev=verdict")
@@ -120,9 +120,8 @@ def restore_options(wanted, made, conf, header):
 
 
 def list_selftests(record, whole=True):
-    """Return the paths of mainline's test and, if `whole` is set, of the selftests of the series.
-
-    Mainline's test runs a vCPU.
+    """Return the path of mainline's test, which runs a vCPU, and, if `whole` is set, those of the
+    selftests that the series add.
     """
     ours = [path for path in programs.list_selftests(record) if path.name not in EXCLUDED_TESTS]
     return [*([Path(programs.UPSTREAM_TEST)] if record.level == "guest" else []),
