@@ -54,6 +54,26 @@ class Install(unittest.TestCase):
             0, "installing away\n", "", ["install -y --no-install-recommends away"]))
         self.assertEqual(self.list_logs(), [])
 
+    def test_build_dependencies(self):
+        """What a source package needs is installed, if its own list of it is not met."""
+        (self.folder / "debian").mkdir()
+        (self.folder / "debian/control").touch()
+        self.add_program("apt-get", "echo \"$*\" >>$CALLS; touch $TMPDIR/met")
+        self.add_program("dpkg-checkbuilddeps", "[ -e $TMPDIR/met ]")
+        self.add_program("dpkg-query", "echo installed dpkg-dev")
+        folder = str(self.folder)
+        self.assertEqual(self.install("--to-build", folder), (
+            0, f"installing what building {folder} needs\n", "",
+            [f"build-dep -y --no-install-recommends {folder}"]))
+        self.assertEqual(self.install("--to-build", folder)[1], "")
+
+    def test_usage(self):
+        """A directory without a source package, and a second one, are wrong arguments."""
+        for arguments in (), ("--to-build", "/"), ("--to-build", "/", "/"), ("-x",):
+            with self.subTest(arguments=arguments):
+                self.assertEqual(self.install(*arguments)[::2], (
+                    2, "usage: install-packages PACKAGE... | --to-build DIR\n"))
+
     def test_old_lists(self):
         """After a failure, the package lists are updated and the installation is retried."""
         self.add_program("apt-get", "echo \"$*\" >>$CALLS; grep -q ^update $CALLS")
