@@ -73,6 +73,23 @@ static bool comes_before(const struct core_vm *a, const struct core_vm *b)
 	return a->pub.identity.vm_id < b->pub.identity.vm_id;
 }
 
+unsigned int core_find_process(const struct kvmstats *k, pid_t pid, unsigned int *end)
+{
+	unsigned int first = 0, after = k->vms, middle;
+
+	while (first < after) {
+		middle = first + (after - first) / 2;
+		if (k->vm[middle]->pub.identity.pid < pid)
+			first = middle + 1;
+		else
+			after = middle;
+	}
+	while (after < k->vms && k->vm[after]->pub.identity.pid == pid)
+		after++;
+	*end = after;
+	return first;
+}
+
 /* There is room for it. */
 static void insert_vm(struct kvmstats *k, struct core_vm *vm)
 {

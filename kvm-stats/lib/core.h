@@ -83,6 +83,7 @@ struct core_vm {
 	unsigned int blocked;		/* number of readers that the process blocked */
 	unsigned int rereads;		/* after the identity was read */
 	uint64_t read_due;		/* when the next one starts: CLOCK_MONOTONIC */
+	uint64_t cgroups;		/* hash of what was read in /proc/PID/cgroup */
 	bool is_pending;		/* not reported yet: it may be a probe, see sample.c */
 	uint64_t first_seen;
 	bool is_successor;		/* label is NAME@PID until the predecessor is removed */
@@ -124,6 +125,7 @@ struct kvmstats {
 	size_t thread_room;
 	struct kvmstats_vm *first;	/* the first VM that is reported */
 	unsigned int vms, room, cursor;
+	pid_t self;			/* of this process, at the last sample */
 	uint64_t time;			/* not 0: given by the source */
 	uint64_t sampled, sampled_before;	/* when the last samples began */
 	int64_t booted;			/* CLOCK_REALTIME at CLOCK_BOOTTIME 0 */
@@ -180,6 +182,9 @@ void others_update(struct kvmstats *k);
 
 /* Close the files of a vCPU's thread. */
 void core_vcpu_close(struct core_vcpu *vcpu);
+
+/* Return the index of the first VM of a process in k->vm; *end: that after its last one. */
+unsigned int core_find_process(const struct kvmstats *k, pid_t pid, unsigned int *end);
 
 /* Remove the VM k->vm[i]. */
 void core_forget(struct kvmstats *k, unsigned int i);

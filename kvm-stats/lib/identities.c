@@ -69,33 +69,57 @@ static void update_identity(struct core_vm *vm, const struct kvmstats_identity *
 	vm->renamed &= strcmp(vm->pub.identity.name, before.name) != 0;
 }
 
+/* FNV-1a */
+static uint64_t hash_text(const char *text)
+{
+	uint64_t hash = 14695981039346656037ULL;
+
+	while (*text)
+		hash = (hash ^ (unsigned char)*text++) * 1099511628211ULL;
+	return hash;
+}
+
 static void take_texts(void *arg, const struct proc_texts *texts)
 {
+	const uint64_t cgroups = hash_text(texts->cgroups);
 	struct kvmstats_identity identity;
 	struct kvmstats *k = arg;
-	unsigned int i;
+	unsigned int i, end;
 
 	identity_from_proc(texts->comm, texts->cmdline, texts->size, texts->cgroups, texts->pid,
 			   &identity);
-	for (i = 0; i < k->vms; i++) {
-		if (k->vm[i]->pub.identity.pid != texts->pid)
-			continue;
+	for (i = core_find_process(k, texts->pid, &end); i < end; i++) {
 		if (!k->vm[i]->has_identity)
 			set_identity(k->vm[i], &identity, texts->complete);
 		else if (k->vm[i]->is_reading && texts->complete)
 			update_identity(k->vm[i], &identity, texts->size);
+		/* Without a command line, they are not taken. */
+		if (texts->complete && texts->size)
+			k->vm[i]->cgroups = cgroups;
 	}
+}
+
+/*
+ * Return true if the process is still in the cgroups that were read. Their file needs no lock of
+ * the process, so that it can be read without a child.
+ */
+static bool has_same_cgroups(const struct kvmstats *k, const struct core_vm *vm)
+{
+	char cgroups[sizeof(((struct proc_texts *)NULL)->cgroups)];
+
+	return proc_read(k->proc, vm->pub.identity.pid, "cgroup", cgroups, sizeof(cgroups)) &&
+	       hash_text(cgroups) == vm->cgroups;
 }
 
 static void delay(void *arg, pid_t pid)
 {
 	struct kvmstats *k = arg;
 	struct core_vm *vm;
-	unsigned int i;
+	unsigned int i, end;
 
-	for (i = 0; i < k->vms; i++) {
+	for (i = core_find_process(k, pid, &end); i < end; i++) {
 		vm = k->vm[i];
-		if (vm->pub.identity.pid != pid || !vm->is_reading)
+		if (!vm->is_reading)
 			continue;
 		vm->is_reading = false;
 		vm->read_due = read_clock(CLOCK_MONOTONIC) +
@@ -107,12 +131,10 @@ static void delay(void *arg, pid_t pid)
 static void put_back(void *arg, pid_t pid)
 {
 	const struct kvmstats *k = arg;
-	unsigned int i;
+	unsigned int i, end;
 
-	for (i = 0; i < k->vms; i++) {
-		if (k->vm[i]->pub.identity.pid == pid)
-			k->vm[i]->is_reading = false;
-	}
+	for (i = core_find_process(k, pid, &end); i < end; i++)
+		k->vm[i]->is_reading = false;
 }
 
 static bool is_due(const struct core_vm *vm, uint64_t now)
@@ -120,7 +142,7 @@ static bool is_due(const struct core_vm *vm, uint64_t now)
 	return !vm->is_reading && vm->read_due <= now && !(vm->has_identity && vm->pub.ended);
 }
 
-/* A process with many VMs is read once. The VMs of a process are next to each other. */
+/* The VMs of a process are next to each other. */
 static void copy_identities(struct kvmstats *k)
 {
 	const struct core_vm *before;
@@ -132,8 +154,31 @@ static void copy_identities(struct kvmstats *k)
 		before = k->vm[i - 1];
 		if (!vm->has_identity && before->has_identity && !before->hidden &&
 		    before->pub.identity.pid == vm->pub.identity.pid &&
-		    before->process_started == vm->process_started && vm->process_started)
+		    before->process_started == vm->process_started && vm->process_started) {
 			set_identity(vm, &before->pub.identity, true);
+			vm->cgroups = before->cgroups;
+		}
+	}
+}
+
+/* A process with many VMs is read once. */
+static void skip_unmoved(struct kvmstats *k)
+{
+	const uint64_t now = read_clock(CLOCK_MONOTONIC);
+	bool same = false;
+	pid_t read = 0;
+	unsigned int i;
+
+	for (i = 0; i < k->vms; i++) {
+		struct core_vm *vm = k->vm[i];
+
+		if (!vm->has_identity || !is_due(vm, now))
+			continue;
+		if (vm->pub.identity.pid != read)
+			same = has_same_cgroups(k, vm);
+		read = vm->pub.identity.pid;
+		if (same)
+			schedule_reread(vm);
 	}
 }
 
@@ -173,6 +218,7 @@ void identities_update(struct kvmstats *k)
 	unsigned int i;
 
 	copy_identities(k);
+	skip_unmoved(k);
 	do {
 		readers_take(&k->readers, &results);
 		start_reader(k);

@@ -120,6 +120,7 @@ static void begin_sample(struct kvmstats *k)
 		k->reason[i].count = 0;
 		k->reason[i].why[0] = '\0';
 	}
+	k->self = getpid();
 	k->sampled_before = k->sampled;
 	k->sampled = core_now(k);
 	for (i = 0; i < k->vms;) {
@@ -224,7 +225,7 @@ static bool may_have_probe(const struct kvmstats *k, const struct core_vm *vm)
 			     read_clock(CLOCK_BOOTTIME) - vm->process_started :
 			     core_now(k) - vm->first_seen;
 
-	return age < START_MAX_NS || vm->pub.identity.pid == getpid();
+	return age < START_MAX_NS || vm->pub.identity.pid == k->self;
 }
 
 /*
@@ -320,7 +321,7 @@ int kvmstats_sample(struct kvmstats *k)
 		if (vm->pub.ended && !vm->pub.ended_at) {
 			vm->pub.ended_at = k->sampled;
 			/* A VM that may be a probe is not reported, thus unobserved. */
-			k->ended += !may_be_probe(k, vm) && vm->pub.identity.pid != getpid();
+			k->ended += !may_be_probe(k, vm) && vm->pub.identity.pid != k->self;
 		}
 	}
 	others_update(k);

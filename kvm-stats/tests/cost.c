@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Measure the cost of sampling 100 VMs each second, on a host with as many other processes,
+ * Measure the cost of sampling 100 or 1,000 VMs each second, on a host with 100 other processes,
  * one of which exits and is replaced in each second; and with as many again that have 100,000
  * files: cost VMM, where VMM is the program of vmm.c. Prints CPU time, memory, and allocations
  * in the steady state for each source that works. The VMs and other processes are stopped
@@ -19,9 +19,6 @@
 #include "tap.h"
 #include "vm.h"
 
-/* With a VM each */
-#define VMMS	100
-
 #define OTHERS	100
 #define FILES	1000	/* files of each process */
 
@@ -34,14 +31,16 @@
  */
 static const struct row {
 	const char *source;
+	unsigned int vms;	/* with a process each */
 	unsigned int vcpus;	/* vCPUs of each VM */
 	bool files;		/* others have files */
 	unsigned int ms, warm_up;
 } rows[] = {
-	{ "next", 10, false, 3, 3 },
-	{ "bpf", 8, false, 4, 5 },
-	{ "bpf", 8, true, 15, 5 },
-	{ "files", 10, false, 5, 65 },
+	{ "next", 100, 10, false, 3, 3 },
+	{ "bpf", 100, 8, false, 4, 5 },
+	{ "bpf", 100, 8, true, 15, 5 },
+	{ "bpf", 1000, 1, false, 15, 5 },
+	{ "files", 100, 10, false, 5, 65 },
 };
 
 static unsigned long allocations;
@@ -122,7 +121,8 @@ static void measure(const struct row *row)
 	char what[64];
 	int error;
 
-	snprintf(what, sizeof(what), "%s, %u vCPUs%s", row->source, VMMS * row->vcpus,
+	snprintf(what, sizeof(what), "%s, %u VMs, %u vCPUs%s", row->source, row->vms,
+		 row->vms * row->vcpus,
 		 row->files ? " with 100,000 files" : "");
 	error = kvmstats_open(&k, row->source, NULL, 0);
 	if (error) {
@@ -146,7 +146,7 @@ static void measure(const struct row *row)
 	for (vm = kvmstats_first(k); vm; vm = vm->next)
 		vcpus += vm->vcpus;
 	kvmstats_close(k);
-	tap_result(!error && vcpus == VMMS * row->vcpus, "%s: sees %u", what, vcpus);
+	tap_result(!error && vcpus == row->vms * row->vcpus, "%s: sees %u", what, vcpus);
 	tap_result(fewest <= row->ms * 1000000ULL,
 		   "%s: %.2f ms for a sample, at most %u (mean, of this machine: %.2f)",
 		   what, fewest / 1e6, row->ms, sum / 1e6 / SAMPLES);
@@ -160,7 +160,7 @@ static void start_and_measure(char *vmm, const struct row *row)
 	bool started = true;
 	unsigned int i;
 
-	for (i = 0; started && i < VMMS; i++)
+	for (i = 0; started && i < row->vms; i++)
 		started = start_vmm(vmm, row->vcpus);
 	for (i = 0; started && i < OTHERS; i++)
 		started = start_other(!i, 0);
