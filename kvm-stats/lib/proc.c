@@ -116,6 +116,18 @@ bool proc_read(int proc, pid_t pid, const char *name, char *text, size_t size)
 	return fd >= 0 && read_and_close(fd, text, size) > 0;
 }
 
+FILE *proc_open(int proc, const char *path)
+{
+	const int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+
+	if (fd >= 0 && !f) {
+		close(fd);
+		errno = ENOMEM;
+	}
+	return f;
+}
+
 struct fd_list {
 	struct kvm_fd *list;
 	int max, count;
@@ -218,18 +230,13 @@ int proc_rows(int proc, int fd, struct proc_row **rows)
 {
 	struct proc_row row, *more;
 	char path[48], line[128];
-	int info, n = 0;
 	FILE *file;
+	int n = 0;
 
 	snprintf(path, sizeof(path), "self/fdinfo/%d", fd);
-	info = openat(proc, path, O_RDONLY | O_CLOEXEC);
-	if (info < 0)
+	file = proc_open(proc, path);
+	if (!file)
 		return -errno;
-	file = fdopen(info, "r");
-	if (!file) {
-		close(info);
-		return -ENOMEM;
-	}
 	while (fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "kvm-stats-vcpu: %" SCNu32 " %d", &row.id, &row.tid) != 2)
 			continue;

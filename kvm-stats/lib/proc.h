@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 enum kvm_fd_kind {
@@ -61,6 +62,9 @@ long proc_count_fds(int proc, pid_t pid, int folder);
  * '\0'. Return false if it is empty or cannot be read.
  */
 bool proc_read(int proc, pid_t pid, const char *name, char *text, size_t size);
+
+/* Open a file below /proc that is read line by line; NULL and errno if it cannot be opened. */
+FILE *proc_open(int proc, const char *path);
 
 int proc_pidfd(pid_t pid);
 

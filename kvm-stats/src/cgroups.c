@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <ctype.h>
-#include <fcntl.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "cgroups.h"
+#include "proc.h"
 #include "xalloc.h"
 
 /* The host's systemd has a link "invocation:NAME" here for each service and scope that it started. */
@@ -107,20 +107,10 @@ static void read_mount(struct cgroups *cgroups, char *line)
 	}
 }
 
-static FILE *open_below_proc(int proc, const char *path)
-{
-	const int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-
-	if (fd >= 0 && !f)
-		close(fd);
-	return f;
-}
-
 struct cgroups *find_cgroups(int proc)
 {
 	struct cgroups *cgroups = check_alloc(calloc(1, sizeof(*cgroups)));
-	FILE *f = open_below_proc(proc, "self/mountinfo");
+	FILE *f = proc_open(proc, "self/mountinfo");
 	char *line = NULL;
 	size_t size = 0;
 
@@ -214,17 +204,17 @@ static void find_controller(const struct cgroups *cgroups, struct cgroup *cgroup
 bool find_thread_cgroup(const struct cgroups *cgroups, pid_t tid, enum hierarchy hierarchy, struct cgroup *cgroup)
 {
 	const struct mounted *mounted = &cgroups->mounted[hierarchy];
-	char name[32], *line = NULL, *list, *path;
+	char *text, *rest, *line, *list, *path;
 	bool found = false;
-	size_t size = 0;
-	FILE *f;
 
 	cgroup->hierarchy = hierarchy;
-	snprintf(name, sizeof(name), "%d/cgroup", tid);
-	f = mounted->directory ? open_below_proc(cgroups->proc, name) : NULL;
-	while (f && !found && getline(&line, &size, f) > 0) {
+	if (!mounted->directory)
+		return false;
+	rest = text = check_alloc(malloc(PROC_CGROUP_SIZE));
+	if (!proc_read(cgroups->proc, tid, "cgroup", text, PROC_CGROUP_SIZE))
+		rest = NULL;
+	while (!found && (line = strsep(&rest, "\n"))) {
 		/* NUMBER:CONTROLLERS:PATH; v2 has no controllers here. */
-		line[strcspn(line, "\n")] = '\0';
 		list = strchr(line, ':');
 		path = list ? strchr(list + 1, ':') : NULL;
 		if (!path)
@@ -233,9 +223,7 @@ bool find_thread_cgroup(const struct cgroups *cgroups, pid_t tid, enum hierarchy
 		if (mounted->v2 ? !list[1] : lists_word(list + 1, controllers[hierarchy]))
 			found = copy_below_mount(mounted, path, cgroup);
 	}
-	free(line);
-	if (f)
-		fclose(f);
+	free(text);
 	if (found)
 		find_controller(cgroups, cgroup);
 	return found;

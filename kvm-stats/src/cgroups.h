@@ -19,6 +19,9 @@ enum hierarchy {
 	HIERARCHIES
 };
 
+/* Enough for /proc/PID/cgroup: a line for each of 14 hierarchies */
+#define PROC_CGROUP_SIZE	(14 * PATH_MAX)
+
 /* cpu.weight of v2, and cpu.shares of v1 */
 #define WEIGHT_MIN(v2)		((v2) ? 1U : 2U)
 #define WEIGHT_DEFAULT(v2)	((v2) ? 100U : 1024U)

@@ -10,9 +10,6 @@
 #include "scheduling.h"
 #include "xalloc.h"
 
-/* Enough for /proc/PID/cgroup: a line for each of 14 hierarchies */
-#define CGROUPS_SIZE	(14 * PATH_MAX)
-
 /* As in <linux/sched/types.h>, which older systems do not have */
 struct thread_attributes {
 	uint32_t size, policy;
@@ -59,12 +56,12 @@ static bool names_cgroup(const char *name, const char *text)
 /* Return true if an owner has the name of a process: "COMMAND", "COMMAND (CGROUP)", or its unit. */
 static bool names_process(int proc, const char *name, pid_t pid, const char *comm)
 {
-	char *text = check_alloc(malloc(CGROUPS_SIZE));
+	char *text = check_alloc(malloc(PROC_CGROUP_SIZE));
 	const size_t len = strlen(comm);
 	bool names;
 
 	names = len && !strncmp(name, comm, len) && (!name[len] || !strncmp(name + len, " (", 2));
-	if (!names && looks_like_unit(name) && proc_read(proc, pid, "cgroup", text, CGROUPS_SIZE))
+	if (!names && looks_like_unit(name) && proc_read(proc, pid, "cgroup", text, PROC_CGROUP_SIZE))
 		names = names_cgroup(name, text);
 	free(text);
 	return names;
