@@ -65,12 +65,13 @@ static void swap_values(uint64_t **a, uint64_t **b)
 	*b = other;
 }
 
-/* By process, then number; those without one as they came. */
-static bool comes_before(const struct core_vm *a, const struct core_vm *b)
+bool core_vm_precedes(const struct core_vm *a, const struct core_vm *b)
 {
 	if (a->pub.identity.pid != b->pub.identity.pid)
 		return a->pub.identity.pid < b->pub.identity.pid;
-	return a->pub.identity.vm_id < b->pub.identity.vm_id;
+	if (a->pub.identity.vm_id != b->pub.identity.vm_id)
+		return a->pub.identity.vm_id < b->pub.identity.vm_id;
+	return a->reported < b->reported;
 }
 
 unsigned int core_find_process(const struct kvmstats *k, pid_t pid, unsigned int *end)
@@ -95,7 +96,7 @@ static void insert_vm(struct kvmstats *k, struct core_vm *vm)
 {
 	unsigned int i;
 
-	for (i = k->vms; i && comes_before(vm, k->vm[i - 1]); i--)
+	for (i = k->vms; i && core_vm_precedes(vm, k->vm[i - 1]); i--)
 		k->vm[i] = k->vm[i - 1];
 	k->vm[i] = vm;
 	k->vms++;
@@ -174,6 +175,7 @@ static struct core_vm *new_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 	vm->process_started = proc_started(k->proc, pid);
 	vm->pub.identity.pid = pid;
 	vm->first_seen = core_now(k);
+	vm->reported = k->reports + 1;
 	insert_vm(k, vm);
 	return vm;
 }
@@ -218,6 +220,7 @@ struct core_vm *core_vm(struct kvmstats *k, uint64_t key, pid_t pid)
 	vm->pub.values = NULL;
 	vm->pub.before = vm->before;
 	vm->seen = true;
+	vm->reported = ++k->reports;
 	vm->cursor = 0;
 	return vm;
 }

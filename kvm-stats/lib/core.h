@@ -79,18 +79,15 @@ struct core_vm {
 	bool hidden;			/* the name is only that of its process */
 	bool has_identity;		/* /proc was read, whether it hides the process or not */
 	bool is_reading;		/* by a child, see identity_reader.h */
-	bool renamed;			/* its label is to be set again */
 	unsigned int blocked;		/* number of readers that the process blocked */
 	unsigned int rereads;		/* after the identity was read */
 	uint64_t read_due;		/* when the next one starts: CLOCK_MONOTONIC */
 	uint64_t cgroups;		/* hash of what was read in /proc/PID/cgroup */
 	bool is_pending;		/* not reported yet: it may be a probe, see sample.c */
 	uint64_t first_seen;
-	bool is_successor;		/* label is NAME@PID until the predecessor is removed */
 	uint64_t process_started;	/* CLOCK_BOOTTIME, ns; 0 if unknown */
 	uint64_t started;		/* the VM, as far as is known; the same clock */
-	char process_label[128];	/* the label of its process' first VM */
-	unsigned int nth;		/* among the VMs of its process, from 1; 0 if ambiguous */
+	uint64_t reported;		/* when the source reported it last: a count of reports */
 	uint64_t *now, *before, *total;
 	uint64_t *sum, *growth, *vcpu_total;	/* over vCPUs */
 	struct core_vcpu **vcpu;	/* the present ones first */
@@ -126,6 +123,8 @@ struct kvmstats {
 	struct kvmstats_vm *first;	/* the first VM that is reported */
 	unsigned int vms, room, cursor;
 	pid_t self;			/* of this process, at the last sample */
+	uint64_t reports;		/* of VMs by the source */
+	uint64_t labels_hash;		/* of everything that the labels depend on */
 	uint64_t time;			/* not 0: given by the source */
 	uint64_t sampled, sampled_before;	/* when the last samples began */
 	int64_t booted;			/* CLOCK_REALTIME at CLOCK_BOOTTIME 0 */
@@ -207,7 +206,13 @@ void source_look(struct kvmstats *k, bool failed);
  */
 void identities_update(struct kvmstats *k);
 
-/* Label the VMs that this sample added, or whose identity was read at last. */
-void label_vms(struct kvmstats *k);
+/* Order by process, then VM id, then as the source reported them. */
+bool core_vm_precedes(const struct core_vm *a, const struct core_vm *b);
+
+/*
+ * Number the VMs of each process, and label all VMs: a label depends only on the VMs that exist now.
+ * Return false if out of memory.
+ */
+bool label_vms(struct kvmstats *k);
 
 #endif /* KVMSTATS_CORE_H */

@@ -46,7 +46,6 @@ static void set_identity(struct core_vm *vm, const struct kvmstats_identity *rea
 	vm->hidden = !*read->name && !vm->pub.ended;
 	vm->has_identity = true;
 	vm->is_reading = false;
-	vm->renamed = vm->labelled;
 	schedule_reread(vm);
 }
 
@@ -66,7 +65,6 @@ static void update_identity(struct core_vm *vm, const struct kvmstats_identity *
 	     !strcmp(read->container_id, before.container_id)))
 		return;
 	set_identity(vm, read, true);
-	vm->renamed &= strcmp(vm->pub.identity.name, before.name) != 0;
 }
 
 /* FNV-1a */

@@ -1,43 +1,80 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/* Labels of VMs: unique names */
+/*
+ * Labels of VMs: unique names that depend only on the VMs that exist now, so that programs that
+ * were started at different times use the same ones.
+ */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
+#include "utf8.h"
 
-/* Store as many whole characters of text as fit before the suffix. */
-static void join(char *to, size_t size, const char *text, const char *suffix)
+#define LABEL_SIZE	sizeof(((struct kvmstats_identity *)0)->label)
+
+/* The labels given so far: a table by hash, the room is a power of 2 */
+struct labels {
+	const char **label;
+	size_t room;
+};
+
+static uint64_t add_hash(uint64_t hash, const void *data, size_t size)
 {
-	size_t len = strlen(text), end = strlen(suffix);
+	const unsigned char *byte = data;
 
-	if (len + end >= size) {
-		len = size - 1 - end;
+	while (size--)
+		hash = (hash ^ *byte++) * 0x100000001b3;
+	return hash;
+}
+
+static size_t find_place(const struct labels *labels, const char *label)
+{
+	size_t at = add_hash(0xcbf29ce484222325, label, strlen(label));
+
+	for (at &= labels->room - 1; labels->label[at]; at = (at + 1) & (labels->room - 1)) {
+		if (!strcmp(labels->label[at], label))
+			break;
+	}
+	return at;
+}
+
+static bool is_taken(const struct labels *labels, const char *label)
+{
+	return labels->label[find_place(labels, label)];
+}
+
+/* Join text, of which as many whole characters are kept as fit, and suffix. */
+static void join(char to[LABEL_SIZE], const char *text, const char *suffix)
+{
+	static const char mark[] = UTF8_ELLIPSIS;
+	size_t len = strlen(text), end = strlen(suffix), cut_off = 0;
+
+	if (len + end >= LABEL_SIZE) {
+		cut_off = strlen(mark);
+		len = LABEL_SIZE - 1 - cut_off - end;
 		while (len && ((unsigned char)text[len] & 0xc0) == 0x80)
 			len--;
 	}
 	memmove(to, text, len);
-	memcpy(to + len, suffix, end + 1);
+	memcpy(to + len, mark, cut_off);
+	memcpy(to + len + cut_off, suffix, end + 1);
 }
 
-/*
- * Return the VM that has this label, NULL if the label is free. A VM that ended before this
- * sample is removed: it gives its label to the VM that needs it.
- */
-static const struct core_vm *find_holder(struct kvmstats *k, const char *label)
+/* The mark "?" shows that the VM is named after its process. */
+static void label_process(const struct core_vm *vm, bool with_pid, char to[LABEL_SIZE])
 {
-	unsigned int i;
+	const char *name = vm->pub.identity.name;
+	char suffix[32], pid[24] = "";
 
-	for (i = 0; i < k->vms; i++) {
-		struct core_vm *vm = k->vm[i];
+	if (with_pid)
+		snprintf(pid, sizeof(pid), "@%d", vm->pub.identity.pid);
+	snprintf(suffix, sizeof(suffix), "%s%s", *name && vm->hidden ? "?" : "", pid);
+	join(to, name, suffix);
+}
 
-		if (strcmp(vm->pub.identity.label, label))
-			continue;
-		if (!vm->pub.ended || vm->pub.ended_at >= k->sampled)
-			return vm;
-		core_forget(k, i);
-		break;
-	}
-	return NULL;
+static bool is_live(const struct core_vm *vm)
+{
+	return !vm->is_pending && !vm->pub.ended;
 }
 
 static bool same_process(const struct core_vm *a, const struct core_vm *b)
@@ -45,124 +82,199 @@ static bool same_process(const struct core_vm *a, const struct core_vm *b)
 	return a->pub.identity.pid == b->pub.identity.pid && a->process_started == b->process_started;
 }
 
-/* Set the label to that of the process, with a suffix unless the VM is its first. */
-static void set_process_label(struct kvmstats *k, struct core_vm *vm, unsigned int nth)
+/* The oldest process first: it has the plain name. If its start is unknown, it exits. */
+static int compare_ages(const void *x, const void *y)
 {
-	char suffix[32] = "", text[sizeof(vm->process_label)];
+	const struct core_vm *a = *(const struct core_vm *const *)x;
+	const struct core_vm *b = *(const struct core_vm *const *)y;
+	const uint64_t started_a = a->process_started - 1, started_b = b->process_started - 1;
+
+	if (started_a != started_b)
+		return started_a < started_b ? -1 : 1;
+	if (a->pub.identity.pid != b->pub.identity.pid)
+		return a->pub.identity.pid < b->pub.identity.pid ? -1 : 1;
+	return (a->pub.nth > b->pub.nth) - (a->pub.nth < b->pub.nth);
+}
+
+/* Add the number of the VM, and a suffix that makes the label unique if another VM has this name. */
+static void set_label(struct labels *labels, struct core_vm *vm, const char *process)
+{
+	char suffix[40] = "", text[LABEL_SIZE];
 	unsigned int i;
 
 	if (vm->pub.vcpus_ambiguous)
 		strcpy(suffix, "#?");
-	else if (nth > 1)
-		snprintf(suffix, sizeof(suffix), "#%u", nth);
-	join(text, sizeof(text), vm->process_label, suffix);
-	/* Another VM may have exactly this name. */
-	for (i = 2; find_holder(k, text); i++) {
-		snprintf(suffix, sizeof(suffix), "#%u~%u", nth, i);
-		join(text, sizeof(text), vm->process_label, suffix);
+	else if (vm->pub.nth > 1)
+		snprintf(suffix, sizeof(suffix), "#%u", vm->pub.nth);
+	join(text, process, suffix);
+	for (i = 2; is_taken(labels, text); i++) {
+		snprintf(suffix, sizeof(suffix), "#%u~%u", vm->pub.nth ?: 1, i);
+		join(text, process, suffix);
 	}
 	strcpy(vm->pub.identity.label, text);
-}
-
-/* The mark "?" shows that the VM is named after its process. */
-static void label_process(struct core_vm *vm, const char *suffix)
-{
-	const char *name = vm->pub.identity.name;
-	char mark[40];
-
-	snprintf(mark, sizeof(mark), "%s%s", *name && vm->hidden ? "?" : "", suffix);
-	join(vm->process_label, sizeof(vm->process_label), name, mark);
-}
-
-static void label(struct kvmstats *k, struct core_vm *vm)
-{
-	struct kvmstats_identity *identity = &vm->pub.identity;
-	char *process = vm->process_label, suffix[32];
-	const struct core_vm *holder;
-	unsigned int i, nth = vm->nth ?: 1;
-
-	for (i = 0; i < k->vms; i++) {
-		const struct core_vm *other = k->vm[i];
-
-		if (!other->labelled || !same_process(other, vm))
-			continue;
-		strcpy(process, other->process_label);
-		vm->is_successor = other->is_successor;
-		if (!vm->nth && nth <= other->nth)
-			nth = other->nth + 1;
-	}
-	if (!*process) {
-		label_process(vm, "");
-		holder = *process ? find_holder(k, process) : NULL;
-		if (!*process || holder) {
-			vm->is_successor = holder && holder->pub.ended;
-			snprintf(suffix, sizeof(suffix), "@%d", identity->pid);
-			label_process(vm, suffix);
-		}
-	}
 	vm->labelled = true;
-	if (!vm->pub.vcpus_ambiguous)
-		vm->nth = nth;
-	set_process_label(k, vm, nth);
+	labels->label[find_place(labels, text)] = vm->pub.identity.label;
 }
 
-/*
- * The VM was labelled NAME@PID because its predecessor had ended since the sample before.
- * Drop "@PID" now that the predecessor is no longer shown.
- */
-static void take_over_label(struct kvmstats *k, struct core_vm *vm)
+static void name_process(const struct labels *labels, const struct core_vm *vm, char to[LABEL_SIZE])
 {
-	char before[sizeof(vm->process_label)];
-	const struct core_vm *holder;
+	label_process(vm, false, to);
+	if (!*to || is_taken(labels, to))
+		label_process(vm, true, to);
+}
 
-	strcpy(before, vm->process_label);
-	label_process(vm, "");
-	holder = find_holder(k, vm->process_label);
-	if (holder && !same_process(holder, vm)) {
-		strcpy(vm->process_label, before);
-		return;
+static void label_live(struct labels *labels, struct core_vm **vm, unsigned int vms)
+{
+	char process[LABEL_SIZE];
+	unsigned int i;
+
+	qsort(vm, vms, sizeof(*vm), compare_ages);
+	for (i = 0; i < vms; i++) {
+		if (!i || !same_process(vm[i], vm[i - 1]))
+			name_process(labels, vm[i], process);
+		set_label(labels, vm[i], process);
 	}
-	vm->is_successor = false;
-	set_process_label(k, vm, vm->nth);
 }
 
-/* The identity was read after the VM was labelled: its label is due again. */
-static void remove_label(struct core_vm *vm)
+/* Return a VM of the same process as k->vm[i] that has a label; its first one if it is live. */
+static const struct core_vm *find_labelled(const struct kvmstats *k, unsigned int i)
 {
-	vm->renamed = false;
-	vm->labelled = false;
-	vm->is_successor = false;
-	*vm->process_label = '\0';
-	*vm->pub.identity.label = '\0';
+	const struct core_vm *vm = k->vm[i], *found = NULL;
+	unsigned int at;
+
+	for (at = i; at && k->vm[at - 1]->pub.identity.pid == vm->pub.identity.pid; at--)
+		;
+	for (; at < k->vms && k->vm[at]->pub.identity.pid == vm->pub.identity.pid; at++) {
+		if (k->vm[at]->labelled && same_process(k->vm[at], vm) &&
+		    (!found || (found->pub.ended && !k->vm[at]->pub.ended)))
+			found = k->vm[at];
+	}
+	return found;
 }
 
-/* Label VMs of the oldest process first. */
-static bool older(const struct core_vm *a, const struct core_vm *b)
+/* Label VMs that were created and destroyed since the previous sample. */
+static void label_ended(struct labels *labels, struct kvmstats *k)
 {
-	return a->process_started < b->process_started;
-}
-
-void label_vms(struct kvmstats *k)
-{
-	struct core_vm *oldest;
+	const struct core_vm *same;
+	char process[LABEL_SIZE];
 	unsigned int i;
 
 	for (i = 0; i < k->vms; i++) {
-		if (k->vm[i]->renamed)
-			remove_label(k->vm[i]);
-	}
-	for (i = 0; i < k->vms; i++) {
-		if (k->vm[i]->is_successor && !k->vm[i]->pub.ended)
-			take_over_label(k, k->vm[i]);
-	}
-	for (;;) {
-		oldest = NULL;
-		for (i = 0; i < k->vms; i++) {
-			if (!k->vm[i]->labelled && !k->vm[i]->is_pending && (!oldest || older(k->vm[i], oldest)))
-				oldest = k->vm[i];
+		struct core_vm *vm = k->vm[i];
+
+		if (vm->labelled || vm->is_pending)
+			continue;
+		/* It preceded the VM that its process has now. */
+		same = find_labelled(k, i);
+		if (same) {
+			strcpy(vm->pub.identity.label, same->pub.identity.label);
+			vm->labelled = true;
+			continue;
 		}
-		if (!oldest)
-			return;
-		label(k, oldest);
+		name_process(labels, vm, process);
+		set_label(labels, vm, process);
 	}
+}
+
+/* VMs that ended before this sample give their labels to VMs that need them. */
+static void release_labels(const struct labels *labels, struct kvmstats *k)
+{
+	unsigned int i;
+
+	for (i = k->vms; i--;) {
+		const struct kvmstats_vm *vm = &k->vm[i]->pub;
+
+		if (vm->ended && vm->ended_at < k->sampled && is_taken(labels, vm->identity.label))
+			core_forget(k, i);
+	}
+}
+
+/* Order the VMs of each process by id, or as the source reports them: by descriptor. */
+static void sort_in_processes(struct kvmstats *k)
+{
+	struct core_vm *vm;
+	unsigned int i, at;
+
+	/* They are mostly in order. */
+	for (i = 1; i < k->vms; i++) {
+		vm = k->vm[i];
+		for (at = i; at && core_vm_precedes(vm, k->vm[at - 1]); at--)
+			k->vm[at] = k->vm[at - 1];
+		k->vm[at] = vm;
+	}
+}
+
+/* Number the VMs of each process that has several; 0 if it is the only one. */
+static void number_in_processes(struct kvmstats *k)
+{
+	struct core_vm *first = NULL, *vm;
+	unsigned int i, last = 0;
+
+	for (i = 0; i < k->vms; i++) {
+		vm = k->vm[i];
+		if (!is_live(vm))
+			continue;
+		vm->pub.nth = 0;
+		if (!first || first->pub.identity.pid != vm->pub.identity.pid) {
+			first = vm;
+			last = 1;
+			continue;
+		}
+		first->pub.nth = 1;
+		vm->pub.nth = ++last;
+	}
+}
+
+/* Return a hash of everything that labels depend on. */
+static uint64_t hash_labels(const struct kvmstats *k)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+	unsigned int i;
+
+	for (i = 0; i < k->vms; i++) {
+		const struct core_vm *vm = k->vm[i];
+		const uint64_t state[] = {
+			(uintptr_t)vm, vm->pub.identity.pid, vm->process_started, vm->pub.nth,
+			vm->labelled, vm->hidden, vm->pub.vcpus_ambiguous,
+		};
+
+		if (vm->is_pending || (vm->pub.ended && vm->labelled))
+			continue;
+		hash = add_hash(hash, state, sizeof(state));
+		hash = add_hash(hash, vm->pub.identity.name, strlen(vm->pub.identity.name));
+	}
+	return hash;
+}
+
+bool label_vms(struct kvmstats *k)
+{
+	struct labels labels = { .room = 4 };
+	struct core_vm **vm;
+	unsigned int i, n = 0;
+	uint64_t hash;
+
+	if (k->recorded)
+		return true;
+	sort_in_processes(k);
+	number_in_processes(k);
+	hash = hash_labels(k);
+	if (hash == k->labels_hash)
+		return true;
+	while (labels.room < 2 * (size_t)k->vms)
+		labels.room *= 2;
+	labels.label = calloc(labels.room, sizeof(*labels.label));
+	vm = malloc((k->vms + 1) * sizeof(*vm));
+	if (labels.label && vm) {
+		for (i = 0; i < k->vms; i++) {
+			if (is_live(k->vm[i]))
+				vm[n++] = k->vm[i];
+		}
+		label_live(&labels, vm, n);
+		label_ended(&labels, k);
+		release_labels(&labels, k);
+		k->labels_hash = hash_labels(k);
+	}
+	free(labels.label);
+	free(vm);
+	return labels.label && vm;
 }

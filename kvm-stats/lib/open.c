@@ -201,12 +201,12 @@ void source_replace(struct kvmstats *k, const struct source_ops *source, void *s
 	k->events = NULL;
 	k->proc = -1;
 	/* The readers of the parent continue. */
-	memset(&k->readers, 0, sizeof(k->readers));
+	readers_open(&k->readers, -1);
 	for (i = 0; i < k->vms; i++) {
 		struct core_vm *vm = k->vm[i];
 
 		/* The source has labels, and reports who hides. */
-		vm->hidden = vm->renamed = vm->is_successor = false;
+		vm->hidden = false;
 		for (j = 0; j < vm->vcpus; j++)
 			core_vcpu_close(vm->vcpu[j]);
 	}

@@ -39,31 +39,6 @@ static void drop_vcpus(struct kvmstats *k, struct core_vm *vm)
 	vm->pub.vcpu = vm->pub_vcpu;
 }
 
-/* Number the VMs of a process. A number never changes, so that labels are stable. */
-static void count_in_process(struct kvmstats *k)
-{
-	struct core_vm *vm, *first = NULL;
-	unsigned int i, last = 0;
-
-	for (i = 0; i < k->vms; i++) {
-		vm = k->vm[i];
-		if (vm->is_pending)
-			continue;
-		if (!first || first->pub.identity.pid != vm->pub.identity.pid) {
-			first = vm;
-			last = 0;
-		}
-		if (last < vm->pub.nth)
-			last = vm->pub.nth;
-		if (vm == first)
-			continue;
-		if (!first->pub.nth)
-			first->pub.nth = ++last;
-		if (!vm->pub.nth)
-			vm->pub.nth = ++last;
-	}
-}
-
 /* Estimate when the VM was created, from the start of its process. */
 static void estimate_start_time(const struct kvmstats *k, struct core_vm *vm)
 {
@@ -334,8 +309,8 @@ int kvmstats_sample(struct kvmstats *k)
 			estimate_start_time(k, vm);
 	}
 	set_start_times(k);
-	count_in_process(k);
-	label_vms(k);
+	if (!label_vms(k))
+		ret = core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
 	link_vms(k);
 	if (!k->recorded)
 		count_unobserved(k);

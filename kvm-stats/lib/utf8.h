@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#define UTF8_ELLIPSIS	"\342\200\246"	/* ends a text that was cut off */
+
 /* Return the length of the first UTF-8 character, or 0 if it is invalid or the end. */
 size_t utf8_length(const char *text);
 

@@ -17,6 +17,7 @@
 #include "clock.h"
 #include "stop.h"
 #include "text.h"
+#include "xalloc.h"
 
 const char *app_command = "";
 
@@ -217,12 +218,17 @@ static bool is_number(const char *word)
 /* As it is, or as a pattern */
 static bool matches_selector(const char *word, const char *text, int flags)
 {
-	char pattern[512];
+	const size_t size = strlen(word) + 6;	/* as unescape_selector() needs it */
+	char *pattern;
+	bool matches;
 
 	if (!strcmp(word, text))
 		return true;
-	unescape_selector(word, pattern, sizeof(pattern));
-	return !fnmatch(pattern, text, flags);
+	pattern = check_alloc(malloc(size));
+	unescape_selector(word, pattern, size);
+	matches = !fnmatch(pattern, text, flags);
+	free(pattern);
+	return matches;
 }
 
 /* NAME@PID, followed by #2 for the second VM of the process: selects one VM only */
@@ -240,7 +246,8 @@ static bool selects_field(const struct field *field, const char *pattern,
 			  const struct kvmstats_identity *identity)
 {
 	const char *text = (const char *)identity + field->offset;
-	char below[sizeof(identity->cgroup) + 4];
+	char *below;
+	bool matches;
 
 	if (matches_selector(pattern, text, field->flags))
 		return true;
@@ -248,8 +255,13 @@ static bool selects_field(const struct field *field, const char *pattern,
 	if (text == identity->container_id)
 		return strlen(pattern) == 12 && !strncmp(pattern, text, 12);
 	/* a cgroup and all in it */
-	snprintf(below, sizeof(below), "%s/*", pattern);
-	return text == identity->cgroup && matches_selector(below, text, 0);
+	if (text != identity->cgroup)
+		return false;
+	if (asprintf(&below, "%s/*", pattern) < 0)
+		err(STATUS_NOTHING, NULL);
+	matches = matches_selector(below, text, 0);
+	free(below);
+	return matches;
 }
 
 static bool selects(const char *word, const struct kvmstats_vm *vm)
@@ -363,7 +375,7 @@ void app_selector(const struct kvmstats_vm *first, const struct kvmstats_vm *vm,
 
 const char *app_label(const struct kvmstats_vm *vm, char *buf)
 {
-	snprintf(buf, LABEL_SIZE, "%s%s", vm->identity.label, vm->vcpus_ambiguous ? "#?" : "");
+	snprintf(buf, LABEL_SIZE, "%s", vm->identity.label);
 	return buf;
 }
 

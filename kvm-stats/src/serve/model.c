@@ -502,19 +502,6 @@ void model_add_stalls(struct model *m, const struct sums *sums)
 
 /* Names */
 
-/* Remove a destroyed VM whose label the library gives to the next VM of that name. */
-static void release_label(struct model *m, const char *label)
-{
-	struct vm_series *e;
-
-	for (e = m->first; e; e = e->next) {
-		if (e->ended && !strcmp(e->label, label)) {
-			remove_vm_series(m, e);
-			return;
-		}
-	}
-}
-
 static bool set_series_label(struct vm_series *e, const char *label)
 {
 	struct buf b = { 0 };
@@ -532,6 +519,53 @@ static bool set_series_label(struct vm_series *e, const char *label)
 	e->labels = realloc(b.text, b.len) ?: b.text;
 	e->labels_len = b.len;
 	return true;
+}
+
+static struct vm_series *find_series(const struct model *m, const char *label)
+{
+	struct vm_series *e;
+
+	for (e = m->first; e && strcmp(e->label, label); e = e->next)
+		;
+	return e;
+}
+
+/* Count from now on, after the counts of a VM that had the label; NULL if there are none. */
+static void restart_counters(struct model *m, struct vm_series *e, const struct vm_series *before)
+{
+	unsigned int i;
+
+	add_usage(m, e, &m->usage_ended);
+	for (i = 0; i < m->width; i++)
+		e->base[i] = e->value[i] - (before ? since_base(before, i) : 0);
+	for (i = 0; i < e->nr_vcpu && m->options->vcpus; i++)
+		memcpy(e->vcpu[i].base, e->vcpu[i].value, m->width * sizeof(*e->vcpu[i].base));
+}
+
+/*
+ * The VM has another label now. If a VM has ended that had it, such as the same guest before it
+ * was rebooted, its counters continue: readers get its last values, and the growth of this one.
+ */
+static bool take_label(struct model *m, struct vm_series *e, const char *label)
+{
+	struct vm_series *holder = find_series(m, label), **at;
+
+	if (holder && !holder->ended) {
+		/* A live VM that gets another label in this sample */
+		*holder->label = '\0';
+		holder = NULL;
+	}
+	if (!m->options->absolute)
+		restart_counters(m, e, holder);
+	if (holder && m->options->absolute) {
+		remove_vm_series(m, holder);
+	} else if (holder) {
+		for (at = &m->first; *at != holder; at = &(*at)->next)
+			;
+		*at = holder->next;
+		free_vm_series(holder);
+	}
+	return set_series_label(e, label);
 }
 
 /* VMs */
@@ -556,8 +590,7 @@ static struct vm_series *add_vm_series(struct model *m, const struct kvmstats_vm
 	e->vm = vm;
 	e->identity = vm->identity;
 	e->start = vm->identity.started / 1000000;
-	release_label(m, vm->identity.label);
-	if (!e->value || !e->base || !set_series_label(e, vm->identity.label)) {
+	if (!e->value || !e->base || !take_label(m, e, vm->identity.label)) {
 		free_vm_series(e);
 		return NULL;
 	}
@@ -845,26 +878,15 @@ void model_replace_scraper(struct model *m, uint32_t scraper, uint32_t other)
 	}
 }
 
-/*
- * The library shortens the label of a VM after the end of its predecessor. Use the new
- * label once no last values have it.
- */
 static bool update_series_identity(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm)
 {
-	const struct vm_series *other;
+	const bool same_label = !strcmp(e->label, vm->identity.label);
 
 	/* The process may have moved to another cgroup. */
-	if (strcmp(e->identity.cgroup, vm->identity.cgroup) ||
+	if (!same_label || strcmp(e->identity.cgroup, vm->identity.cgroup) ||
 	    strcmp(e->identity.container_id, vm->identity.container_id))
 		e->identity = vm->identity;
-	if (!strcmp(e->label, vm->identity.label))
-		return true;
-	for (other = m->first; other; other = other->next) {
-		if (!strcmp(other->label, vm->identity.label))
-			return true;
-	}
-	e->identity = vm->identity;
-	return set_series_label(e, vm->identity.label);
+	return same_label || take_label(m, e, vm->identity.label);
 }
 
 /* Find the series of a VM, or add them. Return NULL if memory ran out. */
@@ -906,22 +928,15 @@ void model_find_states(struct model *m, const struct kvmstats *k, uint64_t now)
 	}
 }
 
-static bool update_all_series(struct model *m, struct kvmstats *k, uint64_t now)
+/* Update the VMs that have ended, or those that have not. */
+static bool update_series(struct model *m, const struct kvmstats_vm *vm, bool ended, uint64_t now)
 {
 	struct vm_series *e, *near = m->first;
-	const struct kvmstats_vm *vm;
 	bool ok = true, first;
 
-	m->vms = m->vcpus = 0;
-	for (e = m->first; e; e = e->next)
-		e->seen = false;
-	vm = kvmstats_first(k);
-	if (vm) {
-		/* CPUs can be offline for a part of the history. */
-		m->cpu_time += m->host.cpus * (vm->time - m->cpu_until);
-		m->cpu_until = vm->time;
-	}
 	for (; vm; vm = vm->next) {
+		if (vm->ended != ended)
+			continue;
 		m->vms += !vm->ended;
 		m->vcpus += vm->ended ? 0 : vm->vcpus;
 		e = get_vm_series(m, near, vm, &first);
@@ -938,7 +953,32 @@ static bool update_all_series(struct model *m, struct kvmstats *k, uint64_t now)
 		if (vm->ended)
 			end_vm_series(m, e, now);
 	}
-	for (e = m->first; e; e = e->next) {
+	return ok;
+}
+
+static bool update_all_series(struct model *m, struct kvmstats *k, uint64_t now)
+{
+	const struct kvmstats_vm *vm = kvmstats_first(k);
+	struct vm_series *e, *next;
+	bool ok;
+
+	m->vms = m->vcpus = 0;
+	for (e = m->first; e; e = e->next)
+		e->seen = false;
+	if (vm) {
+		/* CPUs can be offline for a part of the history. */
+		m->cpu_time += m->host.cpus * (vm->time - m->cpu_until);
+		m->cpu_until = vm->time;
+	}
+	/* Those that have ended first: others may have their labels now. */
+	ok = update_series(m, vm, true, now);
+	ok &= update_series(m, vm, false, now);
+	for (e = m->first; e; e = next) {
+		next = e->next;
+		if (!*e->label) {
+			remove_vm_series(m, e);
+			continue;
+		}
 		if (!e->seen && !e->ended)
 			end_vm_series(m, e, now);
 	}

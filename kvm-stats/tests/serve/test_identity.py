@@ -84,7 +84,7 @@ class Identity(Case):
             self.assertAlmostEqual(grew[mode], 4 * elapsed * share, delta=4 * elapsed * 0.005)
 
     def test_two_vms_of_one_name(self):
-        """The older VM has the plain name; the other keeps NAME@PID after its end."""
+        """The older VM has the plain name; after its end the other one has it, without a reset."""
         host = self.busy(self.host(), 7, "web", pid=500, start=10)
         self.busy(host, 3, "web", pid=400, start=20)
         serving = self.serve(host)
@@ -94,9 +94,9 @@ class Identity(Case):
         self.right(scraping, "web")
         self.right(scraping, "web@400")
         host.end(7).write()
-        wait_for(lambda: vms(serving.series()) == ["web@400"], "the end")
-        self.scraped(scraping)
-        self.right(scraping, "web@400")
+        wait_for(lambda: vms(serving.series()) == ["web"], "the end")
+        self.scraped(scraping, 4)
+        self.right(scraping, "web")
         self.check(scraping)
 
     def test_restart(self):
@@ -125,9 +125,22 @@ class Identity(Case):
         self.scraped(scraping, 4)
         self.right(scraping, "web")
         host.end(1).write()
-        wait_for(lambda: vms(serving.series()) == ["web@1002"], "the end of the first")
+        wait_for(lambda: vms(serving.series()) == ["web"], "the end of the first")
         self.scraped(scraping, 4)
-        self.right(scraping, "web@1002")
+        self.right(scraping, "web")
+        self.check(scraping)
+
+    def test_reboot_in_a_process(self):
+        """A guest that is rebooted four times in its process keeps its series, without a reset."""
+        host = self.busy(self.host(), 1, "web", pid=500)
+        serving = self.serve(host)
+        scraping = self.scrape(serving, 4)
+        for key in range(2, 6):
+            self.busy(host.end(key - 1), key, "web", pid=500, start=900 + key).write()
+            self.scraped(scraping, 2)
+            self.assertEqual(vms(serving.series()), ["web"])
+        self.scraped(scraping, 4)
+        self.right(scraping, "web")
         self.check(scraping)
 
     def test_vm_that_shuts_down(self):
