@@ -11,15 +11,18 @@
 #include <string.h>
 
 #include "identity.h"
+#include "identity_reader.h"
 #include "utf8.h"
 
 /*
- * Store as many whole characters of a text of len bytes as fit. More bytes or a 0 follow the text.
+ * Store as many whole characters of a text of len bytes as fit; "..." as one character shows that the
+ * rest was cut off. More bytes or a 0 follow the text.
  */
 static void put_part(char *to, size_t size, const char *from, size_t len)
 {
 	static const char replacement[] = "\357\277\275";	/* U+FFFD */
-	size_t i, n = 0, bytes;
+	static const char mark[] = UTF8_ELLIPSIS;
+	size_t i, n = 0, whole = 0, bytes;
 
 	for (i = 0; i < len; i += bytes ? bytes : 1) {
 		const char *put = from + i;
@@ -33,15 +36,22 @@ static void put_part(char *to, size_t size, const char *from, size_t len)
 			put = replacement;
 			put_bytes = 3;
 		}
-		if (n + put_bytes >= size)
-			break;
+		if (n + put_bytes >= size) {
+			strcpy(to + whole, mark);
+			return;
+		}
 		memcpy(to + n, put, put_bytes);
 		n += put_bytes;
+		if (n + sizeof(mark) <= size)
+			whole = n;
 	}
 	to[n] = '\0';
 }
 
 #define PUT(to, from, len)	put_part(to, sizeof(to), from, len)
+
+/* Longer than any text of an identity or a socket's path, so put_part() cuts off the rest */
+#define VALUE_SIZE	512
 
 static void put_uuid(char to[37], const char *from, size_t len)
 {
@@ -94,21 +104,22 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* key=VALUE of a list with commas, in which ",," is a comma. */
+/* Store VALUE of key=VALUE in a list with commas, in which ",," is a comma. */
 static bool list_value(const char *list, const char *key, char *to, size_t size)
 {
-	size_t len = strlen(key), n;
+	const size_t len = strlen(key);
+	char value[VALUE_SIZE];
+	size_t n;
 
 	while (*list) {
-		bool found = !strncmp(list, key, len) && list[len] == '=';
-		char value[512 + 1];
+		bool found = !*key || (!strncmp(list, key, len) && list[len] == '=');
 
-		if (found)
+		if (found && *key)
 			list += len + 1;
 		for (n = 0; *list; list++) {
 			if (*list == ',' && *++list != ',')
 				break;
-			if (n + 1 < sizeof(value))
+			if (found && n + 1 < sizeof(value))
 				value[n++] = *list;
 		}
 		if (found) {
@@ -123,19 +134,9 @@ static bool list_value(const char *list, const char *key, char *to, size_t size)
 /* -name demo,debug-threads=on or -name guest=demo,... */
 static void qemu_name(const char *list, struct kvmstats_identity *identity)
 {
-	size_t len = strcspn(list, ",=");
-
-	if (list[len] == '=') {
-		list_value(list, "guest", identity->name, sizeof(identity->name));
-		return;
-	}
-	/* the first value needs no key: give it one */
-	if (*list) {
-		char copy[512];
-
-		snprintf(copy, sizeof(copy), "guest=%s", list);
-		list_value(copy, "guest", identity->name, sizeof(identity->name));
-	}
+	/* The first value needs no key. */
+	list_value(list, list[strcspn(list, ",=")] == '=' ? "guest" : "", identity->name,
+		   sizeof(identity->name));
 }
 
 static void qemu(struct args *args, struct kvmstats_identity *identity)
@@ -157,52 +158,92 @@ static void qemu(struct args *args, struct kvmstats_identity *identity)
 	}
 }
 
-static void firecracker(struct args *args, struct kvmstats_identity *identity)
+/* Return true if the last directory of a path of len bytes is that of all VMs. */
+static bool is_common_directory(const char *path, size_t len)
 {
-	const char *arg, *value;
+	static const char *const common[] = { "run", "tmp", "var", "root", "home", "etc", "shm" };
+	size_t i, start = len;
 
-	while ((arg = next_arg(args))) {
-		value = option(args, arg, "--id");
-		if (value)
-			PUT(identity->name, value, strlen(value));
+	while (start && path[start - 1] != '/')
+		start--;
+	for (i = 0; i < sizeof(common) / sizeof(*common); i++) {
+		if (len - start == strlen(common[i]) && !strncmp(path + start, common[i], len - start))
+			return true;
 	}
+	return start == len;
 }
 
 /*
- * A VMM without names is known by its socket: NAME.sock, NAME-socket, or NAME/
- * with a file in it that all of them call the same.
+ * A VMM without names is known by its socket or its configuration: NAME.sock, NAME-socket,
+ * NAME.json, or NAME/ with a file in it that all of them call the same.
  */
-static void socket_name(const char *path, struct kvmstats_identity *identity)
+static void file_name(const char *path, struct kvmstats_identity *identity)
 {
-	static const char * const same[] = {
-		"clh-api.sock", "clh.sock", "ch.sock", "api.sock",
-		"cloud-hypervisor.sock", "crosvm.sock", "control.sock",
+	static const char *const same[] = {
+		"api", "ch", "ch-api", "clh", "clh-api", "cloud-hypervisor", "config", "control",
+		"crosvm", "fc", "firecracker", "firecracker-api", "qmp", "vm", "vm-config", "vm_config",
+		"vmconfig",
 	};
-	static const char * const ends[] = { ".sock", ".socket", "-socket", "-api" };
+	static const char *const ends[] = { ".sock", ".socket", ".json", "-socket", "-api" };
 	const char *name = base_name(path);
-	size_t i, len = strlen(name), end;
+	size_t i, len = strlen(name), end, directory;
 
-	for (i = 0; i < sizeof(same) / sizeof(*same); i++) {
-		if (strcmp(name, same[i]) || name - path < 2)
-			continue;
-		len = name - path - 1;
-		for (name--; name > path && name[-1] != '/'; name--)
-			;
-		PUT(identity->name, name, path + len - name);
-		return;
-	}
 	for (i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
 		end = strlen(ends[i]);
-		if (len > end && !strcmp(name + len - end, ends[i]))
+		if (len > end && !strncmp(name + len - end, ends[i], end))
 			len -= end;
 	}
+	for (i = 0; i < sizeof(same) / sizeof(*same); i++) {
+		if (len != strlen(same[i]) || strncmp(name, same[i], len))
+			continue;
+		directory = name - path > 1 ? name - path - 1 : 0;
+		if (is_common_directory(path, directory))
+			return;
+		for (name = path + directory; name > path && name[-1] != '/'; name--)
+			;
+		len = path + directory - name;
+		break;
+	}
 	PUT(identity->name, name, len);
+}
+
+static void firecracker(struct args *args, struct kvmstats_identity *identity)
+{
+	const char *arg, *value, *config = NULL, *socket = NULL;
+
+	while ((arg = next_arg(args))) {
+		if ((value = option(args, arg, "--id")))
+			PUT(identity->name, value, strlen(value));
+		else if ((value = option(args, arg, "--api-sock")))
+			socket = value;
+		else if ((value = option(args, arg, "--config-file")))
+			config = value;
+	}
+	if (!*identity->name && socket)
+		file_name(socket, identity);
+	if (!*identity->name && config)
+		file_name(config, identity);
+}
+
+/* A gVisor sandbox: runsc-sandbox --root=... boot --bundle=... ID */
+static void runsc(struct args *args, struct kvmstats_identity *identity)
+{
+	const char *arg, *last = NULL;
+	bool boots = false;
+
+	while ((arg = next_arg(args))) {
+		if (*arg != '-')
+			last = boots ? arg : NULL;
+		boots |= !strcmp(arg, "boot");
+	}
+	if (last)
+		PUT(identity->name, last, strlen(last));
 }
 
 static void cloud_hypervisor(struct args *args, struct kvmstats_identity *identity)
 {
 	const char *arg, *value;
-	char text[256];
+	char text[VALUE_SIZE];
 
 	while ((arg = next_arg(args))) {
 		if ((value = option(args, arg, "--api-socket"))) {
@@ -210,7 +251,7 @@ static void cloud_hypervisor(struct args *args, struct kvmstats_identity *identi
 				value = text;
 			else if (!strncmp(value, "fd=", 3))
 				continue;
-			socket_name(value, identity);
+			file_name(value, identity);
 		} else if ((value = option(args, arg, "--platform"))) {
 			if (list_value(value, "uuid", text, sizeof(text)))
 				put_uuid(identity->uuid, text, strlen(text));
@@ -230,7 +271,7 @@ static void crosvm(struct args *args, struct kvmstats_identity *identity)
 		} else if ((value = option(args, arg, "--socket")) ||
 			   (value = option(args, arg, "-s"))) {
 			if (!named)
-				socket_name(value, identity);
+				file_name(value, identity);
 		}
 	}
 }
@@ -264,7 +305,7 @@ static bool is_qemu(const char *program)
 bool identity_is_vmm(const struct kvmstats_identity *identity)
 {
 	static const char *const known[] = {
-		"qemu", "firecracker", "cloud-hypervisor", "crosvm", "kvmtool",
+		"qemu", "firecracker", "cloud-hypervisor", "crosvm", "kvmtool", "runsc",
 	};
 	unsigned int i;
 
@@ -275,13 +316,22 @@ bool identity_is_vmm(const struct kvmstats_identity *identity)
 	return false;
 }
 
-static void from_cmdline(const char *comm, const char *cmdline, size_t size,
-			 pid_t pid, struct kvmstats_identity *identity)
+/* Return the name of the program, for a VM that has none. */
+static const char *from_cmdline(const char *comm, const char *cmdline, size_t size,
+				pid_t pid, struct kvmstats_identity *identity)
 {
 	struct args args = { cmdline, cmdline + size };
 	const char *first = next_arg(&args);
 	const char *program = base_name(first ? first : comm);
+	const char *shown = comm;
 
+	/*
+	 * The kernel cuts a command off after 15 characters, and a program that executes
+	 * /proc/self/exe or a file descriptor has the command "exe" or a number.
+	 */
+	if (first && (starts(program, comm) || !strcmp(comm, "exe") ||
+		      !comm[strspn(comm, "0123456789")]))
+		shown = program;
 	if (is_qemu(program)) {
 		strcpy(identity->vmm, "qemu");
 		qemu(&args, identity);
@@ -298,11 +348,13 @@ static void from_cmdline(const char *comm, const char *cmdline, size_t size,
 		   !strcmp(program, "lkvm-static")) {
 		strcpy(identity->vmm, "kvmtool");
 		kvmtool(&args, pid, identity);
+	} else if (starts(program, "runsc")) {
+		strcpy(identity->vmm, "runsc");
+		runsc(&args, identity);
 	} else {
-		PUT(identity->vmm, comm, strlen(comm));
+		PUT(identity->vmm, shown, strlen(shown));
 	}
-	if (!*identity->name)
-		PUT(identity->name, comm, strlen(comm));
+	return shown;
 }
 
 /* systemd writes "-" in the name of a unit as "\x2d". */
@@ -598,16 +650,24 @@ void identity_set_name(struct kvmstats_identity *identity, const char *name)
 void identity_from_proc(const char *comm, const char *cmdline, size_t size,
 			const char *cgroups, pid_t pid, struct kvmstats_identity *identity)
 {
-	const char *name;
+	const char *program, *name;
+	size_t len;
 
 	memset(identity, 0, sizeof(*identity));
 	from_cgroups(cgroups, identity);
-	from_cmdline(comm, cmdline, size, pid, identity);
-	/* A QEMU of libvirt that says no name: it is in qemu-N-NAME. */
-	if (!strcmp(identity->name, comm) && starts(identity->machine, "qemu-")) {
+	program = from_cmdline(comm, cmdline, size, pid, identity);
+	/* A QEMU of libvirt without a name on its command line: it is in qemu-N-NAME. */
+	if (!*identity->name && starts(identity->machine, "qemu-")) {
 		name = strchr(identity->machine + 5, '-');
-		if (name && name[1])
+		if (name)
 			PUT(identity->name, name + 1, strlen(name + 1));
+	}
+	if (!*identity->name) {
+		PUT(identity->name, program, strlen(program));
+		len = strlen(identity->name);
+		/* A name may be in the rest of the command line. */
+		if (size >= CMDLINE_MAX - 1 && len + sizeof(UTF8_ELLIPSIS) <= sizeof(identity->name))
+			strcpy(identity->name + len, UTF8_ELLIPSIS);
 	}
 	if (starts(identity->machine, "qemu-"))
 		strcpy(identity->domain, identity->name);

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -47,29 +48,62 @@ static size_t child_read_file(int proc, pid_t pid, const char *file, char *buf, 
 	return len;
 }
 
+/* Append the lines of a file that keep() wants. A line of cgroup v1 has a path of up to 4 KiB. */
+static void child_read_cgroups(int proc, pid_t pid, const char *file, bool (*keep)(const char *line),
+			       char *to, size_t size)
+{
+	static char text[65536];
+	size_t len = strlen(to), line_len;
+	char *line, *end;
+
+	child_read_file(proc, pid, file, text, sizeof(text));
+	for (line = text; *line; line = end + 1) {
+		end = strchr(line, '\n');
+		if (!end)
+			break;
+		*end = '\0';
+		line_len = end - line;
+		if (!keep(line) || line_len + 2 > size - len)
+			continue;
+		memcpy(to + len, line, line_len);
+		len += line_len;
+		to[len++] = '\n';
+		to[len] = '\0';
+	}
+}
+
+static bool is_main_cgroup(const char *line)
+{
+	return !strncmp(line, "0::", 3) || !strncmp(line + strcspn(line, ":"), ":memory:", 8);
+}
+
+static bool is_pod(const char *line)
+{
+	return strstr(line, "kubepods");
+}
+
 struct kata_threads {
 	int proc;
-	pid_t pid;
-	char *text;
-	size_t size;
+	struct proc_texts *texts;
 };
 
 static int child_read_thread(void *arg, int dirfd, int tid)
 {
 	const struct kata_threads *threads = arg;
+	struct proc_texts *texts = threads->texts;
+	const size_t len = strlen(texts->cgroups);
 	char file[32];
 
 	snprintf(file, sizeof(file), "task/%d/cgroup", tid);
-	child_read_file(threads->proc, threads->pid, file, threads->text, threads->size);
-	return strstr(threads->text, "kubepods") != NULL;
+	child_read_cgroups(threads->proc, texts->pid, file, is_pod, texts->cgroups,
+			   sizeof(texts->cgroups));
+	return texts->cgroups[len];
 }
 
 /* Append the cgroups of the first thread that has a pod. */
 static void child_read_kata_threads(int proc, struct proc_texts *texts)
 {
-	const size_t len = strlen(texts->cgroups);
-	struct kata_threads threads = { proc, texts->pid, texts->cgroups + len,
-					sizeof(texts->cgroups) - len };
+	struct kata_threads threads = { proc, texts };
 	char path[48];
 	int fd;
 
@@ -94,7 +128,9 @@ static void child_read_first(int proc, pid_t pid, struct proc_texts *texts)
 	newline = strrchr(texts->comm, '\n');
 	if (newline)
 		*newline = '\0';
-	child_read_file(proc, pid, "cgroup", texts->cgroups, sizeof(texts->cgroups));
+	*texts->cgroups = '\0';
+	child_read_cgroups(proc, pid, "cgroup", is_main_cgroup, texts->cgroups,
+			   sizeof(texts->cgroups));
 	if (strstr(texts->cgroups, ":" KATA_OVERHEAD))
 		child_read_kata_threads(proc, texts);
 }
@@ -128,7 +164,7 @@ static void child_set_timer(unsigned int seconds)
 
 static void child_run(int fd, int proc, const pid_t *pids, unsigned int count)
 {
-	struct proc_texts texts;
+	static struct proc_texts texts;	/* The child has its copy. */
 	bool sent = true;
 	sigset_t none;
 	unsigned int i;
@@ -157,7 +193,8 @@ static void child_run(int fd, int proc, const pid_t *pids, unsigned int count)
 
 void readers_open(struct identity_readers *r, int proc)
 {
-	memset(r, 0, sizeof(*r));
+	/* not the texts, which are large */
+	memset(r, 0, offsetof(struct identity_readers, texts));
 	r->proc = proc;
 	r->patience = PATIENCE_FIRST_NS;
 }
@@ -250,17 +287,17 @@ static void give_up(struct identity_reader *reader, const struct reader_results 
 		results->returned(results->arg, reader->pids[reader->next++]);
 }
 
-static void take(struct identity_reader *reader, const struct reader_results *results)
+static void take(struct identity_reader *reader, struct proc_texts *texts,
+		 const struct reader_results *results)
 {
-	struct proc_texts texts;
 	ssize_t n;
 
-	while ((n = recv(reader->fd, &texts, sizeof(texts), MSG_DONTWAIT)) > 0) {
+	while ((n = recv(reader->fd, texts, sizeof(*texts), MSG_DONTWAIT)) > 0) {
 		if (reader->killed || reader->next == reader->count)
 			continue;
-		reader->next += texts.complete;
+		reader->next += texts->complete;
 		reader->progress = read_clock(CLOCK_MONOTONIC);
-		results->read(results->arg, &texts);
+		results->read(results->arg, texts);
 	}
 	if (!n || (errno != EAGAIN && errno != EINTR)) {
 		give_up(reader, results);
@@ -282,7 +319,7 @@ void readers_take(struct identity_readers *r, const struct reader_results *resul
 
 	for (i = 0; i < READERS_MAX; i++) {
 		if (r->reader[i].process)
-			take(&r->reader[i], results);
+			take(&r->reader[i], &r->texts, results);
 	}
 }
 
@@ -346,13 +383,16 @@ bool reader_read_one(int proc, pid_t pid, struct proc_texts *texts)
 {
 	struct one one = { .texts = texts };
 	const struct reader_results results = { &one, one_read, one_failed, one_failed };
-	struct identity_readers r;
+	struct identity_readers *r = malloc(sizeof(*r));
 
-	readers_open(&r, proc);
-	if (readers_start(&r, &pid, 1)) {
-		while (!one.done && readers_wait(&r))
-			readers_take(&r, &results);
+	if (!r)
+		return false;
+	readers_open(r, proc);
+	if (readers_start(r, &pid, 1)) {
+		while (!one.done && readers_wait(r))
+			readers_take(r, &results);
 	}
-	readers_close(&r);
+	readers_close(r);
+	free(r);
 	return one.read;
 }

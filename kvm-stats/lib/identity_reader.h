@@ -23,7 +23,8 @@
 /* Processes that one child reads */
 #define READER_PIDS	128
 
-#define CMDLINE_MAX	32768
+/* What exceeds this limit is cut off: a message to the parent has at most 200 KiB. */
+#define CMDLINE_MAX	131072
 
 /* Each text ends with '\0'; "" if the file could not be read. */
 struct proc_texts {
@@ -31,7 +32,7 @@ struct proc_texts {
 	bool complete;		/* false: sent before cmdline is read, which may block */
 	uint32_t size;		/* of cmdline, which contains a '\0' after each argument */
 	char comm[32];
-	char cgroups[4096];
+	char cgroups[3 * 4200];	/* the lines that identify the VM, see identity_from_proc() */
 	char cmdline[CMDLINE_MAX];	/* last: only size bytes are sent */
 };
 
@@ -49,6 +50,7 @@ struct identity_readers {
 	int64_t patience;	/* time to wait for blocked children, ns */
 	uint64_t refilled;
 	struct identity_reader reader[READERS_MAX];
+	struct proc_texts texts;	/* that were received */
 };
 
 /* Called by readers_take() */

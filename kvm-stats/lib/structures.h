@@ -35,10 +35,10 @@ struct kvmstats_identity {
 	char machine[128];
 	char pod_uid[37];
 	char container_id[65];
-	char cgroup[256];
 	pid_t pid;
 	uint64_t vm_id;
 	uint64_t started;
+	char cgroup[4096];	/* any path that the kernel reports */
 };
 
 struct kvmstats_times {

@@ -289,7 +289,7 @@ static void take_vm(struct recording *rec, struct rec_bytes *t, bool is_key, lon
 		    uint64_t *memory)
 {
 	const int64_t step = take_signed(t);
-	struct key_vm told = { 0 }, *key = NULL;
+	struct key_vm told, *key = NULL;
 	const struct key_vm *who = &told;
 	struct core_vm *vm;
 	uint32_t last = -1;
@@ -303,6 +303,7 @@ static void take_vm(struct recording *rec, struct rec_bytes *t, bool is_key, lon
 		*index += step;
 		who = key = &rec->key.vm[*index];
 	} else {
+		memset(&told, 0, sizeof(told));
 		take_identity(t, &told);
 	}
 	if (is_key) {

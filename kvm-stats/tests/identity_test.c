@@ -180,6 +180,94 @@ static void test_threads(void)
 	nftw(name, remove_file, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+#define ARGS(...)	(const char *const[]){ __VA_ARGS__, NULL }
+
+static const struct vmm {
+	const char *comm, *const *args, *name, *vmm;
+} vmms[] = {
+	{ "exe", ARGS("runsc-sandbox", "--root=/run/x", "--platform=kvm", "boot", "--bundle=/b", ID),
+	  ID, "runsc" },
+	{ "exe", ARGS("runsc-sandbox", "boot", "--io-fds=4"), "runsc-sandbox", "runsc" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/run/fc/db-3.sock"), "db-3", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/web-7/firecracker.socket"), "web-7",
+	  "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--no-api", "--config-file", "/vms/web-8/vm.json"), "web-8",
+	  "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--config-file=/vms/web-9.json", "--id", "web"), "web",
+	  "firecracker" },
+	/* the socket that all of them have by default */
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/run/firecracker.socket"), "firecracker",
+	  "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "api.sock"), "firecracker", "firecracker" },
+	{ "cloud-hyperviso", ARGS("cloud-hypervisor", "--api-socket", "path=/run/vm-1/api.sock"), "vm-1",
+	  "cloud-hypervisor" },
+	/* commands that the kernel cuts off, or that are no names */
+	{ "containerd-shim", ARGS("/usr/bin/containerd-shim-kata-v2", "-id", ID),
+	  "containerd-shim-kata-v2", "containerd-shim-kata-v2" },
+	{ "5", ARGS("/usr/bin/krun", "x"), "krun", "krun" },
+	{ "worker", ARGS("/usr/bin/vmm", "x"), "worker", "worker" },
+};
+
+static void test_vmm(const struct vmm *vmm)
+{
+	struct kvmstats_identity identity;
+	char cmdline[1024];
+	size_t size = 0, i;
+
+	for (i = 0; vmm->args[i]; i++)
+		size += sprintf(cmdline + size, "%s", vmm->args[i]) + 1;
+	identity_from_proc(vmm->comm, cmdline, size, "", 7, &identity);
+	tap_result(!strcmp(identity.name, vmm->name) && !strcmp(identity.vmm, vmm->vmm),
+		   "%s with %zu arguments: %s, VMM %s", vmm->args[0], i, identity.name, identity.vmm);
+}
+
+/* Long texts are whole, or end with a character that shows that they are not. */
+static void test_long(void)
+{
+	char name[] = "/tmp/identity_test.XXXXXX", path[4096 + 64], part[] = "/0123456789abcdef.slice";
+	int dir = mkdtemp(name) ? open(name, O_RDONLY | O_DIRECTORY) : -1, fd;
+	struct kvmstats_identity identity;
+	size_t len, i;
+
+	if (mkdirat(dir, "42", 0700))
+		err(1, "42");
+	write_file(dir, "42/comm", "cloud-hyperviso\n");
+	len = sprintf(path, "9:cpu:/x\n4:memory:");
+	while (len + sizeof(part) < 4096)
+		len += sprintf(path + len, "%s", part);
+	strcpy(path + len, "\n");
+	write_file(dir, "42/cgroup", path);
+	path[len] = '\0';
+	fd = openat(dir, "42/cmdline", O_WRONLY | O_CREAT, 0600);
+	dprintf(fd, "cloud-hypervisor%c", 0);
+	for (i = 0; i < 400; i++)
+		dprintf(fd, "--disk%cpath=/var/lib/%0100zu%c", 0, i, 0);
+	dprintf(fd, "--api-socket%c/run/ch/%0140d.sock%c", 0, 7, 0);
+	read_identity(dir, &identity);
+	tap_result(!strcmp(identity.cgroup, strchr(path, '\n') + strlen(" 4:memory:")),
+		   "a cgroup of %zu characters is whole", strlen(identity.cgroup));
+	tap_result(strlen(identity.name) == 124 + 3 && !strncmp(identity.name, "0000", 4) &&
+		   !strcmp(identity.name + 124, "\342\200\246"),
+		   "a long name is cut off visibly: %s", identity.name);
+	for (i = 0; i < 1000; i++)
+		dprintf(fd, "--net%ctap=%0120zu%c", 0, i, 0);
+	dprintf(fd, "--platform%cuuid=" POD "%c", 0, 0);
+	read_identity(dir, &identity);
+	tap_result(!strncmp(identity.name, "0000", 4), "the rest of a command line of 170 kB is ignored");
+	if (ftruncate(fd, 0) || lseek(fd, 0, SEEK_SET))
+		err(1, "cmdline");
+	dprintf(fd, "cloud-hypervisor%c", 0);
+	for (i = 0; i < 1200; i++)
+		dprintf(fd, "--net%ctap=%0120zu%c", 0, i, 0);
+	dprintf(fd, "--api-socket%c/run/ch/late.sock%c", 0, 0);
+	read_identity(dir, &identity);
+	tap_result(!strcmp(identity.name, "cloud-hypervisor\342\200\246"),
+		   "a name that may be in the rest is not invented: %s", identity.name);
+	close(fd);
+	close(dir);
+	nftw(name, remove_file, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 int main(void)
 {
 	struct kvmstats_identity identity;
@@ -196,6 +284,9 @@ int main(void)
 			   "%s: pod %s, container %.6s, machine %s", l->path, identity.pod_uid,
 			   identity.container_id, identity.machine);
 	}
+	for (i = 0; i < sizeof(vmms) / sizeof(*vmms); i++)
+		test_vmm(&vmms[i]);
 	test_threads();
+	test_long();
 	return tap_end();
 }
