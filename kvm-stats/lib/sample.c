@@ -138,16 +138,19 @@ static bool is_newborn_vm(const struct kvmstats *k, const struct core_vm *vm)
 /* Count from the creation of VMs and vCPUs that were created since the previous sample. */
 static void count_from_birth(const struct kvmstats *k, struct core_vm *vm)
 {
+	const bool first = vm->pub.first_sample;
+	uint64_t age;
 	unsigned int i;
 
-	if (vm->pub.first_sample && !is_newborn_vm(k, vm))
+	if (first && !is_newborn_vm(k, vm))
 		return;
-	if (vm->pub.first_sample)
-		vm->pub.elapsed = vm->pub.time - k->sampled_before;
 	vm->pub.first_sample = false;
 	for (i = 0; i < vm->pub.vcpus; i++) {
 		if (!is_newborn(k, vm->vcpu[i]))
 			continue;
+		age = growth_of(vm->pub.time, vm->vcpu[i]->thread.born);
+		if (first && vm->pub.elapsed < age)
+			vm->pub.elapsed = age;
 		vm->vcpu[i]->pub.first_sample = false;
 		times_begin_at_birth(vm->vcpu[i]);
 	}

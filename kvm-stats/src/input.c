@@ -7,11 +7,12 @@
 
 bool input_has_time(const struct input *in, uint64_t time)
 {
+	const uint64_t printed = SECOND / 1000;	/* resolution of app_time_text() */
 	bool before = false, after = false;
 	unsigned long i;
 
 	for (i = 0; i < recording_count(in->rec); i++) {
-		before |= recording_time(in->rec, i) <= time;
+		before |= recording_time(in->rec, i) / printed <= time / printed;
 		after |= recording_time(in->rec, i) >= time;
 	}
 	return before && after;

@@ -88,8 +88,8 @@ SET(help, true)
 SET(interval, parse_seconds(name, value))
 SET(count, parse_number(name, value))
 SET(max_size, parse_size(name, value))
-SET(at, parse_time(name, value))
-SET(until, parse_time(name, value))
+SET(at, parse_time(name, value, false))
+SET(until, parse_time(name, value, true))
 
 static void set_against(struct settings *settings, const char *name, const char *value)
 {
@@ -99,8 +99,8 @@ static void set_against(struct settings *settings, const char *name, const char 
 	if (!comma)
 		errx(STATUS_USAGE, "--%s '%s': must be two times with a comma between", name, value);
 	snprintf(text, sizeof(text), "%.*s", (int)(comma - value), value);
-	settings->against[0] = parse_time(name, text);
-	settings->against[1] = parse_time(name, comma + 1);
+	settings->against[0] = parse_time(name, text, false);
+	settings->against[1] = parse_time(name, comma + 1, true);
 }
 
 static void set_sort(struct settings *settings, const char *name, const char *value)

@@ -712,22 +712,19 @@ static void seek_problem(struct screen *s, bool next)
 /* The time that was typed; without a date, on the day of the sample */
 static void seek_typed(struct screen *s)
 {
-	char text[sizeof(s->typed) + 16];
-	const time_t seconds = input_time(s->f) / SECOND;
-	uint64_t time;
-	size_t n = 0;
+	bool twice;
+	const uint64_t time = parse_time_text(s->typed, false, input_time(s->f) / SECOND, &twice);
 
-	if (!strchr(s->typed, '-'))
-		n = strftime(text, sizeof(text), "%Y-%m-%d ", localtime(&seconds));
-	snprintf(text + n, sizeof(text) - n, "%s", s->typed);
-	time = parse_time_text(text);
 	if (!time)
 		snprintf(s->why, sizeof(s->why), "'%.60s': must be a time such as 03:00 or 2026-11-22T03:00",
 			 s->typed);
 	else if (!input_has_time(s->f, time))
-		snprintf(s->why, sizeof(s->why), "the recording has no sample of %.60s", text);
+		snprintf(s->why, sizeof(s->why), "the recording has no sample of %.60s", s->typed);
 	else
 		input_seek_time(s->f, time);
+	if (time && twice)
+		snprintf(s->why, sizeof(s->why), "clocks showed %.60s twice, this is the first; add Z or an offset",
+			 s->typed);
 }
 
 /* Keys for recordings. Return true if it is one of them. */

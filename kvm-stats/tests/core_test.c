@@ -687,6 +687,22 @@ static const char *labels(struct kvmstats *k, const uint64_t *key, const pid_t *
 	return text;
 }
 
+/* A VM whose thread started between two samples */
+static void test_birth(struct kvmstats *k)
+{
+	const struct kvmstats_vm *vm;
+
+	labels(k, (uint64_t[4]){ 500 }, (pid_t[4]){ 100 });
+	thread.born = clock_ns + 700 * MS;
+	labels(k, (uint64_t[4]){ 500, 501 }, (pid_t[4]){ 100, 200 });
+	vm = kvmstats_first(k)->next;
+	tap_result(vm && !vm->first_sample && vm->elapsed == 300 * MS &&
+		   vm->sum.times.elapsed == 300 * MS,
+		   "the first sample of a new VM covers the time since its start: %llu ms",
+		   vm ? (unsigned long long)(vm->elapsed / MS) : 0);
+	thread.born = 0;
+}
+
 static bool has_labels(const char *expected, const char *labels)
 {
 	if (!strcmp(labels, expected))
@@ -1000,8 +1016,10 @@ int main(void)
 	}
 	kvmstats_close(k);
 	thread.up_to_date = false;
-	if (!kvmstats_open(&k, NULL, proc, 0))
+	if (!kvmstats_open(&k, NULL, proc, 0)) {
 		test_labels(k, proc);
+		test_birth(k);
+	}
 	kvmstats_close(k);
 	keys[0] = 1;
 	keys[1] = 0;

@@ -45,6 +45,8 @@ int command_export(const struct settings *settings)
 	m = model_new(&options);
 	if (!m || !model_update(m, in.k, app_now(), app_now() - begin))
 		errx(STATUS_NOTHING, "no memory");
+	if (in.rec)
+		m->timestamp = recording_now(in.rec);
 	write_metrics(&b, m, settings->format == OUT_OPENMETRICS ? FORMAT_OPENMETRICS :
 		      FORMAT_TEXT, NULL);
 	if (b.failed)
