@@ -67,19 +67,8 @@ static void update_identity(struct core_vm *vm, const struct kvmstats_identity *
 	set_identity(vm, read, true);
 }
 
-/* FNV-1a */
-static uint64_t hash_text(const char *text)
-{
-	uint64_t hash = 14695981039346656037ULL;
-
-	while (*text)
-		hash = (hash ^ (unsigned char)*text++) * 1099511628211ULL;
-	return hash;
-}
-
 static void take_texts(void *arg, const struct proc_texts *texts)
 {
-	const uint64_t cgroups = hash_text(texts->cgroups);
 	struct kvmstats_identity identity;
 	struct kvmstats *k = arg;
 	unsigned int i, end;
@@ -93,7 +82,7 @@ static void take_texts(void *arg, const struct proc_texts *texts)
 			update_identity(k->vm[i], &identity, texts->size);
 		/* Without a command line, they are not taken. */
 		if (texts->complete && texts->size)
-			k->vm[i]->cgroups = cgroups;
+			k->vm[i]->cgroups = texts->cgroups_hash;
 	}
 }
 
@@ -103,10 +92,9 @@ static void take_texts(void *arg, const struct proc_texts *texts)
  */
 static bool has_same_cgroups(const struct kvmstats *k, const struct core_vm *vm)
 {
-	char cgroups[sizeof(((struct proc_texts *)NULL)->cgroups)];
+	uint64_t hash;
 
-	return proc_read(k->proc, vm->pub.identity.pid, "cgroup", cgroups, sizeof(cgroups)) &&
-	       hash_text(cgroups) == vm->cgroups;
+	return proc_hash(k->proc, vm->pub.identity.pid, "cgroup", &hash) && hash == vm->cgroups;
 }
 
 static void delay(void *arg, pid_t pid)

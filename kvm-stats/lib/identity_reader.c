@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "hash.h"
 #include "identity.h"
 #include "identity_reader.h"
 #include "proc.h"
@@ -48,15 +49,19 @@ static size_t child_read_file(int proc, pid_t pid, const char *file, char *buf, 
 	return len;
 }
 
-/* Append the lines of a file that keep() wants. A line of cgroup v1 has a path of up to 4 KiB. */
-static void child_read_cgroups(int proc, pid_t pid, const char *file, bool (*keep)(const char *line),
-			       char *to, size_t size)
+/*
+ * Append the lines of a file that keep() wants, and return a hash of the file. A line of cgroup v1
+ * has a path of up to 4 KiB.
+ */
+static uint64_t child_read_cgroups(int proc, pid_t pid, const char *file, bool (*keep)(const char *line),
+				   char *to, size_t size)
 {
 	static char text[65536];
 	size_t len = strlen(to), line_len;
 	char *line, *end;
+	uint64_t hash;
 
-	child_read_file(proc, pid, file, text, sizeof(text));
+	hash = hash_data(HASH_BASIS, text, child_read_file(proc, pid, file, text, sizeof(text)));
 	for (line = text; *line; line = end + 1) {
 		end = strchr(line, '\n');
 		if (!end)
@@ -70,6 +75,7 @@ static void child_read_cgroups(int proc, pid_t pid, const char *file, bool (*kee
 		to[len++] = '\n';
 		to[len] = '\0';
 	}
+	return hash;
 }
 
 static bool is_main_cgroup(const char *line)
@@ -129,8 +135,8 @@ static void child_read_first(int proc, pid_t pid, struct proc_texts *texts)
 	if (newline)
 		*newline = '\0';
 	*texts->cgroups = '\0';
-	child_read_cgroups(proc, pid, "cgroup", is_main_cgroup, texts->cgroups,
-			   sizeof(texts->cgroups));
+	texts->cgroups_hash = child_read_cgroups(proc, pid, "cgroup", is_main_cgroup, texts->cgroups,
+						 sizeof(texts->cgroups));
 	if (strstr(texts->cgroups, ":" KATA_OVERHEAD))
 		child_read_kata_threads(proc, texts);
 }

@@ -32,6 +32,7 @@ struct proc_texts {
 	bool complete;		/* false: sent before cmdline is read, which may block */
 	uint32_t size;		/* of cmdline, which contains a '\0' after each argument */
 	char comm[32];
+	uint64_t cgroups_hash;	/* of the whole file */
 	char cgroups[3 * 4200];	/* the lines that identify the VM, see identity_from_proc() */
 	char cmdline[CMDLINE_MAX];	/* last: only size bytes are sent */
 };

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "hash.h"
 #include "utf8.h"
 
 #define LABEL_SIZE	sizeof(((struct kvmstats_identity *)0)->label)
@@ -18,18 +19,9 @@ struct labels {
 	size_t room;
 };
 
-static uint64_t add_hash(uint64_t hash, const void *data, size_t size)
-{
-	const unsigned char *byte = data;
-
-	while (size--)
-		hash = (hash ^ *byte++) * 0x100000001b3;
-	return hash;
-}
-
 static size_t find_place(const struct labels *labels, const char *label)
 {
-	size_t at = add_hash(0xcbf29ce484222325, label, strlen(label));
+	size_t at = hash_text(HASH_BASIS, label);
 
 	for (at &= labels->room - 1; labels->label[at]; at = (at + 1) & (labels->room - 1)) {
 		if (!strcmp(labels->label[at], label))
@@ -228,7 +220,7 @@ static void number_in_processes(struct kvmstats *k)
 /* Return a hash of everything that labels depend on. */
 static uint64_t hash_labels(const struct kvmstats *k)
 {
-	uint64_t hash = 0xcbf29ce484222325;
+	uint64_t hash = HASH_BASIS;
 	unsigned int i;
 
 	for (i = 0; i < k->vms; i++) {
@@ -240,8 +232,8 @@ static uint64_t hash_labels(const struct kvmstats *k)
 
 		if (vm->is_pending || (vm->pub.ended && vm->labelled))
 			continue;
-		hash = add_hash(hash, state, sizeof(state));
-		hash = add_hash(hash, vm->pub.identity.name, strlen(vm->pub.identity.name));
+		hash = hash_data(hash, state, sizeof(state));
+		hash = hash_text(hash, vm->pub.identity.name);
 	}
 	return hash;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "abi.h"
+#include "hash.h"
 #include "proc.h"
 
 /* Names that end in ':' are followed by the vCPU id. */
@@ -126,6 +127,21 @@ FILE *proc_open(int proc, const char *path)
 		errno = ENOMEM;
 	}
 	return f;
+}
+
+bool proc_hash(int proc, pid_t pid, const char *name, uint64_t *hash)
+{
+	int fd = open_of(proc, pid, name, O_RDONLY);
+	char text[4096];
+	ssize_t n;
+
+	*hash = HASH_BASIS;
+	if (fd < 0)
+		return false;
+	while ((n = read(fd, text, sizeof(text))) > 0)
+		*hash = hash_data(*hash, text, n);
+	close(fd);
+	return !n;
 }
 
 struct fd_list {

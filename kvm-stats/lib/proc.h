@@ -66,6 +66,9 @@ bool proc_read(int proc, pid_t pid, const char *name, char *text, size_t size);
 /* Open a file below /proc that is read line by line; NULL and errno if it cannot be opened. */
 FILE *proc_open(int proc, const char *path);
 
+/* Hash a file of a process, see hash.h. Return false if it cannot be read. */
+bool proc_hash(int proc, pid_t pid, const char *name, uint64_t *hash);
+
 int proc_pidfd(pid_t pid);
 
 /*

@@ -288,11 +288,7 @@ void logins_stop(struct logins *l)
 
 static void set_origins(struct login *login, const uint64_t networks[NETWORKS], const char *user)
 {
-	uint64_t hash = networks[0];
-
-	for (; *user; user++)
-		hash = (hash ^ (unsigned char)*user) * HASH_FACTOR;
-	login->origin[0] = hash;
+	login->origin[0] = hash_text(networks[0], user);
 	memcpy(login->origin + ORIGIN_ADDRESS, networks, NETWORKS * sizeof(*networks));
 }
 

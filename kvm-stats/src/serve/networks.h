@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#define HASH_FACTOR	1099511628211ULL	/* of FNV-1a */
+#include "hash.h"
 
 /*
  * Networks of an address that one client may have: 32, 24, 16 and 8 bits of IPv4, and 64, 56, 48
