@@ -26,6 +26,12 @@ struct quota_group {
 	__u64 waited;		/* by the vCPUs that moved to other CPUs */
 };
 
+/* A cgroup on one CPU, in one sample: the kernel counts a stop once for all threads there. */
+struct quota_queue {
+	__u64 queue;		/* 0 if the slot is free */
+	__u64 taken;		/* the most throttled time of one of its vCPUs */
+};
+
 static bool has_quota(const struct bpf_record *record)
 {
 	return record->vcpu_id >= 0 && (record->thread.group || record->thread.rt_period);
@@ -54,6 +60,15 @@ static struct quota_group *group_slot(const struct bpf_quota *quota, __u64 group
 	return find_quota_slot(quota, quota->groups, sizeof(*quota->groups), group);
 }
 
+static struct quota_queue *queue_slot(const struct bpf_quota *quota, __u64 group, __u64 rq)
+{
+	const __u64 queue = (group * 0x9e3779b97f4a7c15ULL ^ rq) ?: 1;
+	struct quota_queue *slot = find_quota_slot(quota, quota->queues, sizeof(*quota->queues), queue);
+
+	slot->queue = queue;
+	return slot;
+}
+
 /* Keep the vCPUs of the previous sample, and make space for as many new ones. */
 static int rebuild(struct bpf_quota *quota, size_t vcpus)
 {
@@ -64,9 +79,11 @@ static int rebuild(struct bpf_quota *quota, size_t vcpus)
 		room *= 2;
 	quota->threads = calloc(room, sizeof(*quota->threads));
 	quota->groups = calloc(room, sizeof(*quota->groups));
-	if (!quota->threads || !quota->groups) {
+	quota->queues = calloc(room, sizeof(*quota->queues));
+	if (!quota->threads || !quota->groups || !quota->queues) {
 		free(quota->threads);
 		free(quota->groups);
+		free(quota->queues);
 		*quota = old;
 		return -ENOMEM;
 	}
@@ -80,6 +97,7 @@ static int rebuild(struct bpf_quota *quota, size_t vcpus)
 	}
 	free(old.threads);
 	free(old.groups);
+	free(old.queues);
 	return 0;
 }
 
@@ -139,6 +157,7 @@ static void update_thread(struct bpf_quota *quota, struct quota_thread *t,
 			  const struct bpf_record *record)
 {
 	const struct bpf_thread *now = &record->thread;
+	struct quota_queue *queue;
 	struct quota_group *group;
 	__u64 grew = 0;
 
@@ -162,11 +181,15 @@ static void update_thread(struct bpf_quota *quota, struct quota_thread *t,
 			group->left = growth_of(now->group_throttled, t->thread.group_throttled);
 		}
 		t->moved = now->rq != t->thread.rq || now->moves != t->thread.moves;
-		if (t->moved)
+		if (t->moved) {
 			group->waited += t->waited;
-		else
+		} else {
 			grew = at_most(t->waited, growth_of(now->throttled, t->thread.throttled));
-		group->left -= at_most(group->left, grew);
+			queue = queue_slot(quota, now->group, now->rq);
+			group->left -= at_most(group->left, growth_of(grew, queue->taken));
+			if (queue->taken < grew)
+				queue->taken = grew;
+		}
 	}
 	t->total += grew;
 	t->thread = *now;
@@ -215,5 +238,6 @@ void bpf_quota_free(struct bpf_quota *quota)
 {
 	free(quota->threads);
 	free(quota->groups);
+	free(quota->queues);
 	memset(quota, 0, sizeof(*quota));
 }

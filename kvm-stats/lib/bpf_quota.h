@@ -14,11 +14,13 @@
 
 struct quota_thread;
 struct quota_group;
+struct quota_queue;
 
 /* Begin with all zeros. */
 struct bpf_quota {
 	struct quota_thread *threads;	/* tables by hash; room is a power of 2 */
 	struct quota_group *groups;
+	struct quota_queue *queues;
 	size_t room, vcpus;
 };
 

@@ -397,6 +397,27 @@ static void test_quota_changes(void)
 	bpf_quota_free(&quota);
 }
 
+/* Two vCPUs wait on one CPU for the quota of their cgroup, and a third one moves between the others. */
+static void test_shared_quota(void)
+{
+	struct bpf_record a = { .object = 1, .thread = { .group = 5, .rq = 1 } };
+	struct bpf_record b = { .object = 2, .thread = { .group = 5, .rq = 1 } };
+	struct bpf_record c = { .object = 3, .thread = { .group = 5, .rq = 2 } };
+	const struct bpf_record *list[] = { &a, &b, &c };
+	struct bpf_quota quota = { 0 };
+
+	bpf_quota_update(&quota, list, 3);
+	c.thread.moves++;
+	let_wait(&a, 60, 50, 100);
+	let_wait(&b, 60, 50, 100);
+	let_wait(&c, 60, 10, 100);
+	bpf_quota_update(&quota, list, 3);
+	tap_result(was_throttled(&quota, &a, 50) && was_throttled(&quota, &b, 50) &&
+		   was_throttled(&quota, &c, 50),
+		   "two vCPUs that wait on one CPU leave the time of the other CPUs to a third one");
+	bpf_quota_free(&quota);
+}
+
 /* Let a real-time vCPU run and wait; set what it used of its quota in the period that lasts. */
 static void let_run_and_wait(struct bpf_record *r, unsigned int ran, unsigned int waited,
 			     unsigned int used)
@@ -500,6 +521,7 @@ static int in_pid_namespace(void)
 	}
 	test_quota();
 	test_quota_changes();
+	test_shared_quota();
 	test_rt_quota();
 	test_who(&types.layout, &own);
 	test_known(&types.layout);
