@@ -198,11 +198,14 @@ static void update_thread(struct bpf_quota *quota, struct quota_thread *t,
 static void share_rest(const struct bpf_quota *quota, struct quota_thread *t)
 {
 	const struct quota_group *group;
+	double part;
 
 	if (!t->moved || !t->waited)
 		return;
 	group = group_slot(quota, t->thread.group);
-	t->total += t->waited * ((double)at_most(group->left, group->waited) / group->waited);
+	/* Wrong records can add up to any sum, also to 0. */
+	part = group->waited > group->left ? (double)group->left / group->waited : 1;
+	t->total += part < 1 ? t->waited * part : t->waited;
 }
 
 int bpf_quota_update(struct bpf_quota *quota, const struct bpf_record **records, int n)

@@ -47,7 +47,7 @@ uint64_t mean_wait(const struct blame_waits *waits);
 
 static inline struct blame_share *blame_share_at(const struct blame_victim *victim, size_t i)
 {
-	return (struct blame_share *)victim->sum.items + i;
+	return victim->sum.items ? (struct blame_share *)victim->sum.items + i : NULL;
 }
 
 /* The largest owner whose kind is one of these words; NULL if there is none, or no victim */

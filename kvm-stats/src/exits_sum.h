@@ -34,7 +34,7 @@ extern const struct sums_type exits_sums;
 
 static inline struct exits_total *exits_total_at(const struct exits_vm *vm, size_t i)
 {
-	return (struct exits_total *)vm->sum.items + i;
+	return vm->sum.items ? (struct exits_total *)vm->sum.items + i : NULL;
 }
 
 /*

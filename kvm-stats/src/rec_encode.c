@@ -115,6 +115,14 @@ void take_text(struct rec_bytes *t, char *to, size_t size)
 	t->at += len;
 }
 
+void take_message(struct rec_bytes *t, char *to, size_t size)
+{
+	char text[256];
+
+	take_text(t, text, sizeof(text));
+	text_line(text, to, size);
+}
+
 /* CRC-32 of IEEE 802.3; begin with 0 */
 uint32_t bytes_crc(uint32_t crc, const void *data, size_t size)
 {

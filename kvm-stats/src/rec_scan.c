@@ -49,14 +49,15 @@ bool scan_read(int fd, uint64_t at, struct chunk *chunk, unsigned char **data, s
 	       chunk_is_whole(head, *data, chunk->size);
 }
 
-/* Return where the next head may be, size if there is none. */
-static uint64_t find_head(int fd, uint64_t at, uint64_t size)
+/* Return where the next head may be, size if there is none. *work: grows by the bytes that are read */
+static uint64_t find_head(int fd, uint64_t at, uint64_t size, uint64_t *work)
 {
 	unsigned char block[4096], *found;
 	ssize_t n;
 
 	while (at < size) {
 		n = read_at(fd, at, block, sizeof(block));
+		*work += n;
 		found = n > 3 ? memmem(block, n, "KVSC", 4) : NULL;
 		if (found)
 			return at + (found - block);
@@ -92,7 +93,7 @@ uint64_t scan_chunks(int fd, uint64_t at, uint64_t size, scan_found *found, void
 			end = at = next;
 			continue;
 		}
-		next = work <= WORK_FACTOR * size ? find_head(fd, at + 1, size) : size;
+		next = work <= WORK_FACTOR * size ? find_head(fd, at + 1, size, &work) : size;
 		if (found)
 			found(arg, NULL, at, next - at);
 		at = next;

@@ -64,6 +64,7 @@ struct recording {
 	bool fetched;
 	uint32_t kinds;			/* of chunks with sums, as is_added() */
 	struct rec_added *added;	/* before it */
+	struct added_cursor *cursor;	/* the last one that recording_added() returned */
 	size_t added_count, added_size;	/* chunks, bytes */
 	uint64_t added_from;		/* offset of the first one that is not before a sample yet */
 	uint64_t *words;		/* of one VM or vCPU */
@@ -343,14 +344,14 @@ static void take_problems(struct recording *rec, struct rec_bytes *t)
 		if (!(mask >> i & 1))
 			continue;
 		count = take_most(t, INT32_MAX / KVMSTATS_REASONS);
-		take_text(t, text, sizeof(text));
+		take_message(t, text, sizeof(text));
 		if (!k || !count)
 			continue;
 		core_unread(k, i, "%s", text);
 		k->reason[i].count = count;
 		k->unread += count - 1;
 	}
-	take_text(t, text, sizeof(text));
+	take_message(t, text, sizeof(text));
 	rec->problem_of_sample = k && *text ? core_problem(k, -EIO, "%s", text) : 0;
 	unobserved = take_number(t);
 	if (!k)
@@ -365,7 +366,7 @@ static void take_key(struct recording *rec, struct rec_bytes *t)
 
 	key_clear(&rec->key);
 	rec->run = take_number(t);
-	take_text(t, rec->source, sizeof(rec->source));
+	take_message(t, rec->source, sizeof(rec->source));
 	rec->unit = take_number(t);
 	for (i = 0; i < KVMSTATS_SCOPES; i++) {
 		kvmstats_free_table(rec->table[i]);
@@ -475,8 +476,8 @@ static void add_chunk(void *arg, const struct chunk *chunk, uint64_t at, uint64_
 	}
 	if (!is_key && chunk->kind != 'S')
 		return;
-	/* Its key sample was damaged. */
-	if (!is_key && (!last || last->key_number != chunk->key)) {
+	/* Its key sample was damaged, or is in the file before, which may be closed. */
+	if (!is_key && (!last || last->part != part || last->key_number != chunk->key)) {
 		set_problem(rec, rec->path, at, size, false);
 		return;
 	}
@@ -703,8 +704,15 @@ static bool read_key(struct recording *rec, unsigned long i)
 	return ok;
 }
 
+/* Where recording_added() continues, and how many chunks of a kind are before it */
+struct added_cursor {
+	char kind;
+	size_t passed, next;
+};
+
 static void forget_added(struct recording *rec)
 {
+	rec->cursor->kind = '\0';
 	while (rec->added_count)
 		free(rec->added[--rec->added_count].data);
 	rec->added_size = 0;
@@ -730,13 +738,17 @@ static void keep_added(struct recording *rec)
 
 bool recording_added(const struct recording *rec, size_t i, char kind, struct rec_bytes *contents)
 {
-	size_t n;
+	struct added_cursor *cursor = rec->cursor;
 
-	for (n = 0; n < rec->added_count; n++) {
-		if (rec->added[n].kind != kind || i--)
+	/* Callers ask for one after the other. */
+	if (cursor->kind != kind || i < cursor->passed)
+		*cursor = (struct added_cursor){ .kind = kind };
+	while (cursor->next < rec->added_count) {
+		const struct rec_added *added = &rec->added[cursor->next++];
+
+		if (added->kind != kind || cursor->passed++ < i)
 			continue;
-		*contents = (struct rec_bytes){ .at = rec->added[n].data,
-						.end = rec->added[n].data + rec->added[n].size };
+		*contents = (struct rec_bytes){ .at = added->data, .end = added->data + added->size };
 		return true;
 	}
 	return false;
@@ -823,6 +835,7 @@ static void close_recording(struct kvmstats *k, void *state)
 	}
 	forget_added(rec);
 	free(rec->added);
+	free(rec->cursor);
 	key_clear(&rec->key);
 	free(rec->words);
 	free(rec->sample);
@@ -837,11 +850,22 @@ static const struct source_ops source_recording = {
 	.close = close_recording,
 };
 
-struct recording *recording_open(const char *path, struct kvmstats **k)
+static struct recording *new_recording(const char *path)
 {
 	struct recording *rec = check_alloc(calloc(1, sizeof(*rec)));
 
 	rec->path = path;
+	rec->cursor = check_alloc(calloc(1, sizeof(*rec->cursor)));
+	/* not NULL, also before the first contents that have bytes */
+	rec->data = check_alloc(malloc(1));
+	rec->data_room = 1;
+	return rec;
+}
+
+struct recording *recording_open(const char *path, struct kvmstats **k)
+{
+	struct recording *rec = new_recording(path);
+
 	if (is_file(rec))
 		open_files(rec);
 	else
@@ -858,9 +882,8 @@ struct recording *recording_open(const char *path, struct kvmstats **k)
 
 struct recording *recording_of_own(struct kvmstats *k)
 {
-	struct recording *rec = check_alloc(calloc(1, sizeof(*rec)));
+	struct recording *rec = new_recording("-");
 
-	rec->path = "-";
 	rec->k = k;
 	open_pipe(rec);
 	return rec;
@@ -905,7 +928,8 @@ uint64_t recording_time(const struct recording *rec, unsigned long sample)
 
 unsigned long recording_position(const struct recording *rec)
 {
-	return rec->next - 1;
+	/* 0 also when another file has replaced the one with the sample */
+	return rec->next ? rec->next - 1 : 0;
 }
 
 uint64_t recording_fetched(const struct recording *rec)

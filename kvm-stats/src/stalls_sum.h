@@ -33,7 +33,7 @@ extern const struct sums_type stalls_sums;
 
 static inline struct stall_share *stall_share_at(const struct sum *sum, size_t i)
 {
-	return (struct stall_share *)sum->items + i;
+	return sum->items ? (struct stall_share *)sum->items + i : NULL;
 }
 
 /* The name of a reason: one word; and what it means */

@@ -90,7 +90,7 @@ static inline void *sum_at(const struct sums *sums, size_t i)
 
 static inline void *item_at(const struct sums *sums, const struct sum *sum, size_t i)
 {
-	return (char *)sum->items + i * sums->type->item_size;
+	return sum->items ? (char *)sum->items + i * sums->type->item_size : NULL;
 }
 
 /* Begin with empty sums, of a BPF program or of a recording. */

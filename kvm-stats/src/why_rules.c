@@ -483,15 +483,17 @@ static const struct quota_level *find_used_quota(const struct why_vm *vm)
 static void put_quota(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
 	const struct quota_level *quota;
+	uint64_t period;
 
 	if (!vm->facts || !vm->facts->nr_quotas) {
 		fputs("its cgroup, or with a real-time policy of its threads", f);
 		return;
 	}
 	quota = find_used_quota(vm);
+	period = quota->limits.period_us ?: 1;
 	fprintf(f, "%s, %llu.%02llu CPUs", base_name(quota->cgroup.path),
-		(unsigned long long)(quota->limits.quota_us / quota->limits.period_us),
-		(unsigned long long)(quota->limits.quota_us * 100 / quota->limits.period_us % 100));
+		(unsigned long long)(quota->limits.quota_us / period),
+		(unsigned long long)(quota->limits.quota_us * 100 / period % 100));
 	if (vm->facts->nr_quotas > 1)
 		fprintf(f, " (%u quotas apply)", vm->facts->nr_quotas);
 }

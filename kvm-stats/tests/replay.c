@@ -16,7 +16,7 @@
 static int replay_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 {
 	const char *dir = getenv("KVM_STATS_REPLAY");
-	struct recording *rec = calloc(1, sizeof(*rec));
+	struct recording *rec = new_recording(NULL);
 	static char path[4096];
 	int proc;
 
