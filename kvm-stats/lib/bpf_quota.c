@@ -29,7 +29,7 @@ struct quota_group {
 /* A cgroup on one CPU, in one sample: the kernel counts a stop once for all threads there. */
 struct quota_queue {
 	__u64 queue;		/* 0 if the slot is free */
-	__u64 taken;		/* the most throttled time of one of its vCPUs */
+	__u64 taken;		/* longest throttled time among its vCPUs */
 };
 
 static bool has_quota(const struct bpf_record *record)

@@ -158,7 +158,7 @@ static void qemu(struct args *args, struct kvmstats_identity *identity)
 	}
 }
 
-/* Return true if the last directory of a path of len bytes is that of all VMs. */
+/* Return true if all VMs can share the last directory of a path with len bytes. */
 static bool is_common_directory(const char *path, size_t len)
 {
 	static const char *const common[] = { "run", "tmp", "var", "root", "home", "etc", "shm" };

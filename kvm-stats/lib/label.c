@@ -156,7 +156,7 @@ static void label_ended(struct labels *labels, struct kvmstats *k)
 
 		if (vm->labelled || vm->is_pending)
 			continue;
-		/* It preceded the VM that its process has now. */
+		/* The process created this VM before its present one. */
 		same = find_labelled(k, i);
 		if (same) {
 			strcpy(vm->pub.identity.label, same->pub.identity.label);
@@ -187,7 +187,7 @@ static void sort_in_processes(struct kvmstats *k)
 	struct core_vm *vm;
 	unsigned int i, at;
 
-	/* They are mostly in order. */
+	/* The VMs are mostly sorted already. */
 	for (i = 1; i < k->vms; i++) {
 		vm = k->vm[i];
 		for (at = i; at && core_vm_precedes(vm, k->vm[at - 1]); at--)

@@ -16,7 +16,8 @@ unsigned long parse_number(const char *name, const char *text);
 
 /*
  * Parse a time as nanoseconds since 1970: local, or with Z or an offset, @SECONDS, or an hour of the
- * last 24. If local clocks showed it twice, print which one is used: the last one if last is set.
+ * last 24. If local clocks showed the time twice, use the first one, or the second one if last is
+ * set, and print it.
  */
 uint64_t parse_time(const char *name, const char *text, bool last);
 

@@ -9,6 +9,7 @@ static const struct {
 	[PROBLEM_ENDED] = { "ended", "the VM no longer exists" },
 	[PROBLEM_POLLING] = { "polling", "halt polling of the host takes longer than the guest runs" },
 	[PROBLEM_EXITS] = { "exits", "the guest exits very often" },
+	[PROBLEM_STALLED] = { "stalled", "its vCPUs are blocked in the VMM or the kernel, not for a CPU" },
 	[PROBLEM_STUCK] = { "stuck", "no vCPU is run: the VMM is paused or stopped, or waits" },
 	[PROBLEM_THROTTLED] = { "throttled", "the CPU quota of its cgroup is used up" },
 	[PROBLEM_STARVED] = { "starved", "its vCPUs wait for a CPU" },
@@ -35,6 +36,8 @@ struct judgement judge_problem(const struct problem_facts *facts)
 		return (struct judgement){ PROBLEM_THROTTLED, ready + throttled };
 	if (facts->share[KVMSTATS_OTHER] >= STUCK_PERMILLE)
 		return (struct judgement){ PROBLEM_STUCK, facts->share[KVMSTATS_OTHER] };
+	if (facts->share[KVMSTATS_OTHER] >= STALLED_PERMILLE)
+		return (struct judgement){ PROBLEM_STALLED, facts->share[KVMSTATS_OTHER] };
 	if (facts->exits >= EXIT_STORM_PER_SECOND)
 		return (struct judgement){ PROBLEM_EXITS, facts->exits };
 	if (poll >= POLLING_PERMILLE && poll > facts->share[KVMSTATS_RUN])

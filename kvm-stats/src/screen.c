@@ -653,60 +653,109 @@ static void seek_by(struct screen *s, int64_t nanoseconds)
 	input_seek_time(s->f, nanoseconds < 0 && now < (uint64_t)-nanoseconds ? 0 : now + nanoseconds);
 }
 
-static bool has_problem(const struct input *f)
+/* The labels of the VMs that have a problem at a sample */
+struct troubled {
+	char (*label)[LABEL_SIZE];
+	size_t count, room;
+};
+
+static void find_troubled(const struct screen *s, struct troubled *troubled)
 {
 	const struct kvmstats_vm *vm;
+	struct item item;
 
-	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
-		const struct item item = item_vm(vm);
+	troubled->count = 0;
+	for (vm = kvmstats_first(s->f->k); vm; vm = vm->next) {
+		item = item_vm(vm);
+		judge_item(s->f->k, &item);
+		if (item.judgement.problem <= PROBLEM_ENDED || !view_has_vm(s->view, vm))
+			continue;
+		if (troubled->count == troubled->room) {
+			troubled->room = 2 * troubled->room + 16;
+			troubled->label = check_alloc(realloc(troubled->label, troubled->room *
+							     sizeof(*troubled->label)));
+		}
+		app_label(vm, troubled->label[troubled->count++]);
+	}
+}
 
-		if (item_most(&item, KVMSTATS_READY) >= READY_CRITICAL_PERMILLE ||
-		    item_most(&item, KVMSTATS_THROTTLED) >= THROTTLED_CRITICAL_PERMILLE)
+/* Return true if one of the VMs has no problem in the sample before; both are in the same order. */
+static bool has_new(const struct troubled *now, const struct troubled *before)
+{
+	size_t i, tries, at = 0;
+
+	for (i = 0; i < now->count; i++) {
+		for (tries = 0; tries < before->count; tries++) {
+			if (!strcmp(before->label[at++ % before->count], now->label[i]))
+				break;
+		}
+		if (tries == before->count)
 			return true;
 	}
 	return false;
 }
 
-/* Go to the next sample in which a problem begins; false if there is none. */
-static bool seek_next_problem(struct input *f)
+static void exchange(struct troubled *a, struct troubled *b)
 {
-	bool before = has_problem(f), problem;
+	const struct troubled other = *a;
 
-	while (!stop_requested() && input_next_nofail(f)) {
-		problem = has_problem(f);
-		if (problem && !before)
+	*a = *b;
+	*b = other;
+}
+
+/* Go to the next sample in which a VM's problem begins; false if there is none. */
+static bool seek_next_problem(struct screen *s, struct troubled *before, struct troubled *now)
+{
+	find_troubled(s, before);
+	while (!stop_requested() && input_next_nofail(s->f)) {
+		find_troubled(s, now);
+		if (has_new(now, before))
 			return true;
-		before = problem;
+		exchange(before, now);
 	}
 	return false;
 }
 
-static bool seek_previous_problem(struct input *f)
+static bool seek_previous_problem(struct screen *s, struct troubled *before, struct troubled *now)
 {
-	const unsigned long from = recording_position(f->rec);
-	bool problem = has_problem(f), before;
+	const unsigned long from = recording_position(s->f->rec);
 
-	while (!stop_requested() && input_seek_samples(f, -1)) {
-		before = has_problem(f);
-		if (problem && !before && recording_position(f->rec) + 1 < from) {
-			input_seek_samples(f, 1);
+	find_troubled(s, now);
+	while (!stop_requested() && input_seek_samples(s->f, -1)) {
+		find_troubled(s, before);
+		if (has_new(now, before) && recording_position(s->f->rec) + 1 < from) {
+			input_seek_samples(s->f, 1);
 			return true;
 		}
-		problem = before;
+		exchange(before, now);
 	}
 	/* The recording begins with it. */
-	return problem && from;
+	return now->count && from;
 }
 
 static void seek_problem(struct screen *s, bool next)
 {
 	const unsigned long from = recording_position(s->f->rec);
+	struct troubled before = { 0 }, now = { 0 };
+	bool found;
 
-	if (next ? seek_next_problem(s->f) : seek_previous_problem(s->f))
+	found = next ? seek_next_problem(s, &before, &now) : seek_previous_problem(s, &before, &now);
+	free(before.label);
+	free(now.label);
+	if (found)
 		return;
 	recording_seek(s->f->rec, from);
-	snprintf(s->why, sizeof(s->why), "no %s problem: no vCPU was ready or throttled for %u%% of a sample",
-		 next ? "later" : "earlier", READY_CRITICAL_PERMILLE / 10);
+	snprintf(s->why, sizeof(s->why), "no %s problem of these VMs begins in the recording",
+		 next ? "later" : "earlier");
+}
+
+static void put_typed_time(struct screen *s, uint64_t time)
+{
+	const time_t seconds = time / SECOND;
+	char text[32];
+
+	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", localtime(&seconds));
+	snprintf(s->why, sizeof(s->why), "the recording has no sample of %s", text);
 }
 
 /* The time that was typed; without a date, on the day of the sample */
@@ -719,7 +768,7 @@ static void seek_typed(struct screen *s)
 		snprintf(s->why, sizeof(s->why), "'%.60s': must be a time such as 03:00 or 2026-11-22T03:00",
 			 s->typed);
 	else if (!input_has_time(s->f, time))
-		snprintf(s->why, sizeof(s->why), "the recording has no sample of %.60s", s->typed);
+		put_typed_time(s, time);
 	else
 		input_seek_time(s->f, time);
 	if (time && twice)

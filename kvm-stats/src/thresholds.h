@@ -12,6 +12,7 @@ enum {
 	READY_CRITICAL_PERMILLE		= 100,	/* permille, KvmVmStarved: mode ready */
 	THROTTLED_CRITICAL_PERMILLE	= 100,	/* permille, KvmVmThrottled: mode throttled */
 	STUCK_PERMILLE			= 995,	/* permille, KvmVmStuck: mode other */
+	STALLED_PERMILLE		= 200,	/* permille, KvmVmStalled: mode other */
 	POLLING_PERMILLE		= 200,	/* permille, KvmHaltPollingWasted: mode poll */
 	EXIT_STORM_PER_SECOND		= 50000, /* exits, KvmExitStorm: exits per vCPU */
 	STALL_PERMILLE			= 100,	/* permille, -: a reason for OTHER, of one vCPU */

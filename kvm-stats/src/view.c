@@ -125,7 +125,7 @@ static char *shown_label(const struct kvmstats_vm *vm, char *buf)
 	return buf;
 }
 
-static bool passes_filter(const struct view *view, const struct kvmstats_vm *vm)
+bool view_has_vm(const struct view *view, const struct kvmstats_vm *vm)
 {
 	char label[LABEL_SIZE], shown[TEXT_SHOWN(LABEL_SIZE)];
 
@@ -356,7 +356,7 @@ static void make_host(struct view *view, const struct input *f, unsigned int wid
 	n = 0;
 	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
 		add_vm_line(&host, &all, vm);
-		if (!passes_filter(view, vm))
+		if (!view_has_vm(view, vm))
 			continue;
 		items[n] = item_vm(vm);
 		judge_item(f->k, &items[n]);

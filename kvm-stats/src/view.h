@@ -51,6 +51,9 @@ struct view {
 	unsigned int vms;		/* that are shown */
 };
 
+/* Return true if the arguments and the filter select the VM. */
+bool view_has_vm(const struct view *view, const struct kvmstats_vm *vm);
+
 /* Sorted as the settings say, without filter */
 void view_init(struct view *view, const struct settings *settings);
 void view_free(struct view *view);

@@ -979,7 +979,7 @@ static void test_numbers(struct kvmstats *k)
 {
 	tap_result(number(k, 1, 0, 0) == 10, "the only VM of a process has no number");
 	tap_result(number(k, 9, 1, 8) == 911283, "VMs are numbered in the order of the report");
-	tap_result(number(k, 8, 9, 1) == 819213, "another order is that of their descriptors");
+	tap_result(number(k, 8, 9, 1) == 819213, "another order of descriptors changes the numbers");
 	tap_result(number(k, 9, 1, 0) == 819112 && kvmstats_first(k)->ended,
 		   "a VM that has ended keeps its number");
 	tap_result(number(k, 9, 1, 0) == 9112, "the others have the numbers of two VMs");

@@ -201,7 +201,7 @@ static const struct vmm {
 	{ "firecracker", ARGS("firecracker", "--api-sock", "api.sock"), "firecracker", "firecracker" },
 	{ "cloud-hyperviso", ARGS("cloud-hypervisor", "--api-socket", "path=/run/vm-1/api.sock"), "vm-1",
 	  "cloud-hypervisor" },
-	/* commands that the kernel cuts off, or that are no names */
+	/* truncated commands, and commands that are not names */
 	{ "containerd-shim", ARGS("/usr/bin/containerd-shim-kata-v2", "-id", ID),
 	  "containerd-shim-kata-v2", "containerd-shim-kata-v2" },
 	{ "5", ARGS("/usr/bin/krun", "x"), "krun", "krun" },

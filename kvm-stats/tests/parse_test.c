@@ -71,7 +71,7 @@ int main(void)
 			   time / 1000000);
 	}
 	time = parse_time_text("2026-10-25T02:30", false, JULY, &twice);
-	tap_result(twice, "an hour that comes twice is recognized");
+	tap_result(twice, "an ambiguous hour is recognized");
 	time = parse_time_text("2026-10-25T02:30", true, JULY, &twice);
 	tap_result(twice && time == 1792891800 * SECOND, "an interval ends with the second one");
 	parse_time_text("2026-10-25T02:30+02:00", true, JULY, &twice);

@@ -970,7 +970,7 @@ static bool update_all_series(struct model *m, struct kvmstats *k, uint64_t now)
 		m->cpu_time += m->host.cpus * (vm->time - m->cpu_until);
 		m->cpu_until = vm->time;
 	}
-	/* Those that have ended first: others may have their labels now. */
+	/* Update ended VMs first: live ones may have their labels now. */
 	ok = update_series(m, vm, true, now);
 	ok &= update_series(m, vm, false, now);
 	for (e = m->first; e; e = next) {

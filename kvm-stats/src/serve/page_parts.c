@@ -152,7 +152,7 @@ void put_problem(struct buf *b, const struct row *row)
 	const enum problem problem = row->judgement.problem;
 
 	buf_str(b, problem_name(problem));
-	if (problem == PROBLEM_STUCK && row->stall)
+	if ((problem == PROBLEM_STUCK || problem == PROBLEM_STALLED) && row->stall)
 		buf_printf(b, "<small>%s: %s</small>", stall_name(row->stall),
 			   stall_meaning(row->stall));
 	else if (problem > PROBLEM_ENDED)

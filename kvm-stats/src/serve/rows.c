@@ -83,7 +83,7 @@ static struct row make_row(const struct vm_series *e)
 		facts.failed = growth(e, from, HISTORY_FAILED);
 	}
 	row.judgement = judge_problem(&facts);
-	if (row.judgement.problem == PROBLEM_STUCK)
+	if (row.judgement.problem == PROBLEM_STUCK || row.judgement.problem == PROBLEM_STALLED)
 		find_stall(&row);
 	return row;
 }

@@ -98,8 +98,9 @@ class Host:
     def busy(self, vms, vcpus=4, name="instance", pids=1000):
         """Create this many VMs with different rates."""
         for n in range(1, vms + 1):
-            self.vm(n, f"{name}-{n:05}", vcpus=vcpus, pid=pids + n, run=100 + n * 3 % 500,
-                    ready=n % 50, halt=300, poll=n % 30, throttled=n % 7, exits=1000 + n * 37,
+            run, ready, poll, throttled = 100 + n * 3 % 500, n % 50, n % 30, n % 7
+            self.vm(n, f"{name}-{n:05}", vcpus=vcpus, pid=pids + n, run=run, ready=ready, poll=poll,
+                    halt=950 - run - ready - poll - throttled, throttled=throttled, exits=1000 + n * 37,
                     emulated=n, io=n * 3)
         self.write()
         return self

@@ -92,12 +92,15 @@ class Page(Pages):
     def test_thresholds(self):
         """Each problem begins at its threshold, which alerts have as well."""
         host = self.host()
-        values = {"ready": ("starved", {"ready": 110, "run": 500}, {"ready": 90, "run": 500}),
-                  "throttled": ("throttled", {"throttled": 110}, {"throttled": 90, "run": 500}),
+        values = {"ready": ("starved", {"ready": 110, "run": 500, "halt": 390},
+                            {"ready": 90, "run": 500, "halt": 410}),
+                  "throttled": ("throttled", {"throttled": 110},
+                                {"throttled": 90, "run": 500, "halt": 410}),
                   # the larger one has the remedy
                   "both": ("throttled", {"throttled": 325, "ready": 300, "run": 300},
-                           {"throttled": 95, "ready": 95, "run": 500}),
+                           {"throttled": 95, "ready": 95, "run": 500, "halt": 310}),
                   "other": ("stuck", {"run": 3}, {"run": 7}),
+                  "blocked": ("stalled", {"run": 400, "halt": 390}, {"run": 400, "halt": 410}),
                   "poll": ("polling", {"poll": 210, "run": 180, "halt": 610},
                            {"poll": 190, "run": 180, "halt": 630}),
                   "less": ("polling", {"poll": 310, "run": 290, "halt": 400},
@@ -110,6 +113,7 @@ class Page(Pages):
             host.vm(number + 1, f"{name}-above", **above)
             host.vm(number + 2, f"{name}-below", **below)
             expected |= {f"{name}-above": problem, f"{name}-below": ""}
+        expected["other-below"] = "stalled"
         serving = self.serve(host)
         wait_for(lambda: all(vm["seconds"] > 4 for vm in serving.api()["vms"]), "a window")
         self.assertEqual({vm["vm"]: vm["problem"] for vm in serving.api()["vms"]}, expected)

@@ -111,7 +111,8 @@ class Thresholds(Rules):
 
     # alert: [smaller, larger] than the threshold
     CHANGES = {"KvmVmStarved": (0.06, 0.2), "KvmVmThrottled": (0.05, 0.2),
-               "KvmVmStuck": (0.5, 0.999), "KvmHaltPollingWasted": (0.05, 0.3),
+               "KvmVmStuck": (0.5, 0.999), "KvmVmStalled": (0.1, 0.3),
+               "KvmHaltPollingWasted": (0.05, 0.3),
                "KvmExitStorm": (20000, 90000), "KvmStatsStale": (5, 30)}
 
     def table(self):
@@ -173,6 +174,7 @@ class Alerts(Case):
         "starved": ({"run": 500, "ready": 200, "halt": 300, "exits": 2000}, "KvmVmStarved"),
         "quota": ({"run": 100, "throttled": 500, "halt": 400}, "KvmVmThrottled"),
         "hung": ({}, "KvmVmStuck"),
+        "stalled": ({"run": 300, "halt": 300}, "KvmVmStalled"),
         "polling": ({"run": 100, "poll": 400, "halt": 500}, "KvmHaltPollingWasted"),
         "storm": ({"run": 900, "exits": 300000}, "KvmExitStorm"),
         "failing": ({"run": 300, "halt": 600, "failed": 1000}, "KvmEmulationFailed"),
@@ -183,7 +185,7 @@ class Alerts(Case):
         hosts = [self.host(name) for name in ("busy", "slow", "blind")]
         for number, name in enumerate(vms, 1):
             hosts[0].vm(number, name, run=300, halt=600, exits=2000)
-        hosts[1].vm(1, "other", run=300)
+        hosts[1].vm(1, "other", run=300, halt=600)
         shutil.rmtree(hosts[2].path / "proc")
         self.servings = [self.serve(host, "--max-age", "600") for host in hosts]
         scraping = self.prometheus(*self.servings, rules=[self.quick_rules()])
@@ -215,7 +217,7 @@ class Alerts(Case):
 
         wait_for(lambda: any(points[-1][1] for points in failures()), "the failure")
         # It fails once: the alert needs the 0 before.
-        for number, name in ((7, "failing"), (100, "doomed")):
+        for number, name in ((8, "failing"), (100, "doomed")):
             busy.vm(number, name, run=300, halt=600)
         busy.write()
         wait_for(lambda: expected <= fired(), "all alerts")
