@@ -185,10 +185,18 @@ static void ask_reopen(int signal)
 /* The file of --file, which is standard output */
 struct log_file {
 	const char *path;	/* NULL if it is not a file of ours */
+	bool is_regular;	/* neither a FIFO nor a terminal, which have no size */
 	off_t size;		/* before the present sample */
 	bool failing;
 	unsigned long lost;	/* samples */
 };
+
+static bool is_regular(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISREG(st.st_mode);
+}
 
 /* Redirect standard output to the end of a file. */
 static void open_log(struct log_file *file)
@@ -200,6 +208,7 @@ static void open_log(struct log_file *file)
 	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)
 		err(STATUS_NOTHING, "cannot open %s", file->path);
 	close(fd);
+	file->is_regular = is_regular(STDOUT_FILENO);
 	/* a line that another log could not complete */
 	size = lseek(STDOUT_FILENO, 0, SEEK_END);
 	if (size > 0 && pread(STDOUT_FILENO, &last, 1, size - 1) == 1 && last != '\n')
@@ -218,7 +227,7 @@ static void begin_log_sample(struct log_file *file, const struct out *out)
 		open_log(file);
 	}
 	file->size = fstat(STDOUT_FILENO, &st) ? 0 : st.st_size;
-	if (!file->size && out)
+	if (file->is_regular && !file->size && out)
 		out_keys(out);
 }
 
@@ -255,8 +264,8 @@ static bool is_begun(void)
 	const int flags = fcntl(STDOUT_FILENO, F_GETFL);
 	struct stat st;
 
-	return flags >= 0 && flags & O_APPEND && !fstat(STDOUT_FILENO, &st) &&
-	       S_ISREG(st.st_mode) && st.st_size;
+	return flags >= 0 && flags & O_APPEND && is_regular(STDOUT_FILENO) &&
+	       !fstat(STDOUT_FILENO, &st) && st.st_size;
 }
 
 /*
@@ -302,13 +311,13 @@ int command_log(const struct settings *settings)
 	int status = STATUS_OK;
 
 	input_open(&f, settings, INPUT_FIRST, !settings->count, settings->nr_args);
-	if (format == OUT_CSV && (settings->file || is_begun()))
-		format = OUT_CSV_MORE;
 	if (settings->file) {
 		open_log(&file);
 		/* A signal ends it between two samples, not within a line. */
 		stop_catch(STATUS_PARTIAL, NULL);
 	}
+	if (format == OUT_CSV && (file.is_regular || is_begun()))
+		format = OUT_CSV_MORE;
 	catch_hangup();
 	open_log_stalls(&stalls, settings, &f);
 	take_log_sample(&stalls, settings, &f, false);

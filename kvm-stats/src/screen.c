@@ -61,6 +61,14 @@ static const char * const keys[] = {
 	"[ ] { }  n N  g        in a recording: a sample, ten minutes; a problem; a time",
 };
 
+/* See no-color.org. */
+static bool wants_colors(void)
+{
+	const char *refused = getenv("NO_COLOR");
+
+	return has_colors() && !(refused && *refused);
+}
+
 static bool start(void)
 {
 	const char *cup;
@@ -83,7 +91,7 @@ static bool start(void)
 	set_escdelay(50);
 	mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
 	mouseinterval(0);
-	if (has_colors() && start_color() == OK && use_default_colors() == OK) {
+	if (wants_colors() && start_color() == OK && use_default_colors() == OK) {
 		init_pair(HEAT_NOTICED, COLOR_YELLOW, -1);
 		init_pair(HEAT_CRITICAL, COLOR_RED, -1);
 	}
@@ -102,6 +110,23 @@ static void put_screen_line(int row, const char *text, bool reverse)
 		for (int at = getcurx(stdscr); at < COLS && getcury(stdscr) == row; at++)
 			mvaddch(row, at, ' ');
 		attroff(A_REVERSE);
+	}
+}
+
+/* Write a message that may need several lines, of which the last one is the screen's: its end has the remedy. */
+static void put_message(const char *text)
+{
+	const int rows = LINES / 2 < 4 ? LINES / 2 : 4;
+	const char *rest = text;
+	int needed = 0, row;
+
+	do {
+		rest += text_fit(rest, COLS);
+	} while (*rest && ++needed + 1 < rows);
+	for (row = LINES - 1 - needed; row < LINES; row++) {
+		put_screen_line(row, text, false);
+		clrtoeol();
+		text += text_fit(text, COLS);
 	}
 }
 
@@ -559,7 +584,7 @@ static void draw(struct screen *s)
 		const bool selected = s->first + i == view->selected && view_has_cursor(view);
 
 		put_screen_line(head + i, shown->text, selected);
-		for (mark = shown->mark; mark < shown->mark + 2 && mark->heat && has_colors(); mark++)
+		for (mark = shown->mark; mark < shown->mark + 2 && mark->heat && wants_colors(); mark++)
 			mvchgat(head + i, mark->at, mark->width, A_BOLD | (selected ? A_REVERSE : 0),
 				mark->heat, NULL);
 	}
@@ -580,7 +605,7 @@ static void draw(struct screen *s)
 		snprintf(line, sizeof(line),
 			 "q quit  h help  b who ran  x exits  o stalls  %s/ filter  p %s%s",
 			 s->f->rec ? "" : "c columns  ", s->paused ? "continue" : "pause", s->f->rec ? "  [ ] n g time" : "");
-	put_screen_line(LINES - 1, line, false);
+	put_message(line);
 	refresh();
 }
 
