@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Fuzz a reader that follows a recording while it is written, renamed, emptied and replaced, with
+ * libFuzzer. Each step is a byte; the chunks of a step follow its size, and their checksums are
+ * corrected.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../src/rec_chunk.h"
+#include "../../src/recording.h"
+
+static jmp_buf exited;
+
+void __wrap_errx(int status, const char *format, ...) __attribute__((noreturn));
+void __wrap_errx(int status, const char *format, ...)
+{
+	longjmp(exited, 1);
+}
+
+void __wrap_err(int status, const char *format, ...) __attribute__((noreturn));
+void __wrap_err(int status, const char *format, ...)
+{
+	longjmp(exited, 1);
+}
+
+static char path[64], old[64];
+
+static void write_head(int flags)
+{
+	unsigned char head[FILE_HEAD] = RECORDING_MAGIC;
+	int fd = open(path, O_WRONLY | O_CREAT | flags, 0600);
+
+	put_le32(head + 12, RECORDING_FORMAT);
+	if (fd < 0 || write(fd, head, sizeof(head)) < 0)
+		abort();
+	close(fd);
+}
+
+/* Append the chunks, with the checksums that the contents have. */
+static void append(const uint8_t *data, size_t size)
+{
+	int fd = open(path, O_WRONLY | O_APPEND);
+	unsigned char *bytes = malloc(size + 1);
+	struct chunk chunk;
+	size_t at = 0;
+	uint32_t crc;
+
+	memcpy(bytes, data, size);
+	while (size - at >= CHUNK_HEAD && chunk_read_head(bytes + at, &chunk) &&
+	       chunk.size <= size - at - CHUNK_HEAD) {
+		crc = bytes_crc(0, bytes + at, 12);
+		crc = bytes_crc(crc, bytes + at + 16, 8);
+		put_le32(bytes + at + 12, bytes_crc(crc, bytes + at + CHUNK_HEAD, chunk.size));
+		at += CHUNK_HEAD + chunk.size;
+	}
+	if (fd < 0 || write(fd, bytes, size) < 0)
+		abort();
+	close(fd);
+	free(bytes);
+}
+
+/* As serve --from does */
+static void read_new(struct recording *rec, struct kvmstats *k)
+{
+	unsigned int replaced = recording_replaced(rec);
+
+	while (recording_fetch(rec)) {
+		if (replaced != recording_replaced(rec)) {
+			replaced = recording_replaced(rec);
+			recording_seek_file(rec);
+		} else {
+			kvmstats_sample(k);
+		}
+	}
+}
+
+static void step(struct recording *rec, struct kvmstats *k, uint8_t what)
+{
+	switch (what % 8) {
+	case 0:
+	case 1:
+		read_new(rec, k);
+		break;
+	case 2:
+		rename(path, old);
+		write_head(O_TRUNC);
+		break;
+	case 3:
+		write_head(O_TRUNC);
+		break;
+	case 4:
+		unlink(path);
+		write_head(O_TRUNC);
+		break;
+	case 5:
+		if (recording_count(rec))
+			recording_seek(rec, what / 8 % recording_count(rec));
+		break;
+	case 6:
+		recording_collect(rec, 60000000000);
+		break;
+	case 7:
+		if (truncate(path, FILE_HEAD + what))
+			abort();
+		break;
+	}
+	if (recording_count(rec) && recording_position(rec) >= recording_count(rec))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct recording *rec;
+	static struct kvmstats *k;
+	const uint8_t *at = data, *end = data + size;
+	size_t bytes;
+
+	snprintf(path, sizeof(path), "/dev/shm/kvm-stats-fuzz-%d", getpid());
+	snprintf(old, sizeof(old), "%s.1", path);
+	unlink(old);
+	write_head(O_TRUNC);
+	k = NULL;
+	if (!setjmp(exited)) {
+		while (end - at >= 3) {
+			const uint8_t what = *at++;
+
+			bytes = at[0] | at[1] << 8;
+			at += 2;
+			if (bytes > (size_t)(end - at))
+				bytes = end - at;
+			append(at, bytes);
+			at += bytes;
+			if (!k)
+				rec = recording_open(path, &k);
+			else
+				step(rec, k, what);
+		}
+	}
+	if (k)
+		kvmstats_close(k);
+	unlink(path);
+	unlink(old);
+	return 0;
+}
