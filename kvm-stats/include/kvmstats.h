@@ -298,7 +298,7 @@ uint64_t kvmstats_vm_id(const struct kvmstats_vm *vm);
  * nanoseconds since 1970, 0 if unknown. Follows steps of the host's clock.
  */
 uint64_t kvmstats_vm_started(const struct kvmstats_vm *vm);
-/* 1, 2, ... in order of creation among its process's VMs; 0 if the process has had only one */
+/* 1, 2, ... among the VMs of its process, in the order of ids or file descriptors; 0 if it is the only one */
 unsigned int kvmstats_vm_nth(const struct kvmstats_vm *vm);
 /*
  * No rates: the VM was first seen at the last sample, and it is not known that it was created

@@ -71,7 +71,8 @@ bool core_vm_precedes(const struct core_vm *a, const struct core_vm *b)
 		return a->pub.identity.pid < b->pub.identity.pid;
 	if (a->pub.identity.vm_id != b->pub.identity.vm_id)
 		return a->pub.identity.vm_id < b->pub.identity.vm_id;
-	return a->reported < b->reported;
+	/* A VM that has ended keeps its place. */
+	return a->seen && b->seen && a->reported < b->reported;
 }
 
 unsigned int core_find_process(const struct kvmstats *k, pid_t pid, unsigned int *end)

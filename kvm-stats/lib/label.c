@@ -64,7 +64,7 @@ static void label_process(const struct core_vm *vm, bool with_pid, char to[LABEL
 	join(to, name, suffix);
 }
 
-static bool is_live(const struct core_vm *vm)
+static bool exists_now(const struct core_vm *vm)
 {
 	return !vm->is_pending && !vm->pub.ended;
 }
@@ -108,7 +108,7 @@ static void set_label(struct labels *labels, struct core_vm *vm, const char *pro
 	labels->label[find_place(labels, text)] = vm->pub.identity.label;
 }
 
-static void name_process(const struct labels *labels, const struct core_vm *vm, char to[LABEL_SIZE])
+static void choose_process_label(const struct labels *labels, const struct core_vm *vm, char to[LABEL_SIZE])
 {
 	label_process(vm, false, to);
 	if (!*to || is_taken(labels, to))
@@ -123,13 +123,13 @@ static void label_live(struct labels *labels, struct core_vm **vm, unsigned int 
 	qsort(vm, vms, sizeof(*vm), compare_ages);
 	for (i = 0; i < vms; i++) {
 		if (!i || !same_process(vm[i], vm[i - 1]))
-			name_process(labels, vm[i], process);
+			choose_process_label(labels, vm[i], process);
 		set_label(labels, vm[i], process);
 	}
 }
 
 /* Return a VM of the same process as k->vm[i] that has a label; its first one if it is live. */
-static const struct core_vm *find_labelled(const struct kvmstats *k, unsigned int i)
+static const struct core_vm *find_sibling(const struct kvmstats *k, unsigned int i)
 {
 	const struct core_vm *vm = k->vm[i], *found = NULL;
 	unsigned int at;
@@ -157,13 +157,13 @@ static void label_ended(struct labels *labels, struct kvmstats *k)
 		if (vm->labelled || vm->is_pending)
 			continue;
 		/* The process created this VM before its present one. */
-		same = find_labelled(k, i);
+		same = find_sibling(k, i);
 		if (same) {
 			strcpy(vm->pub.identity.label, same->pub.identity.label);
 			vm->labelled = true;
 			continue;
 		}
-		name_process(labels, vm, process);
+		choose_process_label(labels, vm, process);
 		set_label(labels, vm, process);
 	}
 }
@@ -204,7 +204,7 @@ static void number_in_processes(struct kvmstats *k)
 
 	for (i = 0; i < k->vms; i++) {
 		vm = k->vm[i];
-		if (!is_live(vm))
+		if (!exists_now(vm))
 			continue;
 		vm->pub.nth = 0;
 		if (!first || first->pub.identity.pid != vm->pub.identity.pid) {
@@ -258,7 +258,7 @@ bool label_vms(struct kvmstats *k)
 	vm = malloc((k->vms + 1) * sizeof(*vm));
 	if (labels.label && vm) {
 		for (i = 0; i < k->vms; i++) {
-			if (is_live(k->vm[i]))
+			if (exists_now(k->vm[i]))
 				vm[n++] = k->vm[i];
 		}
 		label_live(&labels, vm, n);

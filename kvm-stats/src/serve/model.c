@@ -531,7 +531,7 @@ static struct vm_series *find_series(const struct model *m, const char *label)
 }
 
 /* Count from now on, after the counts of a VM that had the label; NULL if there are none. */
-static void restart_counters(struct model *m, struct vm_series *e, const struct vm_series *before)
+static void restart_series(struct model *m, struct vm_series *e, const struct vm_series *before)
 {
 	unsigned int i;
 
@@ -556,7 +556,7 @@ static bool take_label(struct model *m, struct vm_series *e, const char *label)
 		holder = NULL;
 	}
 	if (!m->options->absolute)
-		restart_counters(m, e, holder);
+		restart_series(m, e, holder);
 	if (holder && m->options->absolute) {
 		remove_vm_series(m, holder);
 	} else if (holder) {
