@@ -34,7 +34,7 @@ static void add_column(struct out_column *to, const char *key)
 
 static void make_columns(struct out_column to[MAX_COLUMNS], bool stalls)
 {
-	static char stall_keys[STALL_REASONS][32];
+	static char stall_keys[STALLS][32];
 	unsigned int i;
 
 	memset(to, 0, MAX_COLUMNS * sizeof(*to));
@@ -51,7 +51,7 @@ static void make_columns(struct out_column to[MAX_COLUMNS], bool stalls)
 		if (columns[i].kind == COLUMN_OTHERS)
 			add_column(to, columns[i].key);
 	}
-	for (i = STALL_STOPPED; i < STALL_REASONS && stalls; i++) {
+	for (i = STALL_STOPPED; i < STALLS && stalls; i++) {
 		snprintf(stall_keys[i], sizeof(stall_keys[i]), "stall_%s_s", stall_name(i));
 		add_column(to, stall_keys[i]);
 	}
@@ -109,7 +109,7 @@ static void put_log_stalls(struct out *out, const struct log_stalls *stalls, con
 
 	if (sums && vm->elapsed && (!sums->rec || recording_added(sums->rec, 0, RECORDED_STALLS, &t)))
 		found = find_sum(sums, vm);
-	for (reason = STALL_STOPPED; reason < STALL_REASONS && stalls->wanted; reason++) {
+	for (reason = STALL_STOPPED; reason < STALLS && stalls->wanted; reason++) {
 		if (!found) {
 			out_none(out);
 			continue;

@@ -104,7 +104,7 @@ int command_record(const struct settings *settings)
 	struct record r = { .recorded = {
 		[PROGRAM_BLAME] = { wanted->owners, wanted->owners, WAITS_DIVISOR },
 		[PROGRAM_EXITS] = { wanted->exits, wanted->exits, 0 },
-		[PROGRAM_STALLS] = { wanted->stalls, STALL_REASONS, WAITS_DIVISOR },
+		[PROGRAM_STALLS] = { wanted->stalls, STALLS, WAITS_DIVISOR },
 	} };
 	struct recorder_totals totals;
 	bool complete;

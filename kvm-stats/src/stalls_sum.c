@@ -9,7 +9,7 @@
 
 const char *stall_name(uint64_t reason)
 {
-	static const char *const names[STALL_REASONS] = {
+	static const char *const names[STALLS] = {
 		[STALL_STOPPED] = "stopped",
 		[STALL_FROZEN] = "frozen",
 		[STALL_MEMORY] = "memory",
@@ -19,6 +19,7 @@ const char *stall_name(uint64_t reason)
 		[STALL_KVM] = "kvm",
 		[STALL_PAUSED] = "paused",
 		[STALL_UNKNOWN] = "unknown",
+		[STALL_TIMED] = "timed",
 	};
 
 	return names[reason];
@@ -26,7 +27,7 @@ const char *stall_name(uint64_t reason)
 
 const char *stall_meaning(uint64_t reason)
 {
-	static const char *const meanings[STALL_REASONS] = {
+	static const char *const meanings[STALLS] = {
 		[STALL_STOPPED] = "the VMM is stopped by a signal or a debugger",
 		[STALL_FROZEN] = "the VMM is frozen by its cgroup",
 		[STALL_MEMORY] = "guest memory is not here: userfaultfd, swap, a limit of the cgroup",
@@ -36,6 +37,7 @@ const char *stall_meaning(uint64_t reason)
 		[STALL_KVM] = "KVM or another driver waits",
 		[STALL_PAUSED] = "the VMM does not run the vCPU",
 		[STALL_UNKNOWN] = "without a reason",
+		[STALL_TIMED] = "the VMM waits for a condition with a timeout: it throttles the vCPU",
 	};
 
 	return meanings[reason];
@@ -83,6 +85,12 @@ static void add_stall(const struct stalls_sum *sum, struct stalls_vm *vm, uint64
 		add_cost(&sum->sums, &vm->sum, &reason, ns);
 }
 
+/* A VMM that throttles a vCPU runs it again; one that has paused it does not. */
+static bool is_sleep_of_vmm(uint64_t reason)
+{
+	return reason == STALL_LOCK || reason == STALL_WAIT || reason == STALL_TIMED;
+}
+
 static void add_rows(const struct stalls_sum *sum, const struct kvmstats_vm *first)
 {
 	const struct stalls_row *rows;
@@ -99,8 +107,8 @@ static void add_rows(const struct stalls_sum *sum, const struct kvmstats_vm *fir
 			continue;
 		paused = bsearch(&rows[i].tid, idle, idle_count, sizeof(*idle), compare_thread_tids);
 		for (reason = STALL_STOPPED; reason < STALLS; reason++)
-			add_stall(sum, vm, paused && (reason == STALL_LOCK || reason == STALL_WAIT) ?
-				  STALL_PAUSED : reason, rows[i].growth[reason]);
+			add_stall(sum, vm, paused && is_sleep_of_vmm(reason) ? STALL_PAUSED : reason,
+				  rows[i].growth[reason]);
 	}
 	free(idle);
 }
@@ -137,7 +145,7 @@ static void put_stall(const void *item, struct bytes *b)
 
 static void take_stall(struct sums *sums, struct sum *vm, struct rec_bytes *t)
 {
-	const uint64_t reason = take_most(t, STALL_REASONS - 1), ns = take_time(t);
+	const uint64_t reason = take_most(t, STALLS - 1), ns = take_time(t);
 
 	if (reason < STALL_STOPPED)
 		t->wrong = true;

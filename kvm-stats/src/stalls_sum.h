@@ -6,13 +6,6 @@
 #include "bpf/stalls.h"
 #include "sums.h"
 
-/* Reasons besides those of enum stall */
-enum {
-	STALL_PAUSED = STALLS,	/* in the VMM, which has not run the vCPU since the previous sample */
-	STALL_UNKNOWN,		/* OTHER without a reason */
-	STALL_REASONS,
-};
-
 struct stall_share {
 	struct sum_item item;
 	uint64_t reason;

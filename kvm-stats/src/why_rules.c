@@ -65,6 +65,7 @@ STALL_TIME(memory, STALL_MEMORY)
 STALL_TIME(disk, STALL_DISK)
 STALL_TIME(lock, STALL_LOCK)
 STALL_TIME(wait, STALL_WAIT)
+STALL_TIME(timed, STALL_TIMED)
 STALL_TIME(kvm, STALL_KVM)
 STALL_TIME(paused, STALL_PAUSED)
 STALL_TIME(unknown, STALL_UNKNOWN)
@@ -255,10 +256,13 @@ const struct why_rule why_rules[] = {
 	  "its VMM waited for a file or a block device.",
 	  "find out which disk of the VM is slow, and let I/O threads of the VMM use it", NULL, "faster disks") },
 	{ "lock", get_lock, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
-	  "slept in a futex of its VMM, process {pid}: for a lock, for a condition, or because the VMM throttles "
-	  "the vCPU, as a migration with auto-converge does.",
-	  "wait for the end of a migration, if there is one; else give each device of the VM an I/O thread", NULL,
-	  "VMMs that hold their lock for less time") },
+	  "slept in a futex of its VMM, process {pid}: for a lock or a condition.",
+	  "give each device of the VM an I/O thread", NULL, "VMMs that hold their lock for less time") },
+	{ "converge", get_timed, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
+	  "slept in its VMM, process {pid}, for a condition with a timeout, although nothing holds a lock. QEMU does this "
+	  "on purpose while a migration with auto-converge throttles the guest.",
+	  "let the migration end, or give it more bandwidth; without one, find out what the VMM waits for", NULL,
+	  "the end of migrations") },
 	{ "wait", get_wait, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "its VMM slept in poll, a pipe, a socket or a timer instead of running the vCPU.",
 	  "find out what the threads of process {pid} wait for", NULL, "the logs of VMMs") },

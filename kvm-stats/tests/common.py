@@ -7,6 +7,7 @@ The first argument of a test is the directory of the build.
 import atexit
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -74,6 +75,15 @@ class Vmm:
         self.pid = self.child.pid
         stack.callback(self.end)
         assert self.child.stdout.readline() == b"ready\n"
+
+    def wait_for_vcpus(self):
+        """Wait until each vCPU has halted. Before its first run, the kernel does not know its thread."""
+        def has_halted(task):
+            """Return true if a thread is not a vCPU, or has slept some times."""
+            if not (task / "comm").read_text().startswith("CPU "):
+                return True
+            return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (task / "status").read_text(), re.M)[1]) > 3
+        wait_for(lambda: all(map(has_halted, Path(f"/proc/{self.pid}/task").iterdir())))
 
     def send(self, number):
         """Send a signal. Return after all threads have stopped, if the signal stops them."""

@@ -98,7 +98,32 @@ static void start_helper(void *(*run)(void *), void *arg)
 	pthread_detach(thread);
 }
 
+/* Another thread lets go of the lock each time. */
+static volatile int lock_word;
+
+static void *release_lock(void *arg)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		usleep(ROUND_US);
+		lock_word = i + 1;
+		syscall(SYS_futex, &lock_word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	}
+	return NULL;
+}
+
 static void lock(void)
+{
+	int i;
+
+	lock_word = 0;
+	start_helper(release_lock, NULL);
+	for (i = 0; i < ROUNDS; i++)
+		syscall(SYS_futex, &lock_word, FUTEX_WAIT, i, NULL, NULL, 0);
+}
+
+static void wait_with_timeout(void)
 {
 	const struct timespec time = { .tv_nsec = ROUND_US * 1000 };
 	static int word;
@@ -520,10 +545,9 @@ static void run_until_released(void)
 
 static void lock_for_long(void)
 {
-	const struct timespec time = { .tv_sec = 60 };
 	int word = 0;
 
-	syscall(SYS_futex, &word, FUTEX_WAIT, 0, &time, NULL, 0);
+	syscall(SYS_futex, &word, FUTEX_WAIT, 0, NULL, NULL, 0);
 }
 
 /* A VMM whose thread does something; prepare returns false where the host does not allow it. */
@@ -813,16 +837,16 @@ static bool send_stop(pid_t pid)
 	return !kill(pid, SIGSTOP);
 }
 
-static void lock_and_exit(void)
+static void wait_and_exit(void)
 {
-	lock();
+	wait_with_timeout();
 	_exit(0);
 }
 
 /* A thread that exits keeps its charges until they have been read. */
 static void test_exit(void)
 {
-	static const struct behaviour exits = { "exit", STALL_LOCK, NULL, lock_and_exit, 0 };
+	static const struct behaviour exits = { "exit", STALL_TIMED, NULL, wait_and_exit, 0 };
 	const pid_t pid = start(&exits);
 	const int map = bpf_map__fd(stalls->program->maps.vcpus);
 	struct stalls_vcpu vcpu;
@@ -833,10 +857,10 @@ static void test_exit(void)
 	shared->go = true;
 	waitpid(pid, NULL, 0);
 	sample();
-	tap_result(charged(pid, STALL_LOCK) >= ROUNDS_MS / 2 * MS &&
+	tap_result(charged(pid, STALL_TIMED) >= ROUNDS_MS / 2 * MS &&
 		   bpf_map_lookup_elem(map, &tid, &vcpu),
 		   "a thread that has exited: charged %.2f ms, slept %d ms; its entry is free",
-		   charged(pid, STALL_LOCK) / 1e6, ROUNDS_MS);
+		   charged(pid, STALL_TIMED) / 1e6, ROUNDS_MS);
 	sample();
 	tap_result(!charged(pid, 0), "a thread that has exited: charged once");
 }
@@ -891,6 +915,7 @@ int main(int argc, char **argv)
 {
 	static const struct behaviour behaviours[] = {
 		{ "lock", STALL_LOCK, NULL, lock, ROUNDS_MS },
+		{ "condition with a timeout", STALL_TIMED, NULL, wait_with_timeout, ROUNDS_MS },
 		{ "poll", STALL_WAIT, NULL, poll_nothing, ROUNDS_MS },
 		{ "sleep", STALL_WAIT, NULL, sleep_often, ROUNDS_MS },
 		{ "sleep next to busy processes", STALL_WAIT, start_hogs, sleep_often, ROUNDS_MS },
@@ -909,7 +934,7 @@ int main(int argc, char **argv)
 		{ "lock of KVM", STALL_KVM, start_second, wait_for_second, 50 },
 	};
 	static const struct behaviour lost = {
-		"lost end of a sleep", STALL_LOCK, NULL, sleep_and_run, 300 };
+		"lost end of a sleep", STALL_TIMED, NULL, sleep_and_run, 300 };
 	static const struct behaviour stopped = {
 		"stopped", STALL_STOPPED, NULL, run_until_released, ACT_US / 1000 };
 	static const struct behaviour traced = {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A VMM for the tests: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] [-u USEC]
- * [-w lock|poll|child] VMS VCPUS. On x86 each vCPU writes to a port
+ * [-w lock|timeout|poll|child] VMS VCPUS. On x86 each vCPU writes to a port
  * ten times, halts, and is woken a hundred times a second; on arm64 it writes to where no
  * memory is, all the time. With -b it is busy instead; with -p no vCPU is entered before
  * SIGUSR2. -k keeps a statistics file for each VM and vCPU open, as
  * QEMU does from 8.1 on for vCPUs. -t adds busy threads that are not vCPUs, -i such with
  * the names of I/O threads; with -u the VMM works for USEC microseconds after each exit, with -w
- * it waits for 100 ms, for a lock or in poll(), or in state D for a child that does not exit.
+ * it waits for 100 ms, for a lock, for a condition with a timeout or in poll(), or in state D for a child that does not exit.
  * Prints "ready" and ends when its standard input does;
  * each line there takes a VM away, the last one first; but the line "fail" makes the guests
  * of x86 run an instruction that KVM cannot emulate, after which their vCPUs stop.
@@ -65,8 +65,8 @@ struct vm {
 static int vcpus, all_vcpus, run_size, work_us;
 static bool busy;
 static volatile sig_atomic_t paused;
-static sem_t resumed, never;
-static enum { WAIT_NOT, WAIT_LOCK, WAIT_POLL, WAIT_CHILD } wait_in;
+static sem_t resumed, never, tick;
+static enum { WAIT_NOT, WAIT_LOCK, WAIT_TIMEOUT, WAIT_POLL, WAIT_CHILD } wait_in;
 
 #define WAIT_MS		100
 
@@ -99,6 +99,10 @@ static void wait_in_vmm(void)
 		poll(NULL, 0, WAIT_MS);
 		return;
 	}
+	if (wait_in == WAIT_LOCK) {
+		sem_wait(&tick);
+		return;
+	}
 	if (wait_in == WAIT_CHILD && !vfork()) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		pause();
@@ -108,6 +112,19 @@ static void wait_in_vmm(void)
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	sem_timedwait(&never, &until);
+}
+
+/* Let go of the lock for which vCPUs wait. */
+static void *release(void *arg)
+{
+	int i;
+
+	prctl(PR_SET_NAME, "holder");
+	for (;; usleep(WAIT_MS * 1000)) {
+		for (i = 0; i < all_vcpus; i++)
+			sem_post(&tick);
+	}
+	return NULL;
 }
 
 static void enter_vcpus(int signal)
@@ -268,6 +285,7 @@ int main(int argc, char **argv)
 {
 	int kvm, vms, i, c, busy_threads = 0, io_threads = 0;
 	bool keep = false;
+	pthread_t thread;
 	struct vm *vm;
 	char line[16];
 
@@ -282,13 +300,15 @@ int main(int argc, char **argv)
 		if (c == 'u')
 			work_us = atoi(optarg);
 		if (c == 'w')
-			wait_in = *optarg == 'l' ? WAIT_LOCK : *optarg == 'p' ? WAIT_POLL : WAIT_CHILD;
+			wait_in = *optarg == 'l' ? WAIT_LOCK : *optarg == 't' ? WAIT_TIMEOUT :
+				  *optarg == 'p' ? WAIT_POLL : WAIT_CHILD;
 		if (c == '?')
 			return 2;
 	}
 	/* more may follow, as on the command line of a VMM that it stands for */
 	if (argc - optind < 2)
-		errx(2, "usage: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] [-u USEC] [-w lock|poll|child] VMS VCPUS");
+		errx(2, "usage: vmm [-k] [-b] [-p] [-t THREADS] [-i THREADS] [-u USEC]"
+		     " [-w lock|timeout|poll|child] VMS VCPUS");
 	sigaction(SIGUSR2, &(struct sigaction){ .sa_handler = enter_vcpus,
 						.sa_flags = SA_RESTART }, NULL);
 	vms = atoi(argv[optind]);
@@ -298,6 +318,8 @@ int main(int argc, char **argv)
 #ifdef CODE
 	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = nothing }, NULL);
 #endif
+	if (wait_in == WAIT_LOCK && pthread_create(&thread, NULL, release, NULL))
+		errx(1, "pthread_create");
 	kvm = need(open("/dev/kvm", O_RDWR | O_CLOEXEC), "/dev/kvm");
 	run_size = need(ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0), "KVM_GET_VCPU_MMAP_SIZE");
 	for (i = 0; i < vms; i++)

@@ -233,6 +233,7 @@ SET_STALL(memory, STALL_MEMORY)
 SET_STALL(disk, STALL_DISK)
 SET_STALL(lock, STALL_LOCK)
 SET_STALL(wait, STALL_WAIT)
+SET_STALL(timed, STALL_TIMED)
 SET_STALL(kvm, STALL_KVM)
 SET_STALL(paused, STALL_PAUSED)
 SET_STALL(unknown, STALL_UNKNOWN)
@@ -341,6 +342,7 @@ static const struct {
 	{ "lock", "lock", set_lock, "process 4711" },
 	{ "a moment on each vCPU", "lock", set_spread, "futex of its VMM" },
 	{ "poll, sleep, pipe", "wait", set_wait, "process 4711 wait for" },
+	{ "condition with a timeout", "converge", set_timed, "let the migration end" },
 	{ "within KVM", "kvm", set_kvm, "it is unknown which" },
 	{ "paused", "paused", set_paused, "process 4711, paused it" },
 	{ "no reason", "unknown", set_unknown, "without a known reason" },

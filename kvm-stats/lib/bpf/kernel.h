@@ -225,10 +225,12 @@ struct file {
 
 /* x86 */
 struct pt_regs {
+	unsigned long r10;	/* fourth argument of a system call */
 	long orig_ax;
 };
 
 struct pt_regs___arm64 {
+	__u64 regs[4];		/* the first arguments of a system call */
 	int syscallno;
 };
 

@@ -63,6 +63,15 @@ static __always_inline long find_call(struct task_struct *task)
 	return BPF_CORE_READ(regs, orig_ax);
 }
 
+static __always_inline bool has_timeout(struct task_struct *task)
+{
+	const struct pt_regs *regs = (const void *)bpf_task_pt_regs(task);
+
+	if (IS_ARM64)
+		return BPF_CORE_READ((const struct pt_regs___arm64 *)regs, regs[3]);
+	return BPF_CORE_READ(regs, r10);
+}
+
 /*
  * Why a thread sleeps in KVM_RUN. Without I/O, it waits for memory in states from which a signal
  * wakes it: for userfaultfd, or the lock of the address space. Other waits of KVM are for its locks.
@@ -90,7 +99,7 @@ static __always_inline __u32 find_vmm_reason(struct task_struct *task, __u32 sta
 	if (class == CALL_FILE || BPF_CORE_READ_BITFIELD(task, in_iowait))
 		return STALL_DISK;
 	if (class == CALL_FUTEX)
-		return STALL_LOCK;
+		return has_timeout(task) ? STALL_TIMED : STALL_LOCK;
 	if (class == CALL_IOCTL)
 		return STALL_KVM;
 	if (class == CALL_CHILD || !(state & TASK_UNINTERRUPTIBLE))

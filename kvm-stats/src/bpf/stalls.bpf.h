@@ -19,13 +19,17 @@ enum stall {
 	STALL_LOCK,		/* in the VMM, for a lock or a condition */
 	STALL_WAIT,		/* in the VMM: poll, sleep, pipe, socket, process */
 	STALL_KVM,		/* in KVM, or in another driver that the VMM uses by ioctl */
+	/* Recordings have these numbers: new reasons are last. The BPF program does not charge the next two. */
+	STALL_PAUSED,		/* in the VMM, which has not run the vCPU since the previous sample */
+	STALL_UNKNOWN,		/* OTHER without a reason */
+	STALL_TIMED,		/* in the VMM, for a condition with a timeout, as when it throttles the vCPU */
 	STALLS,
 };
 
 /* Classes of system calls, by which sleeps in the VMM differ */
 enum stall_call {
 	CALL_OTHER,
-	CALL_FUTEX,
+	CALL_FUTEX,		/* the fourth argument is a timeout, or NULL */
 	CALL_IOCTL,
 	CALL_MEMORY,		/* takes the lock of the address space */
 	CALL_FILE,		/* never of a pipe or a socket */

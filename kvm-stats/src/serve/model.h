@@ -103,8 +103,8 @@ struct vm_series {
 	unsigned int nr_vcpu, vcpu_room;
 	struct waits *waits;		/* NULL if they are not measured */
 	const struct exits_vm *exits;	/* NULL if they are not measured; set by model_set_exits() */
-	uint64_t stall[STALL_REASONS];	/* by reason; set by model_add_stalls() */
-	uint64_t stall_mark[2][STALL_REASONS];	/* as the marks of vCPUs */
+	uint64_t stall[STALLS];	/* by reason; set by model_add_stalls() */
+	uint64_t stall_mark[2][STALLS];	/* as the marks of vCPUs */
 	char state, found_state;	/* find_stuck_state() while it is stuck; 0. The latter is not locked. */
 	uint64_t state_time;		/* when it was found */
 	uint64_t history[HISTORY][HISTORY_WIDTH];

@@ -242,7 +242,7 @@ static void put_stalls_html(struct buf *b, const struct model *m, const struct v
 		return;
 	}
 	buf_str(b, "<table id=stalls><tbody>\n");
-	for (reason = STALL_STOPPED; reason < STALL_REASONS; reason++) {
+	for (reason = STALL_STOPPED; reason < STALLS; reason++) {
 		permille = stall_permille(e, reason);
 		if (!permille)
 			continue;

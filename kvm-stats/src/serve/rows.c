@@ -55,7 +55,7 @@ static void find_stall(struct row *row)
 {
 	unsigned int reason, most = 0;
 
-	for (reason = STALL_STOPPED; reason < STALL_REASONS; reason++) {
+	for (reason = STALL_STOPPED; reason < STALLS; reason++) {
 		if (stall_permille(row->e, reason) <= most)
 			continue;
 		most = stall_permille(row->e, reason);

@@ -271,7 +271,7 @@ static void put_stalls(struct metrics_writer *w, const struct vm_series *e)
 {
 	unsigned int reason;
 
-	for (reason = STALL_STOPPED; w->m->stalls && reason < STALL_REASONS; reason++)
+	for (reason = STALL_STOPPED; w->m->stalls && reason < STALLS; reason++)
 		put_labelled(w, e, NULL, ",reason=\"", stall_name(reason), e->stall[reason]);
 }
 
@@ -328,7 +328,7 @@ static uint64_t count_series(const struct model *m, const struct vm_series *e)
 {
 	uint64_t n = 2 + !!e->start + (e->waits ? e->waits->count + 1 + BOUNDS + 3 : 0) +
 		     (e->exits ? 3 * e->exits->sum.listed : 0) +
-		     (m->stalls ? STALL_REASONS - STALL_STOPPED : 0);
+		     (m->stalls ? STALLS - STALL_STOPPED : 0);
 	const struct family *c;
 	unsigned int i, width;
 

@@ -343,7 +343,7 @@ class Real(Case):
 
         self.assertEqual(set(wait_for(lambda: read()[0], "reasons")),
                          {"stopped", "frozen", "memory", "disk", "lock", "wait", "kvm", "paused",
-                          "unknown"})
+                          "unknown", "timed"})
         first, other, ready = read()
         os.kill(self.pids[DB], signal.SIGSTOP)
         wait_for(lambda: read()[0]["stopped"] > first["stopped"] + 2, "time of a stopped VMM")
