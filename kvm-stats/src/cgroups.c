@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <ctype.h>
+#include <errno.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,9 @@
 #include "xalloc.h"
 
 /* The host's systemd has a link "invocation:NAME" here for each service and scope that it started. */
-#define SYSTEMD_UNITS	"/run/systemd/units"
+#define SYSTEMD_UNITS		"/run/systemd/units"
+/* Files of units that were started by a call, with their slices */
+#define SYSTEMD_TRANSIENT	"/run/systemd/transient"
 
 /* A mounted hierarchy: its directory, and the cgroup that is mounted there */
 struct mounted {
@@ -403,23 +406,49 @@ static bool is_roots_directory(const char *path)
 }
 
 /*
- * systemd writes the id of each start of a service or scope to an attribute of its cgroup that only root
- * can set, and to a link that only root can create.
+ * Return true if a transient unit of the host's systemd, as each scope is, has this name and is in this
+ * slice. Only root can create the file.
  */
-static bool is_started_by_systemd(const char *name, const char *directory)
+static bool is_transient_in(const char *name, const char *slice)
+{
+	char path[sizeof(SYSTEMD_TRANSIENT) + NAME_MAX + 2], line[NAME_MAX + 16];
+	bool is_in = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), SYSTEMD_TRANSIENT "/%s", name);
+	f = fopen(path, "re");
+	while (f && !is_in && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		is_in = !strncmp(line, "Slice=", strlen("Slice=")) && !strcmp(line + strlen("Slice="), slice);
+	}
+	if (f)
+		fclose(f);
+	return is_in;
+}
+
+/*
+ * systemd creates a link for each start of a service or scope. It writes the same id to an attribute of the
+ * cgroup, which only root can set, unless it has created the cgroup before: then the name of the slice must
+ * prove that the cgroup is the unit's.
+ */
+static bool is_started_by_systemd(const char *name, const char *slice, const char *directory)
 {
 	char path[sizeof(SYSTEMD_UNITS) + NAME_MAX + 32], link[64], attribute[64];
 	ssize_t link_len, len;
 
 	snprintf(path, sizeof(path), SYSTEMD_UNITS "/invocation:%s", name);
 	link_len = readlink(path, link, sizeof(link));
+	if (link_len <= 0)
+		return false;
 	len = getxattr(directory, "trusted.invocation_id", attribute, sizeof(attribute));
-	return len > 0 && len == link_len && !memcmp(link, attribute, len);
+	if (len < 0)
+		return errno == ENODATA && is_transient_in(name, slice);
+	return len == link_len && !memcmp(link, attribute, len);
 }
 
 bool find_host_unit(struct cgroups *cgroups, const struct cgroup *cgroup, char name[NAME_MAX + 1], const char **rest)
 {
-	char directory[PATH_MAX], component[NAME_MAX + 1];
+	char directory[PATH_MAX], component[NAME_MAX + 1], slice[NAME_MAX + 1] = "";
 	struct cgroup above = *cgroup;
 	size_t at = 0, end;
 
@@ -441,6 +470,7 @@ bool find_host_unit(struct cgroups *cgroups, const struct cgroup *cgroup, char n
 		if (!cgroup_file_path(cgroups, &above, "", directory) || !is_roots_directory(directory))
 			return false;
 		strcpy(above.path, cgroup->path);
+		strcpy(slice, name);
 		strcpy(name, component);
 		at = end;
 	}
@@ -449,7 +479,7 @@ bool find_host_unit(struct cgroups *cgroups, const struct cgroup *cgroup, char n
 	if (!*name || !cgroup_file_path(cgroups, &above, "", directory))
 		return false;
 	return has_suffix(name, ".slice") ? !access(directory, F_OK) && !access(SYSTEMD_UNITS, F_OK) :
-	       is_started_by_systemd(name, directory);
+	       is_started_by_systemd(name, slice, directory);
 }
 
 enum manager find_manager(struct cgroups *cgroups, const struct cgroup *cgroup, char unit[NAME_MAX + 1])

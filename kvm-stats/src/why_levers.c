@@ -584,6 +584,7 @@ void put_thaw(struct remedy_draft *d, const struct why_vm *vm, const struct why_
 {
 	char unit[NAME_MAX + 1];
 	unsigned int i;
+	bool is_unit;
 
 	d->ends_cause = true;
 	fputs("thaw ", d->text);
@@ -593,17 +594,19 @@ void put_thaw(struct remedy_draft *d, const struct why_vm *vm, const struct why_
 		const struct cgroup *cgroup = &vm->facts->frozen[i];
 
 		fprintf(d->text, "%s%s", i ? " and " : "", base_name(cgroup->path));
-		if (find_manager(vm->facts->cgroups, cgroup, unit) == MANAGER_SYSTEMD) {
+		/*
+		 * systemd has no freezer on v1. On v2, it may not know that another program has frozen the unit, and
+		 * systemctl freeze fails for VMs of kernels whose KVM has a kernel thread in the cgroup.
+		 */
+		is_unit = cgroup->v2 && find_manager(vm->facts->cgroups, cgroup, unit) == MANAGER_SYSTEMD;
+		if (is_unit) {
 			fputs("systemctl thaw -- ", d->part);
 			put_quoted(d->part, unit);
-			fputs("systemctl freeze -- ", d->undo);
-			put_quoted(d->undo, unit);
-			end_remedy_part(d, REMEDY_THAW_UNIT);
-		} else {
-			put_freezer_state(d->part, vm, cgroup, false);
-			put_freezer_state(d->undo, vm, cgroup, true);
-			end_remedy_part(d, REMEDY_THAW_FILE);
+			fputs(" && ", d->part);
 		}
+		put_freezer_state(d->part, vm, cgroup, false);
+		put_freezer_state(d->undo, vm, cgroup, true);
+		end_remedy_part(d, is_unit ? REMEDY_THAW_UNIT : REMEDY_THAW_FILE);
 	}
 }
 
