@@ -5,6 +5,7 @@
 
 #include "blame_sum.h"
 #include "exits_sum.h"
+#include "memory_file.h"
 #include "problem.h"
 #include "other_waits.h"
 #include "proc_vm.h"
@@ -39,6 +40,7 @@ struct why_facts {
 	struct vcpu_cpus *vcpus;
 	unsigned int nr_vcpus;
 	bool userfaultfd;	/* the VMM has one, which fills in guest memory */
+	struct memory_file *memory_file;	/* from which guest memory comes, or NULL */
 	char *memory_limit;	/* cgroup above the VM that is at memory.high, or NULL */
 	char uuid[37];		/* of libvirt's domain, if libvirt says that this process is one; else "" */
 };
@@ -120,6 +122,9 @@ bool has_main_process(const struct why_vm *vm);
 
 /* The last component of a path */
 const char *base_name(const char *path);
+
+/* Return the time for which vCPUs slept for a reason. */
+uint64_t get_stall(const struct why_vm *vm, uint64_t reason);
 
 /* Return the time in which the VM could not run, of all its vCPUs. */
 uint64_t get_lost_time(const struct why_vm *vm);

@@ -336,6 +336,12 @@ static bool has_userfaultfd(int proc, pid_t pid)
 static void examine_memory(const struct why_cpus *cpus, pid_t pid, struct why_facts *facts)
 {
 	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
+	struct memory_file *file = check_alloc(malloc(sizeof(*file)));
+
+	if (find_memory_file(cpus->proc, pid, file))
+		facts->memory_file = file;
+	else
+		free(file);
 
 	facts->userfaultfd = has_userfaultfd(cpus->proc, pid);
 	if (find_thread_cgroup(cpus->cgroups, pid, HIERARCHY_MEMORY, cgroup)) {
@@ -398,10 +404,10 @@ void examine_vm(struct why_cpus *cpus, const struct kvmstats_vm *vm, const struc
 	if (why->vm->activity.times.mode[KVMSTATS_THROTTLED])
 		why->facts->nr_quotas = find_quotas(cpus->cgroups, vm, first, &why->facts->quotas,
 						    &why->facts->quotas_complete);
-	if (why->vm->activity.times.mode[KVMSTATS_OTHER]) {
+	if (get_stall(why, STALL_MEMORY))
 		examine_memory(cpus, vm->identity.pid, why->facts);
+	if (why->vm->activity.times.mode[KVMSTATS_OTHER])
 		why->facts->nr_frozen = find_frozen(cpus->cgroups, vm, &why->facts->frozen);
-	}
 }
 
 void free_facts(struct why_facts *facts)
@@ -420,5 +426,6 @@ void free_facts(struct why_facts *facts)
 	free(facts->quotas);
 	free(facts->frozen);
 	free(facts->memory_limit);
+	free(facts->memory_file);
 	free(facts);
 }

@@ -639,8 +639,11 @@ void put_memory_source(struct remedy_draft *d, const struct why_vm *vm, const st
 		fprintf(d->text, "%sgive the host more memory, or its VMs less", said++ ? "; " : "");
 	if (facts && facts->memory_limit)
 		fprintf(d->text, "%sraise memory.high of %s", said++ ? "; " : "", facts->memory_limit);
+	if (facts && facts->memory_file)
+		fprintf(d->text, "%sput the file of its memory on a faster disk, or read all of it before the guest needs it",
+			said++ ? "; " : "");
 	if (facts && !said)
-		fputs("find out on which file or NUMA node its memory is", d->text);
+		fputs("find out on which NUMA node its memory is", d->text);
 }
 
 /* CPUs */

@@ -42,7 +42,7 @@ static uint64_t get_other(const struct why_vm *vm)
 	return vm->stalls ? 0 : mode_time(vm, KVMSTATS_OTHER);
 }
 
-static uint64_t get_stall(const struct why_vm *vm, uint64_t reason)
+uint64_t get_stall(const struct why_vm *vm, uint64_t reason)
 {
 	size_t i;
 
@@ -251,7 +251,7 @@ const struct why_rule why_rules[] = {
 	  "frozen by its cgroup.", "", put_thaw, "thawing frozen cgroups") },
 	{ "memory", get_memory, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "guest memory was not there. {memory}",
-	  "", put_memory_source, "more memory") },
+	  "", put_memory_source, "guest memory that is present") },
 	{ "disk", get_disk, KVMSTATS_OTHER, STALL_PERMILLE, NULL, STALLED(
 	  "its VMM waited for a file or a block device.",
 	  "find out which disk of the VM is slow, and let I/O threads of the VMM use it", NULL, "faster disks") },
@@ -532,9 +532,13 @@ static void put_memory(FILE *f, const struct why_vm *vm, const struct why_host *
 		fprintf(f, "%llu MB of the VMM are swapped out. ", (unsigned long long)(vm->swap >> 20));
 	if (facts->memory_limit)
 		fprintf(f, "Cgroup %s is at its limit memory.high. ", facts->memory_limit);
-	if (!facts->userfaultfd && !vm->swap && !facts->memory_limit)
-		fputs("It is not in swap, and neither a userfaultfd nor memory.high is the reason: it comes from a file, "
-		      "or moves to another NUMA node. ", f);
+	if (facts->memory_file) {
+		fprintf(f, "Memory of the VMM is the file %s", facts->memory_file->path);
+		fprintf(f, *facts->memory_file->device ? " (on %s). " : "%s. ", facts->memory_file->device);
+	}
+	if (!facts->userfaultfd && !vm->swap && !facts->memory_limit && !facts->memory_file)
+		fputs("It is not in swap, and neither a file, a userfaultfd nor memory.high is the reason: perhaps it moves "
+		      "to another NUMA node. ", f);
 }
 
 static void put_thread(FILE *f, const struct why_vm *vm, const struct why_host *host)

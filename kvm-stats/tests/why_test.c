@@ -600,6 +600,7 @@ static void check_quotas(void)
 
 static void check_other_remedies(void)
 {
+	struct memory_file file = { "/srv/snapshot", "/dev/sdb1, ext4" };
 	struct scene s;
 
 	begin_scene(&s);
@@ -619,7 +620,10 @@ static void check_other_remedies(void)
 	begin_scene(&s);
 	set_memory(&s, true);
 	s.vm.facts = &s.facts;
-	check_sentence("memory in a file", &s, "comes from a file", "on which file");
+	check_sentence("memory of an unknown source", &s, "perhaps it moves to another NUMA node", "on which NUMA node");
+	s.facts.memory_file = &file;
+	check_sentence("memory in a file", &s, "is the file /srv/snapshot (on /dev/sdb1, ext4).", "faster disk");
+	s.facts.memory_file = NULL;
 	s.facts.userfaultfd = true;
 	check_sentence("memory by userfaultfd", &s, "has a userfaultfd (migration, snapshot).", "let the migration");
 	s.facts.userfaultfd = false;
