@@ -43,6 +43,17 @@ const char *stall_meaning(uint64_t reason)
 	return meanings[reason];
 }
 
+uint64_t find_stall_time(const struct stalls_vm *vm, uint64_t reason)
+{
+	size_t i;
+
+	for (i = 0; vm && i < vm->sum.count; i++) {
+		if (stall_share_at(&vm->sum, i)->reason == reason)
+			return stall_share_at(&vm->sum, i)->item.cost;
+	}
+	return 0;
+}
+
 static int compare_thread_tids(const void *x, const void *y)
 {
 	const uint32_t *a = x, *b = y;

@@ -29,6 +29,9 @@ static inline struct stall_share *stall_share_at(const struct sum *sum, size_t i
 	return sum->items ? (struct stall_share *)sum->items + i : NULL;
 }
 
+/* Return the time of a reason, 0 if vm is NULL. */
+uint64_t find_stall_time(const struct stalls_vm *vm, uint64_t reason);
+
 /* The name of a reason: one word; and what it means */
 const char *stall_name(uint64_t reason);
 const char *stall_meaning(uint64_t reason);

@@ -123,9 +123,6 @@ bool has_main_process(const struct why_vm *vm);
 /* The last component of a path */
 const char *base_name(const char *path);
 
-/* Return the time for which vCPUs slept for a reason. */
-uint64_t get_stall(const struct why_vm *vm, uint64_t reason);
-
 /* Return the time in which the VM could not run, of all its vCPUs. */
 uint64_t get_lost_time(const struct why_vm *vm);
 

@@ -404,7 +404,7 @@ void examine_vm(struct why_cpus *cpus, const struct kvmstats_vm *vm, const struc
 	if (why->vm->activity.times.mode[KVMSTATS_THROTTLED])
 		why->facts->nr_quotas = find_quotas(cpus->cgroups, vm, first, &why->facts->quotas,
 						    &why->facts->quotas_complete);
-	if (get_stall(why, STALL_MEMORY))
+	if (find_stall_time(why->stalls, STALL_MEMORY))
 		examine_memory(cpus, vm->identity.pid, why->facts);
 	if (why->vm->activity.times.mode[KVMSTATS_OTHER])
 		why->facts->nr_frozen = find_frozen(cpus->cgroups, vm, &why->facts->frozen);

@@ -42,21 +42,10 @@ static uint64_t get_other(const struct why_vm *vm)
 	return vm->stalls ? 0 : mode_time(vm, KVMSTATS_OTHER);
 }
 
-uint64_t get_stall(const struct why_vm *vm, uint64_t reason)
-{
-	size_t i;
-
-	for (i = 0; vm->stalls && i < vm->stalls->sum.count; i++) {
-		if (stall_share_at(&vm->stalls->sum, i)->reason == reason)
-			return stall_share_at(&vm->stalls->sum, i)->item.cost;
-	}
-	return 0;
-}
-
 #define STALL_TIME(name, reason)					\
 static uint64_t get_##name(const struct why_vm *vm)			\
 {									\
-	return get_stall(vm, reason);					\
+	return find_stall_time(vm->stalls, reason);			\
 }
 
 STALL_TIME(stopped, STALL_STOPPED)
