@@ -40,6 +40,7 @@ void add_activity(struct kvmstats_activity *sum, const struct kvmstats_activity 
 	for (i = 0; i < KVMSTATS_EVENTS; i++)
 		sum->event[i] += a->event[i];
 	sum->other_threads += a->other_threads;
+	sum->other_waits += a->other_waits;
 }
 
 /* Statistics whose totals are kept */

@@ -193,6 +193,7 @@ static void move_vm(struct kvmstats *k, struct core_vm *vm, pid_t pid)
 	vm->process_started = proc_started(k->proc, pid);
 	vm->others.clock = 0;
 	vm->others.split = 0;
+	vm->others.has_waited = false;
 	vm->others.count = 0;
 	insert_vm(k, vm);
 }
@@ -476,6 +477,16 @@ void core_vm_others(struct core_vm *vm, uint64_t total, const uint64_t role[KVMS
 	others->growth = growth_of(total, others->total);
 	others->total = total;
 	memcpy(others->role, role, sizeof(others->role));
+}
+
+void core_vm_other_waits(struct core_vm *vm, uint64_t waited)
+{
+	struct other_threads *others = &vm->others;
+
+	/* The first sample that has waits does not have the time before. */
+	others->wait_growth = others->has_waited ? growth_of(waited, others->waited) : 0;
+	others->waited = waited;
+	others->has_waited = true;
 }
 
 void core_restart(struct kvmstats *k)

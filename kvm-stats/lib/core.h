@@ -28,8 +28,15 @@ struct other_threads {
 	int64_t pending;		/* vCPUs ran longer than the process: to be deducted */
 	uint64_t total, role[KVMSTATS_ROLES];
 	uint64_t growth;		/* of total, in a recording */
+	/*
+	 * Waits for a CPU are read at the same times as the roles. Until the next time, the threads are taken to
+	 * wait as much as they did in the last interval.
+	 */
+	uint64_t waited, wait_growth;	/* nanoseconds: all, and those of this sample */
+	double wait_rate;		/* in the last interval */
 	uint64_t split;			/* when the roles were updated; 0: never */
 	bool partial;			/* there are more threads than are read */
+	bool has_waited;		/* the time that they waited is known */
 	struct other_thread *thread;
 	unsigned int count;
 };

@@ -2,7 +2,7 @@
 /*
  * CPU time of a VMM's threads that are not vCPUs: the process's CPU clock, without the time
  * of its vCPUs' threads. A read of the clock needs no file and no permission. Names of
- * threads are read at intervals only, to split the time by role.
+ * threads, and how long they waited for a CPU, are read at intervals only.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,11 +21,9 @@
 /* The kernel's clock of a process: all threads, including those that have exited */
 #define PROCESS_CLOCK(pid)	((clockid_t)(~(unsigned int)(pid) << 3 | 2))
 
-/* A thread with a role other than KVMSTATS_EMULATOR */
 struct other_thread {
 	pid_t tid;
-	enum kvmstats_role role;
-	uint64_t run;
+	uint64_t run, waited;
 	bool seen;
 };
 
@@ -71,6 +69,7 @@ struct vmm_process {
 	unsigned int from, to;
 	struct other_threads *others;	/* of its first VM */
 	unsigned int threads;	/* those whose names were read */
+	uint64_t waited;	/* of these, since they were read before */
 };
 
 static bool is_vcpu(const struct vmm_process *p, pid_t tid)
@@ -110,8 +109,8 @@ static int read_thread(void *arg, int dirfd, int tid)
 	struct vmm_process *p = arg;
 	struct other_thread *thread;
 	enum kvmstats_role role;
-	char text[64];
-	uint64_t run;
+	uint64_t run, waited = 0;
+	char text[64], *end;
 
 	if (is_vcpu(p, tid))
 		return 0;
@@ -121,16 +120,20 @@ static int read_thread(void *arg, int dirfd, int tid)
 	if (!proc_read(dirfd, tid, "comm", text, sizeof(text)))
 		return 0;
 	role = role_of(text);
-	if (role == KVMSTATS_EMULATOR ||
-	    !proc_read(dirfd, tid, "schedstat", text, sizeof(text)))
+	/* Time on a CPU, time waiting for one, turns */
+	if (!proc_read(dirfd, tid, "schedstat", text, sizeof(text)))
 		return 0;
-	run = strtoull(text, NULL, 10);
+	run = strtoull(text, &end, 10);
+	waited = strtoull(end, NULL, 10);
 	thread = find_thread(p->others, tid);
 	if (!thread)
 		return 0;
-	if (p->others->split)
+	if (p->others->split && role != KVMSTATS_EMULATOR)
 		p->others->role[role] += growth_of(run, thread->run);
+	if (p->others->split)
+		p->waited += growth_of(waited, thread->waited);
 	thread->run = run;
+	thread->waited = waited;
 	thread->seen = true;
 	return 0;
 }
@@ -160,9 +163,13 @@ static void split_by_role(struct vmm_process *p, pid_t pid, uint64_t now)
 	for (i = 0; i < others->count; i++)
 		others->thread[i].seen = false;
 	p->threads = 0;
+	p->waited = 0;
 	others->partial = false;
 	proc_numbers(fd, read_thread, p);
 	close(fd);
+	others->has_waited = others->split;
+	if (others->split)
+		others->wait_rate = (double)p->waited / (now - others->split);
 	for (i = 0; i < others->count; i++) {
 		if (others->thread[i].seen)
 			others->thread[n++] = others->thread[i];
@@ -212,6 +219,18 @@ static int64_t vcpu_growth(const struct kvmstats *k, struct core_vcpu *vcpu, uin
 	return run < interval ? run : interval;
 }
 
+static void add_waits(struct core_vm *first, uint64_t interval)
+{
+	struct other_threads *others = &first->others;
+
+	if (!others->has_waited || first->pub.first_sample)
+		return;
+	others->wait_growth = others->wait_rate * interval;
+	others->waited += others->wait_growth;
+	first->pub.sum.other_waits = others->wait_growth;
+	first->pub.sum.known |= KVMSTATS_OTHER_WAITS_KNOWN;
+}
+
 static void update_process(struct vmm_process *p, struct core_vm *first)
 {
 	const pid_t pid = first->pub.identity.pid;
@@ -248,6 +267,7 @@ static void update_process(struct vmm_process *p, struct core_vm *first)
 	}
 	p->others = others;
 	split_by_role(p, pid, now);
+	add_waits(first, interval);
 	if (others->partial)
 		core_unread(p->k, KVMSTATS_TOO_MANY, "process %d has more than %d threads: the time of the last ones counts as that of the emulator",
 			    pid, ROLE_THREADS_MAX);
@@ -265,6 +285,10 @@ static void take_recorded(struct kvmstats *k)
 			continue;
 		vm->pub.sum.other_threads = vm->others.growth;
 		vm->pub.sum.known |= KVMSTATS_OTHER_THREADS_KNOWN;
+		if (!vm->others.has_waited)
+			continue;
+		vm->pub.sum.other_waits = vm->others.wait_growth;
+		vm->pub.sum.known |= KVMSTATS_OTHER_WAITS_KNOWN;
 	}
 }
 

@@ -172,6 +172,9 @@ void core_vm_identity(struct core_vm *vm, const struct kvmstats_identity *identi
 /* CPU time of the other threads of the VM's process, and by role, since the VM was first seen */
 void core_vm_others(struct core_vm *vm, uint64_t total, const uint64_t role[KVMSTATS_ROLES]);
 
+/* How long these threads waited for a CPU; after core_vm_others() */
+void core_vm_other_waits(struct core_vm *vm, uint64_t waited);
+
 /* Another host, or the same one after a restart: forget all VMs and tables. */
 void core_restart(struct kvmstats *k);
 

@@ -54,13 +54,15 @@ struct kvmstats_times {
 /* All 0 if first_sample is set */
 struct kvmstats_activity {
 	struct kvmstats_times times;
-	/* 1 << KVMSTATS_EXITS and so on, and KVMSTATS_OTHER_THREADS_KNOWN */
+	/* 1 << KVMSTATS_EXITS and so on, and KVMSTATS_OTHER_..._KNOWN */
 	uint64_t known;
 	uint64_t event[KVMSTATS_EVENTS];
 	uint64_t other_threads;
+	uint64_t other_waits;	/* for a CPU, of the same threads */
 };
 
 #define KVMSTATS_OTHER_THREADS_KNOWN	(1ULL << 63)
+#define KVMSTATS_OTHER_WAITS_KNOWN	(1ULL << 62)
 
 /* Add activity to a sum, which starts as all zeros. */
 void add_activity(struct kvmstats_activity *sum, const struct kvmstats_activity *a);

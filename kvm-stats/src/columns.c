@@ -126,6 +126,8 @@ const struct column columns[] = {
 	EVENTS(EVENT)
 	{ "VMM%", 'V', 6, 7, OF_VMS, COLUMN_OTHERS, 0, NULL, NULL, "vmm_percent",
 	  "other threads of the VMM ran: emulator, I/O, vhost" },
+	{ "VMMRDY%", 'X', 7, 8, OF_VMS, COLUMN_OTHERS, 1, NULL, NULL, "vmm_ready_percent",
+	  "these threads could run, but waited for a CPU: slow I/O" },
 };
 
 const unsigned int columns_count = sizeof(columns) / sizeof(columns[0]);
@@ -143,8 +145,8 @@ bool column_get(const struct column *column, const struct item *item, uint64_t *
 		*value = item->activity->event[column->index];
 		return item->activity->known >> column->index & 1;
 	case COLUMN_OTHERS:
-		*value = item->activity->other_threads;
-		return item->activity->known & KVMSTATS_OTHER_THREADS_KNOWN;
+		*value = column->index ? item->activity->other_waits : item->activity->other_threads;
+		return item->activity->known & (column->index ? KVMSTATS_OTHER_WAITS_KNOWN : KVMSTATS_OTHER_THREADS_KNOWN);
 	default:
 		return column->get(item, value);
 	}

@@ -46,7 +46,7 @@ enum column_kind {
 	COLUMN_NUMBER,
 	COLUMN_PERCENT,		/* of vcpu_elapsed, in one mode; the value is in nanoseconds */
 	COLUMN_EVENT,		/* per second; the value is a number of events */
-	COLUMN_OTHERS,		/* of elapsed, other threads of the VMM; nanoseconds */
+	COLUMN_OTHERS,		/* of elapsed, other threads of the VMM ran (index 0) or waited (1); nanoseconds */
 	COLUMN_PROBLEM,		/* judgement */
 	COLUMN_TIME,		/* milliseconds; the value is in nanoseconds */
 };

@@ -267,6 +267,8 @@ static struct core_vm *report_vm(struct recording *rec, const struct key_vm *who
 		role[i] = w[VM_ROLE + i] * rec->unit;
 	if (flags & VM_HAS_OTHERS)
 		core_vm_others(vm, w[VM_OTHERS] * rec->unit, role);
+	if (flags & VM_HAS_OTHERS && flags & VM_HAS_WAITS)
+		core_vm_other_waits(vm, (flags >> VM_WAITS_SHIFT) * rec->unit);
 	if (flags & VM_ENDED)
 		core_vm_ended(vm);
 	return vm;

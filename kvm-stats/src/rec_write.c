@@ -166,6 +166,8 @@ static void gather_vm(const struct kvmstats *k, const struct core_vm *vm, int64_
 	words[VM_FLAGS] = (vm->pub.ended ? VM_ENDED : 0) |
 			  (vm->pub.vcpus_ambiguous ? VM_AMBIGUOUS : 0) |
 			  (vm->pub.values ? VM_HAS_VALUES : 0) | (others ? VM_HAS_OTHERS : 0);
+	if (others && vm->others.has_waited)
+		words[VM_FLAGS] |= VM_HAS_WAITS | vm->others.waited / unit << VM_WAITS_SHIFT;
 	words[VM_OTHERS] = vm->others.total / unit;
 	for (i = 0; i < KVMSTATS_ROLES; i++)
 		words[VM_ROLE + i] = vm->others.role[i] / unit;

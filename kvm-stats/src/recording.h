@@ -59,6 +59,8 @@ enum vm_word {
 #define VM_AMBIGUOUS	2
 #define VM_HAS_VALUES	4
 #define VM_HAS_OTHERS	8
+#define VM_HAS_WAITS	16
+#define VM_WAITS_SHIFT	8	/* time for which other threads waited for a CPU */
 
 /* What source.h calls struct thread_times */
 enum vcpu_word {

@@ -193,6 +193,8 @@ static void collect(struct why_command *c)
 		why->judgement = judge_activity(&why->vm->activity, why->vm->elapsed, why->vm->vcpus,
 						why->vm->failed, why->vm->ended);
 	}
+	for (i = 0; i < c->window.vms && c->in.rec; i++)
+		c->vm[i].others_waited = c->vm[i].vm->activity.other_waits;
 	c->host.ran = kvmstats_permille(c->ran, c->elapsed);
 	c->host.wanted = kvmstats_permille(c->ran + c->ready, c->elapsed);
 	c->host.cpus = input_host(&c->in).cpus;

@@ -275,7 +275,7 @@ const struct why_rule why_rules[] = {
 	  "nothing known") },
 
 	{ "threads", get_others_waited, KVMSTATS_MODES, 0, have_others_waited, false,
-	  "threads of its VMM that are not vCPUs waited for a CPU, above all {thread}: its I/O is slow by that.",
+	  "threads of its VMM that are not vCPUs waited for a CPU{thread}: its I/O is slow by that.",
 	  "give these threads more CPUs, or others than the vCPUs and other work use", NULL, "more CPUs for threads of VMMs" },
 
 	{ "exits", get_exits, KVMSTATS_MODES, EXITS_PERMILLE, NULL, false,
@@ -532,7 +532,8 @@ static void put_memory(FILE *f, const struct why_vm *vm, const struct why_host *
 
 static void put_thread(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
-	fputs(*vm->other_thread ? vm->other_thread : "one that has ended", f);
+	if (*vm->other_thread)
+		fprintf(f, ", above all %s", vm->other_thread);
 }
 
 static void put_rate(FILE *f, const struct why_vm *vm, const struct why_host *host)

@@ -19,6 +19,21 @@ static uint64_t others_time(pid_t pid)
 	return run_time(pid, "") - run_time(pid, "CPU ");
 }
 
+static void add_wait_time(pid_t pid, pid_t tid, void *arg)
+{
+	*(uint64_t *)arg += read_account(pid, tid).waited;
+}
+
+/* How long threads that are not vCPUs waited for a CPU */
+static uint64_t others_waited(pid_t pid)
+{
+	uint64_t all = 0, vcpus = 0;
+
+	each_thread(pid, "", add_wait_time, &all);
+	each_thread(pid, "CPU ", add_wait_time, &vcpus);
+	return all - vcpus;
+}
+
 static void check_stopped(pid_t pid, pid_t tid, void *arg)
 {
 	*(bool *)arg &= is_stopped(pid, tid);
@@ -39,6 +54,26 @@ static void stop(pid_t pid)
 static const struct kvmstats_vm *sample(pid_t pid)
 {
 	return kvmstats_sample(k) ? NULL : find_vm(k, pid);
+}
+
+/* Waits are read every five seconds: two samples that are farther from each other have those between them. */
+static void test_waits(pid_t pid)
+{
+	const struct kvmstats_vm *vm;
+	uint64_t waited, known;
+
+	usleep(5500000);
+	stop(pid);
+	sample(pid);
+	waited = others_waited(pid);
+	kill(pid, SIGCONT);
+	usleep(5500000);
+	stop(pid);
+	vm = sample(pid);
+	waited = others_waited(pid) - waited;
+	known = vm && vm->sum.known & KVMSTATS_OTHER_WAITS_KNOWN ? vm->sum.other_waits : 0;
+	result(waited > 500 * MS && same(known, waited), "waits of other threads: %.2f ms, by the kernel's account %.2f ms",
+	       known / 1e6, waited / 1e6);
 }
 
 int main(int argc, char **argv)
@@ -102,6 +137,8 @@ int main(int argc, char **argv)
 	       "emulator: %.2f ms, by the kernel's account %.2f ms", role[KVMSTATS_EMULATOR] / 1e6,
 	       (others_ran - io_ran) / 1e6);
 	result(!role[KVMSTATS_VHOST], "no vhost worker ran");
+	kill(pid, SIGCONT);
+	test_waits(pid);
 	kvmstats_close(k);
 	end_process(pid);
 	return tap_end();
