@@ -39,6 +39,11 @@ uint64_t kvmstats_vm_other_threads(const struct kvmstats_vm *vm, enum kvmstats_r
 	return (unsigned int)role < KVMSTATS_ROLES ? of->others.role[role] : 0;
 }
 
+uint64_t vm_other_waits(const struct kvmstats_vm *vm)
+{
+	return ((const struct core_vm *)vm)->others.waited;
+}
+
 /* Return true if PIDs in the host's procfs are PIDs of this process's namespace. */
 static bool is_own_namespace(const struct kvmstats *k)
 {

@@ -64,6 +64,9 @@ struct kvmstats_activity {
 #define KVMSTATS_OTHER_THREADS_KNOWN	(1ULL << 63)
 #define KVMSTATS_OTHER_WAITS_KNOWN	(1ULL << 62)
 
+/* How long the threads of a VMM that are not vCPUs waited for a CPU since the VM was first seen */
+uint64_t vm_other_waits(const struct kvmstats_vm *vm);
+
 /* Add activity to a sum, which starts as all zeros. */
 void add_activity(struct kvmstats_activity *sum, const struct kvmstats_activity *a);
 

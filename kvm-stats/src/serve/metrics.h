@@ -25,11 +25,12 @@ enum metric_from {
 	FROM_LENGTHS,		/* lengths of these waits */
 	FROM_EXITS,		/* exits by reason, with --exits */
 	FROM_STALLS,		/* sleeps outside of halts by reason, with --stalls */
-	/* Each of the next four has families in the model. */
+	/* Each of the next five has families in the model. */
 	FROM_MODES,		/* time of vCPUs by mode */
 	FROM_STATISTIC,		/* kernel statistics of the VM, or sums over its vCPUs */
 	FROM_PAGES,		/* kernel statistics that count pages */
 	FROM_ROLES,		/* time of other threads by role */
+	FROM_OTHER_WAITS,	/* time for which these waited for a CPU */
 	FROM_PROGRAM,		/* get() */
 };
 

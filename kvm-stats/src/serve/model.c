@@ -313,6 +313,9 @@ static void add_metric_columns(struct model *m, const struct metric *metric,
 	case FROM_ROLES:
 		add_family(m, metric, false, KVMSTATS_ROLES);
 		break;
+	case FROM_OTHER_WAITS:
+		add_family(m, metric, false, 1);
+		break;
 	case FROM_PAGES:
 		if (!table[KVMSTATS_VM])
 			break;
@@ -802,6 +805,8 @@ static bool update_vm_series(struct model *m, struct vm_series *e, const struct 
 			copy_times(e->value + c->first, &vm->times);
 		else if (c->metric->from == FROM_ROLES)
 			copy_roles(e->value + c->first, vm);
+		else if (c->metric->from == FROM_OTHER_WAITS)
+			e->value[c->first] = vm_other_waits(vm);
 		else if (from)
 			read_family_values(c, e->value + c->first, from);
 	}

@@ -219,7 +219,8 @@ class Formats(Case):
         # not on this host: it has no nested guests, its processes do not run, and the program
         # runs without --exits and --stalls
         self.assertEqual(set(table) - seen,
-                         {"kvm_vm_other_threads_seconds_total", "kvm_vms_unobserved_total",
+                         {"kvm_vm_other_threads_seconds_total", "kvm_vm_other_threads_ready_seconds_total",
+                          "kvm_vms_unobserved_total",
                           "kvm_vm_exits_by_reason_total", "kvm_vm_exit_seconds_total",
                           "kvm_vm_stall_seconds_total",
                           "kvm_vm_nested_run_total", "kvm_vm_tlb_flush_total",
