@@ -20,6 +20,8 @@
 /* On VM and vCPU fds; the argument is ignored. Linux 5.14 and later */
 #define ABI_GET_STATS_FD	_IO(ABI_KVMIO, 0xce)
 #define ABI_CAP_GET_STATS_FD	203
+/* Flag in its value: a file does not pin its VM and reports its destruction by EPOLLHUP. */
+#define ABI_STATS_FD_DETACHED	2
 
 /* KVM_STATS_GETFD; on 5.10, which has other numbers, the argument is the scope itself. */
 struct abi_getfd {

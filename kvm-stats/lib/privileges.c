@@ -162,9 +162,17 @@ struct stats_ioctls privileges_stats_ioctls(void)
 		ioctls.next = ABI_STATS_NEXT_5_10;
 		ioctls.flags = extension(ABI_CAP_STATS_5_10);
 	}
-	if (ioctls.flags > 0 && (!(ioctls.flags & ABI_CAP_STATS_GETFD) || !has_kernel_series()))
+	if (ioctls.flags > 0 && (!(ioctls.flags & ABI_CAP_STATS_GETFD) ||
+				 !privileges_stats_detached() || !has_kernel_series()))
 		ioctls.flags = 0;
 	return ioctls;
+}
+
+bool privileges_stats_detached(void)
+{
+	int flags = extension(ABI_CAP_GET_STATS_FD);
+
+	return flags > 0 && (flags & ABI_STATS_FD_DETACHED);
 }
 
 int privileges_getfd(unsigned long getfd, int fd, uint32_t scope)

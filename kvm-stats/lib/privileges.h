@@ -42,6 +42,12 @@ struct stats_ioctls {
 
 struct stats_ioctls privileges_stats_ioctls(void);
 
+/*
+ * Return true if the kernel announces that statistics files do not pin their VM and report its
+ * destruction by EPOLLHUP. Return false if /dev/kvm cannot be opened.
+ */
+bool privileges_stats_detached(void);
+
 /* Open a statistics file with the ioctl getfd of privileges_stats_ioctls(), or return -1. */
 int privileges_getfd(unsigned long getfd, int fd, uint32_t scope);
 

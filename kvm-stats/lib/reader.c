@@ -5,12 +5,14 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "privileges.h"
 #include "reader.h"
 
 int reader_open(struct reader *r)
 {
 	memset(r, 0, sizeof(*r));
 	r->epoll = epoll_create1(EPOLL_CLOEXEC);
+	r->detached = privileges_stats_detached();
 	return r->epoll < 0 ? -errno : 0;
 }
 
@@ -115,10 +117,10 @@ const char *reader_add(struct kvmstats *k, struct reader *r, int fd,
 		file->fd = -1;
 		return wrong;
 	}
-	/* EPERM: a kernel whose files cannot be polled, and hold their VM */
+	/* Without the flag, files pin their VM. Released kernels cannot poll them (EPERM). */
 	ret = epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &event);
 	if (tells)
-		*tells = !ret;
+		*tells = !ret && r->detached;
 	file->fd = fd;
 	file->row = NULL;
 	file->rows = 0;

@@ -37,6 +37,7 @@ struct reader {
 	uint64_t *values;		/* as many as were ever needed */
 	size_t room;			/* bytes */
 	int epoll;			/* reports files whose VM was destroyed */
+	bool detached;			/* the kernel announces that it does */
 };
 
 int reader_open(struct reader *r);

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,6 +34,24 @@ static struct reader reader;
 static struct stats_file stats;
 static struct gone gone;
 static const char *wrong;		/* what reader_add() returned */
+
+/* The kernel: whether it announces EPOLLHUP, and whether its files can be polled */
+static bool detached, can_poll, tells;
+
+bool __wrap_privileges_stats_detached(void);
+bool __wrap_privileges_stats_detached(void)
+{
+	return detached;
+}
+
+int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+	if (can_poll)
+		return 0;
+	errno = EPERM;
+	return -1;
+}
 
 static void write_file(void)
 {
@@ -89,7 +108,7 @@ static int test_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 
 	core_set_table(k, KVMSTATS_VM, table_make(desc, ARRAY_LEN(desc)));
 	reader_open(&reader);
-	wrong = reader_add(k, &reader, dup(fileno(file)), FILE_VCPUS, &stats, &gone, NULL);
+	wrong = reader_add(k, &reader, dup(fileno(file)), FILE_VCPUS, &stats, &gone, &tells);
 	return wrong ? -ENODEV : 0;
 }
 
@@ -259,6 +278,29 @@ static void test_row_size(void)
 	fclose(file);
 }
 
+/* Return true if the reader relies on EPOLLHUP. */
+static bool relies_on_hup(bool announced, bool polled)
+{
+	struct kvmstats *k;
+
+	detached = announced;
+	can_poll = polled;
+	rows = 0;
+	row_size = 2 * sizeof(uint64_t);
+	k = open_rows();
+	close_rows(k);
+	return tells;
+}
+
+static void test_hup(void)
+{
+	tap_result(relies_on_hup(true, true), "the reader relies on EPOLLHUP if it is announced");
+	tap_result(!relies_on_hup(false, true),
+		   "the reader does not rely on EPOLLHUP of a kernel that does not announce it");
+	tap_result(!relies_on_hup(true, false),
+		   "the reader does not rely on EPOLLHUP of a file that it cannot poll");
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
 	return remove(path);
@@ -280,6 +322,7 @@ int main(void)
 	test_in_fdinfo();
 	test_without_thread();
 	test_row_size();
+	test_hup();
 	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	return tap_end();
 }
