@@ -35,13 +35,14 @@ def list_programs(record):
 
 
 def read_example():
-    """Return the program on the page, its output, and its output with older headers."""
+    """Return the program on the page, its output, its output with older headers, and its output
+    on a kernel without the series."""
     blocks = [(kind, textwrap.dedent(code)) for kind, code in re.findall(
         r"^\.\. code-block:: (\w+)\n\n((?:\t.*\n|\n)+)", PAGE.read_text(), re.M)]
-    for (kind, code), *outputs in zip(blocks, blocks[1:], blocks[2:]):
+    for (kind, code), *outputs in zip(blocks, blocks[1:], blocks[2:], blocks[3:]):
         if kind == "c" and "int main(" in code and all(kind == "none" for kind, _ in outputs):
             return code, *(output.strip() + "\n" for _, output in outputs)
-    raise records.Invalid(f"{PAGE.name}: no program that is followed by two outputs")
+    raise records.Invalid(f"{PAGE.name}: no program that is followed by three outputs")
 
 
 def build_example(out, name=EXAMPLE, directories=("usr/include",)):

@@ -76,7 +76,7 @@ def list_tests(record):
 def make_example_tests():
     """Return the tests of the program in stats.rst, compiled with the headers of the kernel and
     with older ones: it then reports that the kernel has more."""
-    _, output, older = programs.read_example()
+    _, output, older, _ = programs.read_example()
     *without_series, message = older.splitlines(keepends=True)
     without_next, *_ = output.partition("a file for each VM of the host:\n")
 
@@ -92,6 +92,14 @@ def make_example_tests():
     if "next" in patch_file.list_series():
         tests.append(make_older_test(programs.EXAMPLE_WITHOUT_NEXT, without_next))
     return tests
+
+
+def make_released_tests():
+    """Return the tests for a kernel without the series: the program in stats.rst, which must not
+    wait for an event that such a kernel never reports, and mainline's test, which skips results."""
+    return [Test(programs.EXAMPLE, [programs.EXAMPLE], lambda output, status: judge.example(
+        output, status, programs.read_example()[-1])),
+            Test(programs.UPSTREAM_TEST, [programs.UPSTREAM_TEST], judge_partly)]
 
 
 def judge_partly(output, status):

@@ -97,7 +97,8 @@ class Example(unittest.TestCase):
     PAGE = ("Text::\n\n\tint main(void);\n\n.. code-block:: c\n\n\t/* part */\n\n"
             ".. code-block:: c\n\n\tint main(void)\n\t{\n\n\t\treturn 0;\n\t}\n\nOutput:\n\n"
             ".. code-block:: none\n\n\tone 1\n\ttwo 2\n\nWith older headers:\n\n"
-            ".. code-block:: none\n\n\tone 1\n\tstats-example: old\n\nText\n")
+            ".. code-block:: none\n\n\tone 1\n\tstats-example: old\n\n"
+            "Elsewhere:\n\n.. code-block:: none\n\n\tone 1\n\nText\n")
 
     def read(self, page):
         with tempfile.TemporaryDirectory() as folder:
@@ -107,16 +108,17 @@ class Example(unittest.TestCase):
                 return suite.programs.read_example()
 
     def test_found(self):
-        """The block with main() is the program, the next two are its outputs."""
-        program, output, older = self.read(self.PAGE)
+        """The block with main() is the program, the next three are its outputs."""
+        program, output, older, released = self.read(self.PAGE)
         self.assertEqual(program.strip(), "int main(void)\n{\n\n\treturn 0;\n}")
         self.assertEqual(output, "one 1\ntwo 2\n")
         self.assertEqual(older, "one 1\nstats-example: old\n")
+        self.assertEqual(released, "one 1\n")
 
     def test_missing(self):
         """A page without a program or without one of its outputs is an error."""
         for page in ("", self.PAGE.replace("main(", "other("), self.PAGE.replace("none", "text"),
-                     self.PAGE.partition("With")[0]):
+                     self.PAGE.partition("With")[0], self.PAGE.partition("Elsewhere")[0]):
             with self.assertRaisesRegex(records.Invalid, "no program"):
                 self.read(page)
 
