@@ -141,12 +141,18 @@ def find_unimported_work():
     return ""
 
 
+def read_version(tree):
+    """Return the release of a kernel tree, "" if there is none."""
+    file = tree / "Makefile"
+    return ".".join(re.findall(r"^(?:VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", file.read_text(),
+                               re.M)) if file.is_file() else ""
+
+
 def describe_tree():
     """Return a description of the tree in one line."""
     if not (TREE / ".git").is_dir():
         return f"{SHOWN} does not exist"
-    version = ".".join(re.findall(r"^(?:VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$",
-                                  (TREE / "Makefile").read_text(), re.M))
+    version = read_version(TREE)
     if work := find_unimported_work():
         return f"{SHOWN} (Linux {version}) with {work}"
     if list_changed_inputs():

@@ -361,7 +361,8 @@ class Series(Repository):
                           self.run_refused("series", str(self.repo / "out"), LINUX_SRC=""))
 
     def test_recipients(self):
-        """get_maintainer.pl, if a tree exists, and the cover letter name the recipients."""
+        """get_maintainer.pl, if a tree exists, names the recipients of each patch; those of a cover
+        letter are the recipients of all its patches and those that it names."""
         with (self.patches / "second/cover-letter").open("a") as letter:
             letter.write("Cc: \"C, D\" <c@x>\n")
         self.assertIn("without recipients: no tree of the base",
@@ -374,17 +375,33 @@ class Series(Repository):
         script.write_text("#!/bin/sh\n"
                           "echo '\"A (X)\" <a@x> (maintainer:SOME (THING))'; "
                           "echo 'b@x (reviewer:SOME (THING))'; "
-                          "case $* in */second/*) echo 'l@x (open list:SOME (THING))'; "
-                          "echo 'm@x (moderated list)';; esac\n")
+                          "case $* in */second/0001*) echo 'l@x (open list:SOME (THING))';; esac; "
+                          "case $* in */second/0002*) echo 'm@x (moderated list)';; esac\n")
         script.chmod(0o755)
         self.run_checked("series", str(self.repo / "out"))
         to = 'To: "A (X)" <a@x>,\n b@x\n'
         for name, lines in (("first/0001-KVM-stats-Change-a-line", to),
+                            ("second/0001-KVM-stats-Change-another-line",
+                             f'{to}Cc: "C, D" <c@x>,\n l@x\n'),
+                            ("second/0002-KVM-stats-Change-the-new-file",
+                             f'{to}Cc: "C, D" <c@x>,\n m@x\n'),
                             ("second/0000-cover-letter",
                              f'{to}Cc: "C, D" <c@x>,\n l@x,\n m@x\n')):
             mail = (self.repo / f"out/{name}.patch").read_text()
             self.assertIn(f"\n{lines}Subject: ", mail)
             self.assertEqual(mail.count("c@x"), lines.count("c@x"))
+
+    def test_base_in_letter(self):
+        """{base} in a cover letter is the release of the tree and the package, or of LINUX_SRC."""
+        letter = self.patches / "second/cover-letter"
+        letter.write_text(letter.read_text() + "\nBased on {base}, and more.\n")
+        self.run_script("series", str(self.repo / "out"), LINUX_SRC="")
+        mail = self.repo / "out/second/0000-cover-letter.patch"
+        self.assertIn("\n\nBased on Linux 5.10 from Debian's package linux-source-5.10, which has no\n"
+                      "commit id, and more.\n\n", mail.read_text())
+        self.run_script("tree")
+        self.run_script("series", str(self.repo / "out"), LINUX_SRC="")
+        self.assertRegex(mail.read_text(), r"Based on Linux 5\.10\.\d+ from Debian's package")
 
     def test_export_beside_work(self):
         """Export reports work that is not imported, and does not include it."""
