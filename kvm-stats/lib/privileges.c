@@ -137,8 +137,8 @@ static int extension(int number)
 }
 
 /*
- * Only kernels with the series show the VM in fdinfo of mainline's statistics files. The numbers
- * of its capabilities and ioctls are not assigned: other kernels may use them.
+ * Only kernels with the series show the VM or the vCPU in fdinfo of mainline's statistics files.
+ * The numbers of its capabilities and ioctls are not assigned: other kernels may use them.
  */
 static bool has_kernel_series(void)
 {
@@ -148,7 +148,8 @@ static bool has_kernel_series(void)
 
 	if (probe_vm_open(&own, PROBE_VCPU_ID, why, sizeof(why)))
 		return false;
-	found = own.vm_stats >= 0 && proc_fdinfo(own.vm_stats, "kvm-stats-vm");
+	found = (own.vm_stats >= 0 && proc_fdinfo(own.vm_stats, "kvm-stats-vm")) ||
+		(own.vcpu_stats >= 0 && proc_fdinfo(own.vcpu_stats, "kvm-stats-vcpu"));
 	probe_vm_close(&own);
 	return found;
 }

@@ -498,7 +498,7 @@ void kvm_stats_notify_destroyed(struct kvm *kvm)
 	/* Pairs with kvm_stats_poll(). */
 	smp_store_release(&kvm->stats_final, true);
 	/* Wake all: wake_up_poll() stops after the first waiter with EPOLLEXCLUSIVE. */
-	__wake_up(&kvm->stats_wait, TASK_NORMAL, 0, poll_to_key(EPOLLHUP));
+	wake_up_all(&kvm->stats_wait);
 }
 
 static int kvm_stats_release(struct inode *inode, struct file *file)

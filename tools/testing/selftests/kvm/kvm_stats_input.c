@@ -86,7 +86,7 @@ static bool opens_scope(int fd, uint32_t scope)
 	return stats_fd >= 0;
 }
 
-#ifdef KVM_STATS_HEADER_ROW_SIZE	/* The argument is a structure. */
+#ifdef KVM_STATS_HEADER_ROWS	/* The argument is a structure. */
 
 static bool getfd_fails(int fd, struct kvm_stats_getfd args, int error)
 {

@@ -57,7 +57,7 @@ size_t kvm_stats_row_size(const struct kvm_stats *stats)
 	struct kvm_stats_rows_header header;
 
 	kvm_stats_pread(stats->fd, &header, sizeof(header), 0);
-	TEST_ASSERT(header.header.flags == KVM_STATS_HEADER_ROW_SIZE && !header.reserved &&
+	TEST_ASSERT(header.header.flags == KVM_STATS_HEADER_ROWS && !header.reserved &&
 		    header.header.id_offset >= sizeof(header),
 		    "The header does not announce the size of a row");
 	return header.row_size;
