@@ -17,6 +17,7 @@ and a mutant has
     becomes    its replacement
     kernels    the lab's kernels to try, one after the other until one detects the mutant
     survives   the reason, if no test can detect the mutant
+    posted     the reason, if the tests that are mailed cannot detect it, but the lab's can
 
 A mutant of the base replaces the one of the same name in patches/mutants.
 """
@@ -31,8 +32,8 @@ KERNELS = ("x86_64", "x86_64-kasan")
 # The baseline run, without any change.
 BASELINE = "baseline"
 Mutant = collections.namedtuple(
-    "Mutant", "name file was becomes survives kernels first",
-    defaults=("", KERNELS, ()))
+    "Mutant", "name file was becomes survives kernels first posted",
+    defaults=("", KERNELS, (), ""))
 
 
 def find_folders(base=base_file.NAME):
