@@ -3,10 +3,14 @@
  * Test KVM_STATS_NEXT, which enumerates the VMs of the host.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,9 +18,15 @@
 #include "kselftest.h"
 #include "kvm_util.h"
 #include "test_util.h"
+#include "ucall_common.h"
 
 #define NOBODY	65534
 #define NR_VMS	3
+
+static void guest_code(void)
+{
+	GUEST_DONE();
+}
 
 /* VM id in the fdinfo of a stats fd, 0 if there is none */
 static u64 get_vm_id(int stats_fd)
@@ -86,10 +96,142 @@ static void test_new_vm(int kvm_fd, u64 last)
 	if (fd < 0) {
 		TEST_ASSERT_EQ(errno, ENOENT);
 	} else {
-		TEST_ASSERT(next.vm > id, "VM id %llu after %llu", next.vm, id - 1);
+		TEST_ASSERT(next.vm > id, "VM id %llu is not after the destroyed one", next.vm);
 		close(fd);
 	}
 	ksft_test_result_pass("a destroyed VM is not returned\n");
+}
+
+/* Find a VM by its id; return its stats fd. */
+static int find_vm(int kvm_fd, u64 id, u32 scope, u32 *pid)
+{
+	struct kvm_stats_next next = { .vm = id - 1, .scope = scope };
+	int fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next);
+
+	TEST_ASSERT(fd >= 0, KVM_IOCTL_ERROR(KVM_STATS_NEXT, fd));
+	TEST_ASSERT_EQ(next.vm, id);
+	*pid = next.pid;
+	return fd;
+}
+
+/* Compare a stats fd of KVM_STATS_NEXT with one of the VM, byte by byte. */
+static bool is_same_content(int fd, int own)
+{
+	const off_t size = lseek(own, 0, SEEK_END);
+	char *data = malloc(size + 1), *own_data = malloc(size);
+	bool same;
+
+	TEST_ASSERT_EQ(pread(own, own_data, size, 0), size);
+	same = pread(fd, data, size + 1, 0) == size && !memcmp(data, own_data, size);
+	free(data);
+	free(own_data);
+	return same;
+}
+
+/* The guest has run: the rows of its vCPUs aren't 0, and differ from the values of the VM. */
+static void test_content(int kvm_fd)
+{
+	struct kvm_stats_getfd args = { .scope = KVM_STATS_SCOPE_VCPUS };
+	struct pollfd poll_fd = {};
+	struct kvm_vcpu *vcpu;
+	struct kvm_vm *vm = vm_create_with_one_vcpu(&vcpu, guest_code);
+	int own[] = { vm_get_stats_fd(vm), ioctl(vm->fd, KVM_STATS_GETFD, &args) };
+	int found[ARRAY_SIZE(own)], i;
+	u32 pid;
+
+	TEST_ASSERT(own[1] >= 0, KVM_IOCTL_ERROR(KVM_STATS_GETFD, own[1]));
+	vcpu_run(vcpu);
+	for (i = 0; i < ARRAY_SIZE(own); i++) {
+		found[i] = find_vm(kvm_fd, get_vm_id(own[0]), i, &pid);
+		TEST_ASSERT_EQ(fcntl(found[i], F_GETFD), FD_CLOEXEC);
+	}
+	ksft_test_result(is_same_content(found[0], own[0]) && is_same_content(found[1], own[1]),
+			 "the stats fd has the values of the VM, or of all its vCPUs\n");
+	for (i = 0; i < ARRAY_SIZE(own); i++)
+		close(own[i]);
+
+	poll_fd.fd = found[1];
+	TEST_ASSERT_EQ(poll(&poll_fd, 1, 0), 0);
+	kvm_vm_free(vm);
+	TEST_ASSERT_EQ(poll(&poll_fd, 1, 20000), 1);
+	ksft_test_result(poll_fd.revents == POLLHUP,
+			 "the stats fd doesn't pin the VM, and reports its destruction\n");
+	for (i = 0; i < ARRAY_SIZE(own); i++)
+		close(found[i]);
+}
+
+/* Send an fd to another process, or receive one. */
+static int pass_fd(int socket, int fd)
+{
+	char control[CMSG_SPACE(sizeof(fd))] = {}, byte = 0;
+	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+	if (fd < 0) {
+		TEST_ASSERT_EQ(recvmsg(socket, &msg, 0), 1);
+		return *(int *)CMSG_DATA(CMSG_FIRSTHDR(&msg));
+	}
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(fd));
+	*(int *)CMSG_DATA(cmsg) = fd;
+	TEST_ASSERT_EQ(sendmsg(socket, &msg, 0), 1);
+	return fd;
+}
+
+/* A process creates a VM, passes its fd on, and exits after the next byte. */
+static void test_creator(int kvm_fd)
+{
+	int sockets[2], vm_fd, stats_fd;
+	char byte = 0;
+	u32 pid = 0;
+	pid_t child;
+	u64 id;
+
+	TEST_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socketpair() failed");
+	child = fork();
+	TEST_ASSERT(child >= 0, "fork() failed, errno: %i", errno);
+	if (!child) {
+		vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
+		pass_fd(sockets[1], vm_fd);
+		TEST_ASSERT_EQ(read(sockets[1], &byte, 1), 1);
+		_exit(0);
+	}
+	vm_fd = pass_fd(sockets[0], -1);
+	TEST_ASSERT_EQ(ioctl(vm_fd, KVM_CREATE_VCPU, 0), -1);
+	TEST_ASSERT_EQ(errno, EIO);
+	stats_fd = ioctl(vm_fd, KVM_GET_STATS_FD, NULL);
+	TEST_ASSERT(stats_fd >= 0, KVM_IOCTL_ERROR(KVM_GET_STATS_FD, stats_fd));
+	ksft_test_result_pass("another process than the VMM can open stats fds\n");
+
+	id = get_vm_id(stats_fd);
+	close(stats_fd);
+	close(find_vm(kvm_fd, id, 0, &pid));
+	TEST_ASSERT_EQ(pid, child);
+	TEST_ASSERT_EQ(write(sockets[0], &byte, 1), 1);
+	TEST_ASSERT_EQ(waitpid(child, NULL, 0), child);
+	close(find_vm(kvm_fd, id, 0, &pid));
+	ksft_test_result(!pid, "the PID of a creator that has exited is 0\n");
+	close(vm_fd);
+	close(sockets[0]);
+	close(sockets[1]);
+}
+
+/* All VMs of a process have the same id string; a vCPU has the id of its VM. */
+static void test_ids(struct kvm_vm *vm, const u64 *ids)
+{
+	int vcpu_stats_fd = vcpu_get_stats_fd(__vm_vcpu_add(vm, 0));
+
+	TEST_ASSERT_EQ(get_vm_id(vcpu_stats_fd), ids[0]);
+	close(vcpu_stats_fd);
+	ksft_test_result(ids[0] && ids[0] < ids[1] && ids[1] < ids[2],
+			 "ids of VMs are unique, and increase\n");
 }
 
 /* LSMs cannot label the inode that anonymous files share. */
@@ -149,22 +291,45 @@ static void test_fault(int kvm_fd)
 	ksft_test_result_pass("a partly read-only argument fails with EFAULT, without an fd\n");
 }
 
+static void test_no_fd(int kvm_fd)
+{
+	struct rlimit limit, none;
+
+	TEST_ASSERT(!getrlimit(RLIMIT_NOFILE, &limit), "getrlimit() failed");
+	none = (struct rlimit) { .rlim_cur = 0, .rlim_max = limit.rlim_max };
+	TEST_ASSERT(!setrlimit(RLIMIT_NOFILE, &none), "setrlimit() failed");
+	test_failure(kvm_fd, (struct kvm_stats_next) {}, EMFILE);
+	TEST_ASSERT(!setrlimit(RLIMIT_NOFILE, &limit), "setrlimit() failed");
+	ksft_test_result_pass("the call fails with EMFILE without a free fd\n");
+}
+
 static void test_errors(int kvm_fd)
 {
-	int status;
+	const u32 scopes[] = { 0, KVM_STATS_SCOPE_VCPUS };
+	int status, i;
 	pid_t pid;
 
 	test_failure(kvm_fd, (struct kvm_stats_next) { .scope = 2 }, EINVAL);
-	test_failure(kvm_fd, (struct kvm_stats_next) { .reserved[0] = 1 }, EINVAL);
-	test_failure(kvm_fd, (struct kvm_stats_next) { .reserved[1] = 1 }, EINVAL);
+	for (i = 0; i < ARRAY_SIZE(scopes); i++) {
+		struct kvm_stats_next next = { .scope = scopes[i], .reserved[0] = 1 };
+
+		test_failure(kvm_fd, next, EINVAL);
+		next = (struct kvm_stats_next) { .scope = scopes[i], .reserved[1] = 1 };
+		test_failure(kvm_fd, next, EINVAL);
+	}
 	ksft_test_result_pass("an unknown scope and reserved fields fail with EINVAL\n");
 	test_fault(kvm_fd);
+	test_no_fd(kvm_fd);
 
 	pid = fork();
 	TEST_ASSERT(pid >= 0, "fork() failed, errno: %i", errno);
 	if (!pid) {
 		TEST_ASSERT(!setresuid(NOBODY, NOBODY, NOBODY), "setresuid() failed");
-		test_failure(kvm_fd, (struct kvm_stats_next) {}, EPERM);
+		for (i = 0; i < ARRAY_SIZE(scopes); i++)
+			test_failure(kvm_fd, (struct kvm_stats_next) { .scope = scopes[i] }, EPERM);
+		/* The permission is checked before the argument. */
+		TEST_ASSERT_EQ(ioctl(kvm_fd, KVM_STATS_NEXT, NULL), -1);
+		TEST_ASSERT_EQ(errno, EPERM);
 		_exit(0);
 	}
 	TEST_ASSERT_EQ(waitpid(pid, &status, 0), pid);
@@ -195,9 +360,12 @@ int main(void)
 	close(fd);
 
 	ksft_print_header();
-	ksft_set_plan(8);
+	ksft_set_plan(14);
+	test_ids(vms[0], ids);
 	test_enumerate(kvm_fd, ids);
 	test_new_vm(kvm_fd, ids[NR_VMS - 1]);
+	test_content(kvm_fd);
+	test_creator(kvm_fd);
 	test_inode(kvm_fd, vms[0]);
 	test_errors(kvm_fd);
 

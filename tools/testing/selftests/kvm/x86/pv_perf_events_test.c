@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Test the hypercall KVM_HC_PV_PERF: permission, statistics, clocks, invalid
- * arguments, and the end of events when userspace restores the vCPU.
+ * Test the hypercall KVM_HC_PV_PERF: permission, statistics, clocks, NMIs, invalid
+ * arguments, and the end of events when userspace restores the vCPU, at INIT, and in
+ * another thread.
  */
 #include <asm/kvm_para.h>
 #include <fcntl.h>
 #include <linux/kvm_para.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,15 +24,29 @@
 /* An address without memory */
 #define NOWHERE			0x800000000ull
 
+/* Not an operation: spin until an NMI, or for some seconds. */
+#define WAIT_FOR_NMI		(-1ull)
+#define MAX_SPINS		300000000
+
 static uint64_t op, arg1, arg2;
 static int64_t ret;
+static uint64_t nmis;
 static struct kvm_pv_perf_info info;
 static struct kvm_pv_perf_attr attr;
 static struct kvm_pv_perf_slot slot __aligned(32);
 
+static void count_nmi(struct ex_regs *regs)
+{
+	WRITE_ONCE(nmis, nmis + 1);
+}
+
 static void guest_code(void)
 {
+	uint64_t i;
+
 	for (;;) {
+		for (i = 0; op == WAIT_FOR_NMI && i < MAX_SPINS && !READ_ONCE(nmis); i++)
+			;
 		ret = kvm_hypercall(KVM_HC_PV_PERF, op, arg1, arg2, 0);
 		GUEST_SYNC(0);
 	}
@@ -159,6 +175,23 @@ KVM_ONE_VCPU_TEST(pv_perf_events, counts_a_clock, guest_code)
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), -KVM_ENOENT);
 }
 
+KVM_ONE_VCPU_TEST(pv_perf_events, injects_an_nmi_after_a_period, guest_code)
+{
+	vm_install_exception_handler(vcpu->vm, NMI_VECTOR, count_nmi);
+	nmis = 0;
+	sync_global_to_guest(vcpu->vm, nmis);
+	prepare_clock(vcpu, MIN_PERIOD);
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	call(vcpu, WAIT_FOR_NMI, 0);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_DISABLE, 3), 0);
+	sync_global_from_guest(vcpu->vm, nmis);
+	TEST_ASSERT(nmis, "No NMI");
+	TEST_ASSERT(slot.overflows >= nmis, "%lu NMIs for %lu overflows", nmis,
+		    (uint64_t)slot.overflows);
+	TEST_ASSERT(slot.count >= slot.overflows * MIN_PERIOD, "count is %lu for %lu overflows",
+		    (uint64_t)slot.count, (uint64_t)slot.overflows);
+}
+
 KVM_ONE_VCPU_TEST(pv_perf_events, rejects_invalid_arguments, guest_code)
 {
 	prepare_stat(vcpu, "exits");
@@ -213,6 +246,59 @@ KVM_ONE_VCPU_TEST(pv_perf_events, end_when_kvmclock_is_restored, guest_code)
 	vcpu_set_msr(vcpu, MSR_KVM_SYSTEM_TIME_NEW, 0);
 	sync_global_from_guest(vcpu->vm, slot);
 	TEST_ASSERT(!memcmp(&slot, &before, sizeof(slot)), "KVM_SET_MSRS writes the slot");
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), -KVM_ENOENT);
+}
+
+static void *read_in_thread(void *vcpu)
+{
+	return (void *)(long)call(vcpu, KVM_PV_PERF_READ, 3);
+}
+
+KVM_ONE_VCPU_TEST(pv_perf_events, end_in_another_thread, guest_code)
+{
+	pthread_t thread;
+	uint64_t count;
+	void *result;
+
+	prepare_stat(vcpu, "hypercalls");
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
+	count = slot.count;
+	TEST_ASSERT_EQ(query(vcpu), 0);
+	TEST_ASSERT_EQ(query(vcpu), 0);
+	TEST_ASSERT(!pthread_create(&thread, NULL, read_in_thread, vcpu),
+		    "pthread_create() failed");
+	pthread_join(thread, &result);
+	TEST_ASSERT_EQ((long)result, -KVM_ENOENT);
+	TEST_ASSERT(slot.count >= count + 2, "The slot is not written");
+}
+
+KVM_ONE_VCPU_TEST(pv_perf_events, end_at_init, guest_code)
+{
+	struct kvm_pv_perf_slot before;
+	struct kvm_vcpu_events events;
+	struct kvm_mp_state mp_state;
+	struct kvm_sregs sregs;
+	struct kvm_regs regs, reset_regs;
+
+	prepare_stat(vcpu, "hypercalls");
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	TEST_ASSERT_EQ(query(vcpu), 0);
+	before = slot;
+	vcpu_sregs_get(vcpu, &sregs);
+	vcpu_regs_get(vcpu, &regs);
+	vcpu_events_get(vcpu, &events);
+	events.flags |= KVM_VCPUEVENT_VALID_SMM;
+	events.smi.latched_init = 1;
+	vcpu_events_set(vcpu, &events);
+	/* This handles the INIT. */
+	vcpu_mp_state_get(vcpu, &mp_state);
+	vcpu_regs_get(vcpu, &reset_regs);
+	TEST_ASSERT_EQ(reset_regs.rip, 0xfff0);
+	sync_global_from_guest(vcpu->vm, slot);
+	TEST_ASSERT(!memcmp(&slot, &before, sizeof(slot)), "INIT writes the slot");
+	vcpu_sregs_set(vcpu, &sregs);
+	vcpu_regs_set(vcpu, &regs);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), -KVM_ENOENT);
 }
 
