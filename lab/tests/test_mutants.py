@@ -234,14 +234,18 @@ class Check(unittest.TestCase):
                 raise self.failure
             return self.failure
 
-    def check(self, *failures, survives=""):
-        """Return True if the mutant passes, and the output."""
+    def check(self, *failures, survives="", reason="", posted=False):
+        """Return True if the mutant passes, and the output.
+
+        reason: why the mailed tests do not detect it; posted: only they run.
+        """
         self.workshops = {str(number): self.Workshop(failure)
                           for number, failure in enumerate(failures)}
-        mutant = mutant_file.Mutant("a", ["f"], "x", "", survives, tuple(self.workshops))
+        mutant = mutant_file.Mutant("a", ["f"], "x", "", survives, tuple(self.workshops),
+                                    posted=reason)
         found = results.Results()
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            mutants.check(mutant, self.workshops, found)
+            mutants.check(mutant, self.workshops, found, posted)
         self.assertEqual(found.passed + found.failed, 1)
         return bool(found.passed), out.getvalue()
 
@@ -265,6 +269,15 @@ class Check(unittest.TestCase):
 
     def test_detected_in_spite_of_a_reason(self):
         self.assertFalse(self.check("some test", survives="the same code")[0])
+
+    def test_posted(self):
+        """A reason for the mailed tests does not count for all tests."""
+        passed, out = self.check(None, reason="a race", posted=True)
+        self.assertTrue(passed)
+        self.assertIn("survives: a race", out)
+        self.assertFalse(self.check(None, reason="a race")[0])
+        self.assertFalse(self.check(None, posted=True)[0])
+        self.assertFalse(self.check("some test", reason="a race", posted=True)[0])
 
     def test_baseline_that_fails(self):
         passed, out = self.check(False, survives="the same code")
