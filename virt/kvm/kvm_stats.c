@@ -688,9 +688,7 @@ static u32 kvm_stats_pid(struct kvm *kvm)
  */
 long kvm_stats_next(struct kvm_stats_next __user *argp)
 {
-	const size_t out_size = offsetofend(struct kvm_stats_next, pid);
 	struct kvm_stats_next in, out;
-	unsigned long left;
 	struct kvm *found;
 	struct file *file;
 	int fd;
@@ -729,13 +727,11 @@ long kvm_stats_next(struct kvm_stats_next __user *argp)
 		fd = PTR_ERR(file);
 		goto put_mem;
 	}
-	left = copy_to_user(argp, &out, out_size);
-	if (left) {
+	/* A part may have been written if this fails. */
+	if (copy_to_user(argp, &out, offsetofend(struct kvm_stats_next, pid))) {
 		fput(file);
 		put_unused_fd(fd);
 		fd = -EFAULT;
-		/* The first bytes may have been written: restore them. */
-		left = copy_to_user(argp, &in, out_size);
 		goto put_mem;
 	}
 	fd_install(fd, file);

@@ -258,8 +258,7 @@ static void test_next_memory(void)
 
 		memcpy(next, &asked, size);
 		must_succeed(mprotect(map + page, page, PROT_READ));
-		good &= fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)next, EFAULT) &&
-			(!stats_next_restores || !memcmp(next, &asked, size));
+		good &= fails(kvm_fd, KVM_STATS_NEXT, (unsigned long)next, EFAULT);
 		TEST_ASSERT(!mprotect(map + page, page, PROT_READ | PROT_WRITE),
 			    "mprotect, errno: %i", errno);
 	}

@@ -112,9 +112,6 @@ extern const bool stats_rows_in_fdinfo;
 /* Whether the file has ->read_iter() on this kernel */
 extern const bool stats_has_read_iter;
 
-/* Whether KVM_STATS_NEXT leaves its argument unmodified if it fails with EFAULT */
-extern const bool stats_next_restores;
-
 /* Whether a VM id is the boot time at the VM's creation instead of a count of VMs */
 extern const bool stats_vm_id_is_time;
 

@@ -19,7 +19,6 @@ const long stats_mem_module_refs;
 const bool stats_id_has_tid;
 const bool stats_rows_in_fdinfo;
 const bool stats_has_read_iter = true;
-const bool stats_next_restores = true;
 const bool stats_vm_id_is_time;
 
 const struct stats_abi abi_getfd = {

@@ -21,7 +21,6 @@ const long stats_mem_module_refs = 1;
 const bool stats_id_has_tid = true;
 const bool stats_rows_in_fdinfo = true;
 const bool stats_has_read_iter;
-const bool stats_next_restores;
 const bool stats_vm_id_is_time = true;
 
 const struct stats_abi abi_getfd = {
