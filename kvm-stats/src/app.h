@@ -37,6 +37,7 @@ struct settings {
 	bool vcpus;
 	bool histogram;
 	const char *by;		/* argument of --by, or NULL */
+	bool keep_priority;
 	bool help;
 	const char *output;	/* argument of --output, or NULL */
 	uint64_t interval;	/* nanoseconds */

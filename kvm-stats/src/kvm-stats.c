@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "options.h"
+#include "priority.h"
 #include "serve/settings.h"
 
 /* Otherwise the next file that is opened would be standard input, output or error. */
@@ -34,5 +35,7 @@ int main(int argc, char **argv)
 	if (argc > 1 && !strcmp(argv[1], "complete"))
 		return complete(argc - 2, argv + 2);
 	command = parse_options(argc, argv, &settings);
+	if (!settings.from && !settings.keep_priority)
+		raise_priority();
 	return command->run(&settings);
 }

@@ -84,6 +84,7 @@ SET(reverse, true)
 SET(zeros, true)
 SET(vcpus, true)
 SET(histogram, true)
+SET(keep_priority, true)
 SET(help, true)
 SET(interval, parse_seconds(name, value))
 SET(count, parse_number(name, value))
@@ -208,6 +209,8 @@ const struct option_row options[] = {
 	  "Include the time that vCPUs sleep outside of halts, by reason.", NULL },
 	{ 0, "list", NULL, ON(EXPORT),
 	  serve_set_list, COMPLETE_NOTHING, "List the metrics that can be exported.", NULL },
+	{ 0, "keep-priority", NULL, ALL & ~ON(DIFF),
+	  set_keep_priority, COMPLETE_NOTHING, "Run with the priority that the program was started with.", NULL },
 	{ 'h', "help", NULL, ALL,
 	  set_help, COMPLETE_NOTHING, "Show the usage.", NULL },
 	{ 'V', "version", NULL, ALL,

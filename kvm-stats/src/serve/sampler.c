@@ -21,6 +21,7 @@
 #include "core.h"
 #include "logging.h"
 #include "notify.h"
+#include "priority.h"
 #include "rec_encode.h"
 #include "sampler.h"
 #include "stop.h"
@@ -246,6 +247,8 @@ static bool start_server(struct sampler *m)
 		return false;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* Clients must not take the CPUs from the VMs. */
+	lower_priority();
 	if (getppid() != parent)
 		_exit(STATUS_NOTHING);
 	m->s->model->proc = core_proc(m->k);
