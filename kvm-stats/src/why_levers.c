@@ -311,7 +311,8 @@ static bool change_nice(struct remedy_draft *d, const struct why_vm *vm, uint64_
 		return false;
 	for (i = 0; i < c->nr_threads; i++)
 		n += c->threads[i].policy != SCHED_IDLE && c->threads[i].nice < NICE_MAX;
-	gain = estimate_gain(vm, ns, thread_weight(&vm->facts->slowest), thread_weight(&lowest));
+	/* All of them may want the CPU. */
+	gain = estimate_gain(vm, ns, thread_weight(&vm->facts->slowest), n * thread_weight(&lowest));
 	if (!n || n != c->nr_threads || gain < LEAST_GAIN)
 		return false;
 	qsort(c->threads, n, sizeof(*c->threads), compare_policies);
@@ -399,8 +400,10 @@ void put_raise_weight(struct remedy_draft *d, const struct why_vm *vm, const str
 {
 	const struct contest *c = &vm->facts->contest;
 	const struct thread_policy normal = { .nice = vm->facts->slowest.policy == SCHED_IDLE ? vm->facts->slowest.nice : 0 };
+	const uint64_t *mode = vm->vm->activity.times.mode;
 	const double cpus = used_cpus(vm, host);
 	const double other = competitor_weight(&c->owner, c->nr_threads ? c->threads : &normal);
+	double observed = 0;
 
 	if (c->vm.is_group) {
 		if (!can_set_limits(&c->vm)) {
@@ -418,7 +421,11 @@ void put_raise_weight(struct remedy_draft *d, const struct why_vm *vm, const str
 		put_policy(d, vm->facts->threads, vm->facts->nr_threads);
 	else
 		put_nice(d, vm->facts->threads, vm->facts->nr_threads, 0);
-	d->remedy.gain = estimate_gain(vm, vm->facts->owner->item.cost, thread_weight(&normal), other);
+	/* Several threads of the owner, or of others, may want the CPU: the VM's share has their weight. */
+	if (mode[KVMSTATS_RUN])
+		observed = thread_weight(&vm->facts->slowest) * mode[KVMSTATS_READY] / mode[KVMSTATS_RUN];
+	d->remedy.gain = estimate_gain(vm, vm->facts->owner->item.cost, thread_weight(&normal),
+				       observed > other ? observed : other);
 }
 
 /* Quotas */

@@ -121,6 +121,14 @@ MAIN_OWNER(has_other_vms, "vm")
 MAIN_OWNER(has_neighbour, NOT_VMS)
 MAIN_OWNER(waits_for_itself, "self")
 
+/* The largest owner of its own is not its vCPUs. */
+static bool waits_for_emulator(const struct why_vm *vm, const struct why_host *host)
+{
+	const struct blame_share *own = find_owner(vm->waits, "self");
+
+	return waits_for_itself(vm, host) && own && strcmp(own->key.name, "vCPUs");
+}
+
 static bool is_pinned(const struct why_vm *vm, const struct why_host *host)
 {
 	return vm->cpus && vm->cpus < host->cpus && vm->idle_elsewhere >= IDLE_PERMILLE;
@@ -206,6 +214,10 @@ const struct why_rule why_rules[] = {
 	{ "weight", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, competes_with_low_weight, true,
 	  WAITED "{owners}It gets little CPU time: {low_weight}.",
 	  "", put_raise_weight, "more weight for VMs that have little" },
+	{ "emulator", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, waits_for_emulator, true,
+	  WAITED "{owners}It waits for threads of its VMM that are not vCPUs.",
+	  "give these threads other CPUs than the vCPUs, or the VM more: it may use {cpus}", NULL,
+	  "other CPUs for threads of VMMs" },
 	{ "self", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, waits_for_itself, true,
 	  WAITED "{owners}It waits for its own threads.",
 	  "fewer vCPUs, or more CPUs for the VM: it may use {cpus}", NULL, "fewer vCPUs" },

@@ -189,6 +189,11 @@ static void set_helper(struct scene *s, bool above)
 	s->facts.contest.own = above;
 }
 
+static void set_emulator(struct scene *s, bool above)
+{
+	set_owners(s, "self", "IO iothread1", "idle", above);
+}
+
 static void set_self(struct scene *s, bool above)
 {
 	set_owners(s, "self", "vCPUs", "idle", above);
@@ -328,6 +333,7 @@ static const struct {
 	  "default is 100. give it the default" },
 	{ "share of others if the weight is low", "weight", set_low_weight_and_self, "It gets little CPU time" },
 	{ "helper of the VM", "helper", set_helper, "its own helper virtiofsd (PID 12)" },
+	{ "share of a thread that is not a vCPU", "emulator", set_emulator, "these threads other CPUs" },
 	{ "share of the threads of this VM", "self", set_self, "own vCPUs 50.0%" },
 	{ "several owners", "mixed", set_mixed,
 	  "waited for a CPU for 62.5 ms each time, 71.0 ms at most, which the guest sees as steal time. Then ran: web-2 (vm) 40.0%, cc (PID 12) 30.0%, CPU wakeup latency (idle) 30.0%" },
