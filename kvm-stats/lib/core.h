@@ -89,7 +89,7 @@ struct core_vm {
 	unsigned int blocked;		/* number of readers that the process blocked */
 	unsigned int rereads;		/* after the identity was read */
 	uint64_t read_due;		/* when the next one starts: CLOCK_MONOTONIC */
-	uint64_t cgroups;		/* hash of what was read in /proc/PID/cgroup */
+	uint64_t cgroups;		/* hash of /proc/PID/cgroup as it was read */
 	bool is_pending;		/* not reported yet: it may be a probe, see sample.c */
 	uint64_t first_seen;
 	uint64_t process_started;	/* CLOCK_BOOTTIME, ns; 0 if unknown */

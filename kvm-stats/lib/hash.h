@@ -10,7 +10,7 @@
 #define HASH_BASIS	0xcbf29ce484222325ULL
 #define HASH_FACTOR	0x100000001b3ULL
 
-/* Return the hash of what has this hash, followed by data. Begin with HASH_BASIS. */
+/* Add data to a hash, which begins with HASH_BASIS. */
 static inline uint64_t hash_data(uint64_t hash, const void *data, size_t size)
 {
 	const unsigned char *byte = data;

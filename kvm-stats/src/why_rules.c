@@ -121,7 +121,7 @@ MAIN_OWNER(has_other_vms, "vm")
 MAIN_OWNER(has_neighbour, NOT_VMS)
 MAIN_OWNER(waits_for_itself, "self")
 
-/* The largest owner of its own is not its vCPUs. */
+/* Of its own threads, others than the vCPUs ran longest. */
 static bool waits_for_emulator(const struct why_vm *vm, const struct why_host *host)
 {
 	const struct blame_share *own = find_owner(vm->waits, "self");

@@ -17,10 +17,9 @@
 #include <unistd.h>
 
 #include "../../src/options.h"
-#include "../../src/rec_chunk.h"
-#include "../../src/recording.h"
 #include "../../src/serve/settings.h"
 #include "../../src/text.h"
+#include "chunks.h"
 
 #define MAX_WORDS	12
 #define FIRST_FREE_FD	40
@@ -70,20 +69,9 @@ void __wrap_err(int status, const char *format, ...)
 /* Write the file, with the checksums that the contents have. */
 static void write_recording(const uint8_t *data, size_t size)
 {
-	unsigned char head[FILE_HEAD] = RECORDING_MAGIC, *bytes = malloc(size + 1);
-	struct chunk chunk;
-	size_t at = 0;
-	uint32_t crc;
+	unsigned char head[FILE_HEAD] = RECORDING_MAGIC, *bytes = copy_chunks(data, size);
 
 	put_le32(head + 12, RECORDING_FORMAT);
-	memcpy(bytes, data, size);
-	while (size - at >= CHUNK_HEAD && chunk_read_head(bytes + at, &chunk) &&
-	       chunk.size <= size - at - CHUNK_HEAD) {
-		crc = bytes_crc(0, bytes + at, 12);
-		crc = bytes_crc(crc, bytes + at + 16, 8);
-		put_le32(bytes + at + 12, bytes_crc(crc, bytes + at + CHUNK_HEAD, chunk.size));
-		at += CHUNK_HEAD + chunk.size;
-	}
 	if (ftruncate(RECORDING_FD, 0) || pwrite(RECORDING_FD, head, sizeof(head), 0) < 0 ||
 	    pwrite(RECORDING_FD, bytes, size, sizeof(head)) < 0)
 		abort();

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../src/rec_chunk.h"
-#include "../../src/recording.h"
+#include "chunks.h"
+
 
 static jmp_buf exited;
 
@@ -46,19 +46,8 @@ static void write_head(int flags)
 static void append(const uint8_t *data, size_t size)
 {
 	int fd = open(path, O_WRONLY | O_APPEND);
-	unsigned char *bytes = malloc(size + 1);
-	struct chunk chunk;
-	size_t at = 0;
-	uint32_t crc;
+	unsigned char *bytes = copy_chunks(data, size);
 
-	memcpy(bytes, data, size);
-	while (size - at >= CHUNK_HEAD && chunk_read_head(bytes + at, &chunk) &&
-	       chunk.size <= size - at - CHUNK_HEAD) {
-		crc = bytes_crc(0, bytes + at, 12);
-		crc = bytes_crc(crc, bytes + at + 16, 8);
-		put_le32(bytes + at + 12, bytes_crc(crc, bytes + at + CHUNK_HEAD, chunk.size));
-		at += CHUNK_HEAD + chunk.size;
-	}
 	if (fd < 0 || write(fd, bytes, size) < 0)
 		abort();
 	close(fd);

@@ -34,6 +34,7 @@ bool reader_read_one(int proc, pid_t pid, struct proc_texts *texts)
 {
 	texts->pid = pid;
 	texts->complete = true;
+	texts->cgroups_hash = 0;	/* of no file: identities are read again */
 	read_text(proc, pid, "comm", texts->comm, sizeof(texts->comm));
 	read_text(proc, pid, "cgroup", texts->cgroups, sizeof(texts->cgroups));
 	texts->size = read_text(proc, pid, "cmdline", texts->cmdline, sizeof(texts->cmdline));
