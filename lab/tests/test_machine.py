@@ -335,6 +335,17 @@ class BootSlots(unittest.TestCase):
             third.join()
         self.assertEqual(self.events, ["one ends", "third runs"])
 
+    def test_different_cpus(self):
+        """Emulators that run at the same time have a CPU each, those of racing CPUs have all."""
+        one = types.SimpleNamespace(clock="host", cpus="1")
+        virtual = types.SimpleNamespace(clock="8ns", cpus="2,sockets=2")
+        racing = types.SimpleNamespace(clock="host", cpus="2,sockets=2")
+        with mock.patch.object(machine.os, "sched_getaffinity", return_value={7, 4}), \
+                machine.acquire_boot_slot() as first, machine.acquire_boot_slot() as second:
+            self.assertEqual([machine.choose_cpus(record, slot) for record, slot in (
+                (one, first), (virtual, second), (racing, second), (one, 2))],
+                [[4], [7], [4, 7], [4]])
+
     def count_requests(self):
         """Return how many threads hold or wait for the lock of the slots."""
         inode = (machine.records.BUILD / "machines.lock").stat().st_ino
