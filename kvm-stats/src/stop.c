@@ -54,14 +54,12 @@ static void wait_for_end(void)
 static void *wait_for_signal(void *arg)
 {
 	static const char message[] = "kvm-stats: ended in a wait of more than 1.5 s\n";
-	const uint64_t one = 1;
 	ssize_t ignored;
 	int signal;
 
 	sem_post(&started);
 	sigwait(&signals, &signal);
-	requested = 1;
-	ignored = write(fd, &one, sizeof(one));
+	stop_request();
 	wait_for_end();
 	if (call_last)
 		call_last();
@@ -88,6 +86,16 @@ void stop_catch(int status, void (*last)(void))
 	/* A thread that starts may allocate memory: a fork must not copy a lock that it holds. */
 	while (sem_wait(&started))
 		;
+}
+
+void stop_request(void)
+{
+	const uint64_t one = 1;
+	ssize_t ignored;
+
+	requested = 1;
+	ignored = write(fd, &one, sizeof(one));
+	(void)ignored;
 }
 
 bool stop_requested(void)

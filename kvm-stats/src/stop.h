@@ -12,10 +12,13 @@
 
 /*
  * From now on, the signals make stop_fd() readable and stop_requested() true. Call this before
- * other threads are created. A process that has to be ended exits with status, after it has
+ * other threads are created. A child without these threads calls it again. A process that has to be ended exits with status, after it has
  * called last, if that is not NULL.
  */
 void stop_catch(int status, void (*last)(void));
+
+/* Do the same as a signal, except for the end of a process that waits for too long. */
+void stop_request(void);
 
 bool stop_requested(void);
 

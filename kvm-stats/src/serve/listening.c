@@ -212,18 +212,22 @@ void open_sockets(struct server *s)
 	}
 }
 
+void read_config(struct server *s)
+{
+	char error[WEB_ERROR_SIZE];
+
+	if (!s->settings.config)
+		return;
+	s->config = web_config_read(s->settings.config, &s->files, error);
+	if (!s->config)
+		errx(STATUS_USAGE, "%s", error);
+	s->rate_tokens = UINT64_MAX / 2;	/* a full bucket */
+}
+
 void start_listening(struct server *s)
 {
-	const char *path = s->settings.config;
-	char error[WEB_ERROR_SIZE];
 	unsigned int i;
 
-	if (path) {
-		s->config = web_config_read(path, &s->files, error);
-		if (!s->config)
-			errx(STATUS_USAGE, "%s", error);
-		s->rate_tokens = UINT64_MAX / 2;	/* a full bucket */
-	}
 	for (i = 0; i < s->nr_listening; i++)
 		start_daemon(s, s->listening[i]);
 }

@@ -19,7 +19,7 @@ unsigned int notify_sockets(void);
 /* To the process that samples, on standard output */
 enum sampler_message {
 	SERVER_READY = 'R',
-	SERVER_WORKS = 'W',	/* for systemd's watchdog */
+	SERVER_WORKS = 'W',	/* each second */
 	SAMPLE_WANTED = 'S',
 };
 void notify_sampler(enum sampler_message message);

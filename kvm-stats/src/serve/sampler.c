@@ -18,6 +18,7 @@
 
 #include "app.h"
 #include "clock.h"
+#include "confine.h"
 #include "core.h"
 #include "logging.h"
 #include "notify.h"
@@ -27,6 +28,9 @@
 #include "stop.h"
 
 #define RETRY_INTERVAL	(10 * SECOND)
+#define MESSAGE_INTERVAL	(SECOND / 100)	/* between reads of the server's messages */
+#define STOP_NS		SECOND		/* for a server that was asked to end */
+#define WORK_NS		(5 * SECOND)	/* a server is replaced after this or --max-age */
 
 /* A BPF program is loaded again after it failed, or KVM changed. */
 struct retry {
@@ -46,9 +50,13 @@ static struct sampler {
 	char doctor[2048];
 	uint64_t next_diagnosis;
 	pid_t server;			/* 0 if none runs */
-	int socket;
+	int socket;			/* to the server; -1 once it is killed */
 	bool ready;			/* a server has started to serve */
+	bool reloaded;			/* the server is replaced for a new configuration */
 	uint64_t restart;		/* when the next server may start */
+	uint64_t read;			/* when the messages of the server may be read */
+	uint64_t worked;		/* when the server has worked, without the time of samples */
+	uint64_t notified;		/* when the watchdog was notified, by app_now() */
 } sampler;
 
 /*
@@ -185,19 +193,44 @@ static void read_stream(struct sampler *m)
 	update_model(s, 0, false);
 }
 
+/*
+ * Kill the server, which has ended or does not do its work; wait_or_fork() starts its successor.
+ * problem: what it does, NULL if it has ended
+ */
+static void kill_server(struct sampler *m, const char *problem)
+{
+	if (problem)
+		log_message(LOG_LEVEL_ERROR, "%s", problem);
+	close(m->socket);
+	m->socket = -1;
+	kill(m->server, SIGKILL);
+}
+
+/* Return when a server that does no work is replaced: it would only serve errors by then. */
+static uint64_t work_end(const struct sampler *m, uint64_t since)
+{
+	return since + (m->s->settings.max_age > WORK_NS ? m->s->settings.max_age : WORK_NS);
+}
+
 /* Send the sample to the server, and wait for it if it is slow. */
 static void send_stream(struct sampler *m)
 {
 	struct pollfd poll_fds[] = {
 		{ .fd = m->socket, .events = POLLOUT }, { .fd = stop_fd(), .events = POLLIN },
 	};
+	const uint64_t end = work_end(m, read_clock(CLOCK_MONOTONIC));
 	const off_t size = lseek(STDOUT_FILENO, 0, SEEK_CUR);
+	uint64_t now;
 	off_t at = 0;
 
-	while (m->server && at < size && !poll_fds[1].revents) {
-		if (sendfile(m->socket, STDOUT_FILENO, &at, size - at) < 0 &&
-		    (errno != EAGAIN || poll(poll_fds, 2, -1) < 0))
+	while (m->socket >= 0 && at < size && !poll_fds[1].revents) {
+		if (sendfile(m->socket, STDOUT_FILENO, &at, size - at) >= 0)
+			continue;
+		now = read_clock(CLOCK_MONOTONIC);
+		if (errno != EAGAIN || (now < end && poll(poll_fds, 2, (end - now) / 1000000 + 1) < 0))
 			break;
+		if (now >= end)
+			kill_server(m, "the process that serves reads no samples");
 	}
 }
 
@@ -209,7 +242,7 @@ static bool is_kept(const struct server *s, int fd)
 		if (fd == s->listening[i])
 			return true;
 	}
-	return fd <= STDERR_FILENO || fd == stop_fd() || fd == s->model->proc;
+	return fd <= STDERR_FILENO || fd == s->model->proc;
 }
 
 /* Close the remaining files of the sampler. */
@@ -240,15 +273,19 @@ static bool start_server(struct sampler *m)
 	if (m->server < 0)
 		err(STATUS_NOTHING, "cannot start to serve");
 	if (m->server) {
+		m->worked = m->read = read_clock(CLOCK_MONOTONIC);
 		close(pair[1]);
 		m->socket = pair[0];
 		fcntl(m->socket, F_SETFL, O_NONBLOCK);
 		recorder_restart(m->recorder);
 		return false;
 	}
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* Clients must not take the CPUs from the VMs. */
 	lower_priority();
+	if (m->s->own_user)
+		change_user();
+	/* A change of the user would reset it. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(STATUS_NOTHING);
 	m->s->model->proc = core_proc(m->k);
@@ -261,38 +298,78 @@ static bool start_server(struct sampler *m)
 	return true;
 }
 
-/* The first server reports why it cannot start. Later ones may be able to. */
-static void end_server(struct sampler *m)
+/*
+ * Forget a server that has ended. The first one reports why it cannot start. Later ones may be able
+ * to.
+ */
+static void reap_server(struct sampler *m)
 {
 	int status;
 
-	close(m->socket);
-	waitpid(m->server, &status, 0);
+	/* Don't wait: the kernel may not be able to end it yet. */
+	if (waitpid(m->server, &status, WNOHANG) != m->server)
+		return;
 	if (!m->ready)
 		exit(WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_NOTHING);
-	log_message(LOG_LEVEL_ERROR, "the process that serves has ended (%s %d); starting another one",
-		    WIFSIGNALED(status) ? "signal" : "status",
-		    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	if (!m->reloaded)
+		log_message(LOG_LEVEL_ERROR, "the process that serves has ended (%s %d); starting another one",
+			    WIFSIGNALED(status) ? "signal" : "status",
+			    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	m->reloaded = false;
 	m->server = 0;
 }
 
-/* Return true if a sample is wanted now. */
+/* Read web.yml again if it was changed, for a server that may not read it, and replace the server. */
+static void reload(struct sampler *m)
+{
+	const unsigned int generation = m->s->config_generation;
+
+	if (!m->ready || m->socket < 0 || !m->s->own_user)
+		return;
+	reload_config(m->s, app_now());
+	if (m->s->config_generation == generation)
+		return;
+	m->reloaded = true;
+	m->restart = 0;
+	kill_server(m, NULL);
+}
+
+/* Notify systemd's watchdog, however often the server asks for it, but only while samples are taken. */
+static void notify_watchdog(struct sampler *m)
+{
+	const uint64_t now = app_now();
+
+	if (!m->s->watchdog || now - m->notified < m->s->watchdog || now - m->sampled > 2 * m->s->settings.max_age)
+		return;
+	m->notified = now;
+	notify("WATCHDOG=1");
+}
+
+/*
+ * Read the messages of the server, which anyone may have sent who has taken it over. Return true
+ * if a sample is wanted now.
+ */
 static bool handle_messages(struct sampler *m)
 {
-	char messages[64];
+	char messages[4096];
 	const ssize_t n = read(m->socket, messages, sizeof(messages));
-	ssize_t i;
 
-	if (n <= 0)
-		end_server(m);
-	for (i = 0; i < n; i++) {
-		if (messages[i] == SERVER_READY)
-			m->ready = true;
-		if (messages[i] != SAMPLE_WANTED)
-			notify(messages[i] == SERVER_READY ? "READY=1" : "WATCHDOG=1");
+	m->read = read_clock(CLOCK_MONOTONIC) + MESSAGE_INTERVAL;
+	if (n <= 0) {
+		kill_server(m, NULL);
+		return false;
+	}
+	if (!m->ready && memchr(messages, SERVER_READY, n)) {
+		m->ready = true;
+		m->notified = app_now();
+		notify("READY=1");
+	}
+	if (memchr(messages, SERVER_WORKS, n)) {
+		m->worked = read_clock(CLOCK_MONOTONIC);
+		notify_watchdog(m);
 	}
 	/* Wanted while the last one was taken: it may have been taken long ago. */
-	return n > 0 && memchr(messages, SAMPLE_WANTED, n) && sample_is_due(m->s, m->sampled);
+	return memchr(messages, SAMPLE_WANTED, n) && sample_is_due(m->s, m->sampled);
 }
 
 /*
@@ -307,12 +384,19 @@ static bool wait_or_fork(struct sampler *m, uint64_t *next)
 
 	while (!stop_requested()) {
 		now = read_clock(CLOCK_MONOTONIC);
+		reload(m);
+		if (m->socket >= 0 && now >= work_end(m, m->worked))
+			kill_server(m, "the process that serves does not work");
+		if (m->server && m->socket < 0)
+			reap_server(m);
 		if (!m->server && now >= m->restart && start_server(m))
 			return true;
 		if (now >= *next)
 			break;
-		until = !m->server && m->restart < *next ? m->restart : *next;
-		poll_fds[1].fd = m->server ? m->socket : -1;
+		/* when the server may start, has ended, or may have sent more messages */
+		until = !m->server ? m->restart : m->socket < 0 ? now + MESSAGE_INTERVAL : m->read;
+		until = until > now && until < *next ? until : *next;
+		poll_fds[1].fd = m->server && now >= m->read ? m->socket : -1;
 		n = ppoll(poll_fds, 2, &(struct timespec){ (until - now) / SECOND,
 							   (until - now) % SECOND }, NULL);
 		if (n > 0 && !poll_fds[0].revents && handle_messages(m)) {
@@ -325,10 +409,16 @@ static bool wait_or_fork(struct sampler *m, uint64_t *next)
 
 static void stop_sampler(struct sampler *m)
 {
+	const uint64_t end = read_clock(CLOCK_MONOTONIC) + STOP_NS;
+
 	notify("STOPPING=1");
-	/* stop_fd() is also readable in the child. */
+	/* The server ends at the end of its input. */
+	if (m->socket >= 0)
+		shutdown(m->socket, SHUT_RDWR);
+	while (m->server && !waitpid(m->server, NULL, WNOHANG) && read_clock(CLOCK_MONOTONIC) < end)
+		nanosleep(&(struct timespec){ .tv_nsec = MESSAGE_INTERVAL }, NULL);
 	if (m->server)
-		waitpid(m->server, NULL, 0);
+		kill(m->server, SIGKILL);
 	close_programs(&m->programs);
 	kvmstats_close(m->k);
 	exit(STATUS_OK);
@@ -346,10 +436,14 @@ static void open_streams(void)
 void fork_server(struct server *s)
 {
 	struct sampler *m = &sampler;
-	uint64_t next = app_now();
+	uint64_t next = app_now(), begin;
 
 	m->s = s;
+	m->socket = -1;
 	s->live = true;
+	s->own_user = needs_own_user();
+	/* A server with the user ID of this process must not write its files in /proc. */
+	prctl(PR_SET_DUMPABLE, 0);
 	open_streams();
 	open_sockets(s);
 	if (kvmstats_open(&m->k, NULL, NULL, KVMSTATS_WAIT))
@@ -369,8 +463,11 @@ void fork_server(struct server *s)
 			return;
 		if (stop_requested())
 			stop_sampler(m);
+		begin = read_clock(CLOCK_MONOTONIC);
 		sample_host(m);
 		send_stream(m);
 		read_stream(m);
+		/* The messages of the server were not read. */
+		m->worked += read_clock(CLOCK_MONOTONIC) - begin;
 	}
 }

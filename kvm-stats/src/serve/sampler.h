@@ -5,6 +5,11 @@
  * The sampler writes a recording, sample by sample, and sends it to its child, which serves and has
  * no privilege. The sampler keeps the same model: if the child ends, its successor is forked with the
  * VMs and the model of the last sample, and no counter has a gap.
+ *
+ * An attacker who has taken the child over gets no further: confine.c limits the child, both
+ * processes share no writable memory or descriptor except for the counts of scrapes and standard
+ * error, the sampler reads its messages at most 100 times per second, and replaces a child that
+ * reads no samples or sends no messages.
  */
 #ifndef SERVE_SAMPLER_H
 #define SERVE_SAMPLER_H

@@ -227,6 +227,9 @@ void *sample_until_stopped(void *server)
 		next += s->interval;
 		/* Samples of a pipe come when they are taken. */
 	} while (!s->paced || wait_for_interval(s, next));
+	/* The sampler has ended. */
+	if (s->live)
+		stop_request();
 	return NULL;
 }
 

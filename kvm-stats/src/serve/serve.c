@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The command "serve": its threads and its event loop */
 #include <err.h>
-#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +8,11 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "app.h"
+#include "clock.h"
+#include "confine.h"
 #include "logging.h"
 #include "notify.h"
 #include "sampler.h"
@@ -27,12 +27,20 @@ static void watch(int epoll, int fd)
 		err(STATUS_NOTHING, "epoll");
 }
 
-/* Notify systemd's watchdog only while samples are taken. */
-static void notify_watchdog(struct server *s, uint64_t interval, uint64_t *last, uint64_t now)
+/*
+ * Notify systemd's watchdog only while samples are read. If a sampler takes them, it notifies the
+ * watchdog, and replaces this process if that does not work.
+ */
+static void report_work(struct server *s, uint64_t *last, uint64_t now)
 {
+	const uint64_t clock = read_clock(CLOCK_MONOTONIC);
 	uint64_t age;
 
-	if (!interval || now - *last < interval)
+	if (s->live && clock - *last >= SECOND) {
+		*last = clock;
+		notify_sampler(SERVER_WORKS);
+	}
+	if (s->live || !s->watchdog || now - *last < s->watchdog)
 		return;
 	pthread_mutex_lock(&s->lock);
 	age = now - s->model->time;
@@ -40,10 +48,7 @@ static void notify_watchdog(struct server *s, uint64_t interval, uint64_t *last,
 	if (age > 2 * s->settings.max_age)
 		return;
 	*last = now;
-	if (s->live)
-		notify_sampler(SERVER_WORKS);
-	else
-		notify("WATCHDOG=1");
+	notify("WATCHDOG=1");
 }
 
 static bool drain(int eventfd)
@@ -70,7 +75,7 @@ static int make_epoll(struct server *s)
 static void serve_until_signal(struct server *s)
 {
 	const uint64_t watchdog = s->watchdog;
-	uint64_t last = app_now(), now;
+	uint64_t last = s->live ? 0 : app_now(), now;
 	struct epoll_event events[LISTEN_MAX + 3];
 	int epoll = make_epoll(s), n, i;
 	bool stop = false, sampled;
@@ -94,13 +99,14 @@ static void serve_until_signal(struct server *s)
 		}
 		s->sampled |= sampled;
 		now = app_now();
-		reload_config(s, now);
+		if (!s->own_user)
+			reload_config(s, now);
 		resume_connections(s, sampled, false);
 		for (d = 0; d < s->nr_daemons; d++)
 			MHD_run(s->daemon[d]);
 		now = app_now();
 		close_slow_connections(s, now);
-		notify_watchdog(s, watchdog, &last, now);
+		report_work(s, &last, now);
 	}
 	close(epoll);
 }
@@ -132,16 +138,6 @@ static void init_server(struct server *s)
 		errx(STATUS_NOTHING, "out of memory");
 }
 
-/* Only the process that samples needs them. */
-static void drop_capabilities(void)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capset, &header, none))
-		err(STATUS_NOTHING, "cannot give up capabilities");
-}
-
 int command_serve(const struct settings *settings)
 {
 	static struct server s;
@@ -161,6 +157,7 @@ int command_serve(const struct settings *settings)
 	s.model = model_new(&s.settings.model);
 	if (!s.model)
 		errx(STATUS_NOTHING, "out of memory");
+	read_config(&s);
 	if (settings->from) {
 		input_open(&s.in, settings, INPUT_FIRST, false, 0);
 		s.follows = recording_count(s.in.rec) && !settings->at;
@@ -174,10 +171,16 @@ int command_serve(const struct settings *settings)
 	init_server(&s);
 	s.sampled = s.began;
 	start_listening(&s);
+	/* Only the process that samples needs them. */
 	drop_capabilities();
+	/* A descriptor shared with the sampler could end the sampler. */
+	if (s.live)
+		stop_catch(STATUS_OK, NULL);
 	s.logins = logins_start(s.login_done);
 	if (!s.logins || pthread_create(&thread, NULL, sample_until_stopped, &s))
 		errx(STATUS_NOTHING, "cannot start a thread");
+	if (s.live)
+		filter_calls(&s);
 
 	serve_until_signal(&s);
 

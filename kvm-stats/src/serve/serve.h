@@ -93,6 +93,7 @@ struct server {
 	uint64_t interval;	/* nanoseconds between samples */
 	struct web_config *config;	/* NULL without --config */
 	unsigned int config_generation;
+	bool own_user;		/* the server has another user ID, so the sampler reads web.yml again */
 	struct web_files files;
 	uint64_t config_checked;
 	uint64_t rate_tokens, rate_time;
@@ -190,6 +191,8 @@ void forget_scraper(struct server *s, struct connection *c);
 
 /* listening.c */
 void open_sockets(struct server *s);
+/* Read web.yml, or exit. */
+void read_config(struct server *s);
 void start_listening(struct server *s);
 void stop_listening(struct server *s);
 /* Read web.yml again if it was changed. */

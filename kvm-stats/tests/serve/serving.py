@@ -25,6 +25,8 @@ RULES = HERE.parent.parent / "rules"
 BUILD = Path(os.environ["KVM_STATS_BUILD"]).resolve()
 HOST = BUILD / "tests/serve/host"
 REPLAY = BUILD / "tests/replay"
+# Runs a program without privileges, as a service does
+OTHER_USER = "setpriv --reuid 61183 --regid 61183 --clear-groups --inh-caps=-all"
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 # Seconds; events take less than one on an idle machine that is not emulated.
 DEADLINE = 60 * float(os.environ.get("SLOWER", "1"))
@@ -167,12 +169,13 @@ class Serve:
                  stdin=subprocess.DEVNULL):
         self.errors = tempfile.NamedTemporaryFile("r")
         listen = ["--listen", listen] if listen else []
-        # Not the file that is read: its offset would move the output.
+        # Not the file that is read: its offset would move the output. The process that serves may
+        # not start the thread that finds leaks.
         with open(self.errors.name, "w") as errors:
             self.process = subprocess.Popen(
                 [program, "serve", *listen, *options],
                 stdin=stdin, stdout=subprocess.DEVNULL, stderr=errors,
-                env={**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1", **env})
+                env={**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1:detect_leaks=0", **env})
         self.url = wait_for(self._url, "the address")
         self.port = int(self.url.rsplit(":", 1)[1].strip("/"))
         self.scrape = self.connect()
@@ -352,6 +355,8 @@ class Case(unittest.TestCase):
 
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp())
+        # The process that serves reads the clock of the simulated host.
+        self.folder.chmod(0o711)
         self.addCleanup(shutil.rmtree, self.folder, True)
 
     def host(self, name="host"):

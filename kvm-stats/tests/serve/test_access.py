@@ -3,6 +3,7 @@
 
 import base64
 import http.client
+import os
 import select
 import socket
 import ssl
@@ -10,7 +11,7 @@ import subprocess
 import threading
 import time
 
-from serving import DEADLINE, HOST, OPENMETRICS, Case, one, series, wait_for
+from serving import DEADLINE, HOST, OPENMETRICS, OTHER_USER, Case, one, series, wait_for
 
 SECRET = "$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a"	# bcrypt of "secret"
 
@@ -349,7 +350,14 @@ rate_limit:
 
 
 class Reload(WebConfig):
-    """A file that changes while the program serves."""
+    """A file that changes while a service serves."""
+
+    def serve_with(self, config):
+        """Serve as a user that may read the files."""
+        for path in (self.folder, *self.folder.iterdir()):
+            os.chown(path, 61183, 61183)
+        return self.serve(self.made, "--config", str(config),
+                          program=self.program(f'exec {OTHER_USER} {HOST} "$@"'))
 
     def reported(self, serving, line):
         """Wait until the program has reported line."""
@@ -360,7 +368,7 @@ class Reload(WebConfig):
         self.made.vm(2, "db", run=500)
         users = f"basic_auth_users:\n  prometheus: {SECRET}\n"
         config = self.config(users)
-        serving = self.serve(self.made, "--config", str(config))
+        serving = self.serve_with(config)
         self.assertEqual(self.login(serving, "prometheus", "secret"), 200)
         self.config(users + "  broken: hash\n")
         self.reported(serving, "web.yml:3: user 'broken': not a bcrypt hash with a cost of 18 or "
@@ -381,7 +389,7 @@ class Reload(WebConfig):
         self.certificate("server")
         config = self.config("tls_server_config:\n  cert_file: server.pem\n"
                              "  key_file: server.key\n")
-        serving = self.serve(self.made, "--config", str(config))
+        serving = self.serve_with(config)
         context = ssl.create_default_context(cafile=self.folder / "server.pem")
         old = http.client.HTTPSConnection("127.0.0.1", serving.port, context=context,
                                           timeout=DEADLINE)
@@ -399,6 +407,7 @@ class Reload(WebConfig):
         (self.folder / "new.pem").rename(self.folder / "server.pem")
         self.reported(serving, "keeping the previous configuration")
         self.assertEqual(status(), 200)
+        os.chown(self.folder / "new.key", 61183, 61183)
         (self.folder / "new.key").rename(self.folder / "server.key")
         self.reported(serving, "kvm-stats: reloaded ")
         self.assertEqual(self.tls(serving)[0], 200)
@@ -406,6 +415,22 @@ class Reload(WebConfig):
         self.config("")
         self.reported(serving, "enabling or disabling TLS requires a restart; keeping")
         self.assertEqual(self.tls(serving)[0], 200)
+
+    def test_files_of_root(self):
+        """A server that root started gets files that only root may read."""
+        self.certificate("server")
+        config = self.config("tls_server_config:\n  cert_file: server.pem\n"
+                             "  key_file: server.key\n")
+        config.chmod(0o600)
+        serving = self.serve(self.made, "--config", str(config))
+        self.assertEqual(self.tls(serving)[0], 200)
+        self.certificate("new")
+        for suffix in ("pem", "key"):
+            (self.folder / f"new.{suffix}").rename(self.folder / f"server.{suffix}")
+        self.reported(serving, "kvm-stats: reloaded ")
+        wait_for(lambda: serving.said().count("serving on") == 2, "another server")
+        self.assertEqual(self.tls(serving)[0], 200)
+        self.assertNotIn("has ended", serving.said())
 
 
 class Hosts(Case):

@@ -149,6 +149,7 @@ class Followed(Case):
         """A server reports that it may not open the new file."""
         serving = self.follow()
         os.chown(self.folder, 65534, 65534)
+        self.folder.chmod(0o700)
         self.file.rename(self.folder / "recording.1")
         wait_for(lambda: re.search(f"{self.file}: cannot open the file that replaced it: "
                                    "Permission denied\n", serving.said()), "a message")
