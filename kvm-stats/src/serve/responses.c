@@ -52,7 +52,9 @@ static struct page *new_page(struct server *s)
 /* Add the headers that web.yml can replace. */
 static void add_headers(const struct server *s, struct MHD_Response *r)
 {
-	static const char *const defaults[WEB_HEADERS] = { "default-src 'self'", "nosniff" };
+	static const char *const defaults[WEB_HEADERS] = {
+		"default-src 'self'; frame-ancestors 'none'", "nosniff"
+	};
 	const char *value;
 	int i;
 
