@@ -69,6 +69,22 @@ class Formats(Case):
         _, _, body = serving.get(accept=None)
         self.check_metrics(body)
 
+    def test_labels_are_escaped(self):
+        """A name with a quote, a backslash and a newline is the value of its labels, in export as well."""
+        for name, label in (('a"b', 'a"b'), ("a\\b", "a\\b"), ("a\nb", "a\nb"), ('\\"\n\\n', '\\"\n\\n'),
+                            ("}\nx 1\n#", "}\nx 1\n#"), ("a\r\t\x1bb", "a???b")):
+            with self.subTest(name):
+                made = self.host(str(hash(name))).vm(1, name, run=500)
+                made.write()
+                for output in ("openmetrics", "text"):
+                    status, text, errors = self.run_program("export", "-o", output, host=made)
+                    self.assertEqual((status, errors), (0, ""))
+                    self.assertEqual(text.count("kvm_vm_info{"), 1)
+                    if output == "openmetrics":
+                        self.assertEqual(vms(series(text)), [label])
+                    else:
+                        self.check_metrics(text.encode())
+
     def test_both_formats_say_the_same(self):
         """The two formats have the same series and values."""
         serving = self.serve(self.made, "-d", "1")
