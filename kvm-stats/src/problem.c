@@ -16,13 +16,18 @@ static const struct {
 	[PROBLEM_FAILED] = { "failed", "KVM cannot emulate an instruction of the guest" },
 };
 
+static bool polls_too_much(const uint16_t share[KVMSTATS_MODES])
+{
+	return share[KVMSTATS_POLL] >= POLLING_PERMILLE && share[KVMSTATS_POLL] > share[KVMSTATS_RUN];
+}
+
 /*
  * A VM that is stuck weighs less than one that waits: many are paused on purpose, and only their
  * VMMs know that.
  */
 struct judgement judge_problem(const struct problem_facts *facts)
 {
-	const unsigned int ready = facts->share[KVMSTATS_READY], poll = facts->share[KVMSTATS_POLL];
+	const unsigned int ready = facts->share[KVMSTATS_READY];
 	const unsigned int throttled = facts->share[KVMSTATS_THROTTLED];
 
 	if (facts->ended)
@@ -40,22 +45,36 @@ struct judgement judge_problem(const struct problem_facts *facts)
 		return (struct judgement){ PROBLEM_STALLED, facts->share[KVMSTATS_OTHER] };
 	if (facts->exits >= EXIT_STORM_PER_SECOND)
 		return (struct judgement){ PROBLEM_EXITS, facts->exits };
-	if (poll >= POLLING_PERMILLE && poll > facts->share[KVMSTATS_RUN])
-		return (struct judgement){ PROBLEM_POLLING, poll };
+	if (polls_too_much(facts->share))
+		return (struct judgement){ PROBLEM_POLLING, facts->share[KVMSTATS_POLL] };
 	/* Noise does not change the order of VMs. */
 	return (struct judgement){
 		PROBLEM_NONE, ready + throttled >= READY_NOTICED_PERMILLE ? ready + throttled : 0
 	};
 }
 
+static void set_shares(const struct kvmstats_activity *activity, uint16_t share[KVMSTATS_MODES])
+{
+	unsigned int i;
+
+	for (i = 0; i < KVMSTATS_MODES; i++)
+		share[i] = kvmstats_permille(activity->times.mode[i], activity->times.elapsed);
+}
+
+bool judge_polling(const struct kvmstats_activity *activity)
+{
+	uint16_t share[KVMSTATS_MODES];
+
+	set_shares(activity, share);
+	return polls_too_much(share);
+}
+
 struct judgement judge_activity(const struct kvmstats_activity *activity, uint64_t elapsed,
 				unsigned int vcpus, uint64_t failed, bool ended)
 {
 	struct problem_facts facts = { .failed = failed, .ended = ended };
-	unsigned int i;
 
-	for (i = 0; i < KVMSTATS_MODES; i++)
-		facts.share[i] = kvmstats_permille(activity->times.mode[i], activity->times.elapsed);
+	set_shares(activity, facts.share);
 	if (vcpus)
 		facts.exits = kvmstats_rate(activity->event[KVMSTATS_EXITS], elapsed) / 1000 / vcpus;
 	return judge_problem(&facts);

@@ -46,6 +46,9 @@ struct judgement judge_problem(const struct problem_facts *facts);
 struct judgement judge_activity(const struct kvmstats_activity *activity, uint64_t elapsed,
 				unsigned int vcpus, uint64_t failed, bool ended);
 
+/* Return true if the host polls too much, also for a VM with a worse problem. */
+bool judge_polling(const struct kvmstats_activity *activity);
+
 /*
  * Return less than 0 if a is the worse one. A VM that is starved and one that is throttled differ
  * by their weights only.

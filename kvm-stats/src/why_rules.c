@@ -179,9 +179,9 @@ static bool is_blocked(const struct why_vm *vm, const struct why_host *host)
 	return vm->state == 'D';
 }
 
-static bool polls_more_than_it_runs(const struct why_vm *vm, const struct why_host *host)
+static bool is_polling(const struct why_vm *vm, const struct why_host *host)
 {
-	return get_poll(vm) > mode_time(vm, KVMSTATS_RUN);
+	return judge_polling(&vm->vm->activity);
 }
 
 static bool have_others_waited(const struct why_vm *vm, const struct why_host *host)
@@ -294,7 +294,7 @@ const struct why_rule why_rules[] = {
 	  "spent on {rate} exits per second. {exit}", "", NULL, "fewer exits" },
 	{ "exits", get_all_exits, KVMSTATS_MODES, 0, has_exit_storm, false,
 	  "with {rate} exits per second. Their cost is unknown.", "", NULL, "fewer exits" },
-	{ "polling", get_poll, KVMSTATS_MODES, POLLING_PERMILLE, polls_more_than_it_runs, false,
+	{ "polling", get_poll, KVMSTATS_MODES, 0, is_polling, false,
 	  "polling by the host for the end of short halts; the guest ran for less than that.",
 	  "", put_poll_less, "less halt polling" },
 };
