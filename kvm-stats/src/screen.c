@@ -15,6 +15,7 @@
 #include "screen.h"
 #include "stop.h"
 #include "text.h"
+#include "why_output.h"
 #include "xalloc.h"
 
 #define KEY_WAIT_NS	(SECOND / 4)
@@ -45,6 +46,7 @@ struct screen {
 	struct sums *panel;
 	enum program shown;
 	uint64_t panel_start;
+	struct why_output *reasons;	/* shown instead of the view, or NULL */
 };
 
 static const char * const keys[] = {
@@ -57,6 +59,7 @@ static const char * const keys[] = {
 	"c                      choose columns, which are kept",
 	"/                      show only names with this in them, or a pattern: web*",
 	"b                      show which threads ran while vCPUs waited; again: back",
+	"w                      why: what costs the chosen VM, or all, time, and what to do",
 	"p, space               pause, and continue; h, ?: this; q: quit",
 	"[ ] { }  n N  g        in a recording: a sample, ten minutes; a problem; a time",
 };
@@ -544,6 +547,89 @@ static const char *hidden_lines(const struct screen *s, char *buf, size_t size)
 	return buf;
 }
 
+/* Start the command "why" for the VM that is open or chosen, or for all. */
+static void start_why(struct screen *s)
+{
+	const struct view *view = s->view;
+	const struct view_key *key = view->level == VIEW_HOST ? &view->chosen[VIEW_HOST] : &view->in;
+
+	s->reasons = why_output_start(s->f, view->settings, key->vm, s->why, sizeof(s->why));
+	if (s->reasons)
+		s->first = 0;
+}
+
+static void stop_why(struct screen *s)
+{
+	if (s->reasons)
+		why_output_free(s->reasons);
+	s->reasons = NULL;
+	s->first = 0;
+}
+
+/* Lines of the output that fit on the screen */
+static unsigned int why_room(void)
+{
+	return LINES > 2 ? LINES - 2 : 1;
+}
+
+/* Return how many bytes of a line fit on the screen, if possible whole words. */
+static size_t fit_words(const char *text)
+{
+	const size_t fits = text_fit(text, COLS);
+	size_t n = fits;
+
+	if (!text[fits])
+		return fits;
+	while (n && text[n] != ' ')
+		n--;
+	/* Don't break the indentation. */
+	return n > strspn(text, " ") ? n + 1 : fits;
+}
+
+/* Draw the lines from the first one on, and return the number of all lines. */
+static unsigned int draw_reasons(const struct screen *s)
+{
+	const struct buf *text = &s->reasons->text;
+	char *copy = check_alloc(strndup(text->len ? text->text : "", text->len)), *next = copy, *line;
+	unsigned int row = 0;
+
+	while ((line = strsep(&next, "\n"))) {
+		if (!next && !*line)
+			break;
+		do {
+			const size_t n = fit_words(line);
+			const char end = line[n];
+
+			line[n] = '\0';
+			if (row >= s->first && row - s->first < why_room())
+				put_screen_line(1 + row - s->first, line, false);
+			line[n] = end;
+			line += n;
+			row++;
+		} while (*line);
+	}
+	free(copy);
+	return row;
+}
+
+static void draw_why(struct screen *s)
+{
+	unsigned int rows;
+	char line[160];
+
+	why_output_read(s->reasons);
+	rows = draw_reasons(s);
+	if (s->first + why_room() > rows && s->first) {
+		s->first = rows > why_room() ? rows - why_room() : 0;
+		erase();
+		draw_reasons(s);
+	}
+	put_screen_line(0, s->reasons->pid ? "kvm-stats why: observing ..." : "kvm-stats why", true);
+	snprintf(line, sizeof(line), "w back  q quit%s", rows > s->first + why_room() ? "  Down more" : "");
+	put_screen_line(LINES - 1, *s->why ? s->why : line, false);
+	clrtoeol();
+}
+
 static void draw(struct screen *s)
 {
 	struct view *view = s->view;
@@ -560,8 +646,11 @@ static void draw(struct screen *s)
 		refresh();
 		return;
 	}
-	if (s->blaming) {
-		draw_blame(s);
+	if (s->blaming || s->reasons) {
+		if (s->blaming)
+			draw_blame(s);
+		else
+			draw_why(s);
 		refresh();
 		return;
 	}
@@ -603,8 +692,8 @@ static void draw(struct screen *s)
 			 *view->filter ? " of this name" : "");
 	else
 		snprintf(line, sizeof(line),
-			 "q quit  h help  b who ran  x exits  o stalls  %s/ filter  p %s%s",
-			 s->f->rec ? "" : "c columns  ", s->paused ? "continue" : "pause", s->f->rec ? "  [ ] n g time" : "");
+			 "q quit  h help  w why  b blame  x exits  o stalls  %s/ filter  p %s%s",
+			 s->f->rec ? "" : "c columns  ", s->paused ? "run" : "pause", s->f->rec ? "  [ ] n g" : "");
 	put_message(line);
 	refresh();
 }
@@ -866,6 +955,15 @@ static bool press_blame(struct screen *s, int key)
 	return key == 'q';
 }
 
+/* Return true to quit. */
+static bool press_why(struct screen *s, int key)
+{
+	s->first = add_step(s->first, find_step(key, why_room()));
+	if (key == 'w' || goes_back(key))
+		stop_why(s);
+	return key == 'q';
+}
+
 /* Choose columns. Return true to quit. */
 static bool press_columns(struct screen *s, int key)
 {
@@ -900,7 +998,7 @@ static void press_mouse(struct screen *s)
 		return;
 	for (i = 0; i < WHEEL_LINES && event.bstate & (BUTTON4_PRESSED | BUTTON5_PRESSED); i++)
 		press(s, event.bstate & BUTTON4_PRESSED ? KEY_UP : KEY_DOWN);
-	if (!(event.bstate & BUTTON1_PRESSED) || s->typing || s->blaming || s->help ||
+	if (!(event.bstate & BUTTON1_PRESSED) || s->typing || s->blaming || s->reasons || s->help ||
 	    view->level == VIEW_STATISTICS || event.y < (int)head || event.y - head >= visible(view))
 		return;
 	line = event.y - head + s->first;
@@ -920,6 +1018,8 @@ static bool press(struct screen *s, int key)
 		return type_key(s, key);
 	if (s->blaming)
 		return press_blame(s, key);
+	if (s->reasons)
+		return press_why(s, key);
 	if (s->help == HELP_COLUMNS && key != KEY_RESIZE)
 		return press_columns(s, key);
 	if (s->help && key != KEY_RESIZE) {
@@ -943,6 +1043,9 @@ static bool press(struct screen *s, int key)
 		break;
 	case 'b':
 		start_blame(s);
+		break;
+	case 'w':
+		start_why(s);
 		break;
 	case 'c':
 		s->help = HELP_COLUMNS;
@@ -1004,6 +1107,8 @@ static bool wait_keys(struct screen *s, uint64_t until)
 			/* The terminal was closed: no more keys will arrive. */
 			if (!isatty(STDIN_FILENO))
 				return true;
+			if (s->reasons && why_output_read(s->reasons))
+				draw(s);
 			continue;
 		}
 		if (press(s, key))
@@ -1045,6 +1150,7 @@ bool screen_run(struct view *view, struct input *f)
 			sample_panel(&s);
 	} while (!settings->count || ++round < settings->count);
 	stop_blame(&s);
+	stop_why(&s);
 	endwin();
 	close_panel(&s);
 	return true;
