@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 
 #include "app.h"
 #include "clock.h"
+#include "privileges.h"
 #include "stop.h"
 #include "text.h"
 #include "xalloc.h"
@@ -63,17 +65,36 @@ static void print_sources(void)
 			*probe.help ? ": " : "", probe.help);
 }
 
+/* If the source files is used, which sees few VMs: return true and why bpf does not work. */
+static bool probe_better_source(const struct kvmstats *k, struct kvmstats_probe *better)
+{
+	unsigned int i = 0;
+
+	if (strcmp(kvmstats_source(k), "files"))
+		return false;
+	while (!probe_source(i++, NULL, better)) {
+		if (!strcmp(better->name, "bpf"))
+			return !better->works;
+	}
+	return false;
+}
+
 /*
  * Tell an ordinary user what is missing and the command that helps, instead of showing an
  * empty table. A user who sees at least one VM gets this from app_status().
  */
 static void check_permission(const struct kvmstats *k, bool wait)
 {
+	struct kvmstats_probe better;
+
 	if (!geteuid() || kvmstats_first(k) ||
 	    !kvmstats_failed_reads_by_reason(k, KVMSTATS_PERMISSION, NULL))
 		return;
-	warnx("VMs of other users are hidden: CAP_BPF and CAP_PERFMON required; "
-	      "run: sudo kvm-stats %s", app_command);
+	if (privileges_capable(CAP_BPF) && probe_better_source(k, &better))
+		warnx("VMs of other users are hidden, and source bpf does not work: %s; %s", better.why, better.help);
+	else
+		warnx("VMs of other users are hidden: CAP_BPF and CAP_PERFMON required; "
+		      "run: sudo kvm-stats %s", app_command);
 	if (!wait)
 		exit(STATUS_NOTHING);
 }
@@ -106,12 +127,19 @@ void app_sample(struct kvmstats *k)
 		errx(STATUS_NOTHING, "%s", kvmstats_problem(k));
 }
 
-/* What the source cannot see, in words */
-static void warn_nothing_found(const struct kvmstats *k)
+/* Print what the source cannot see, and why a better one is not used. */
+static void warn_nothing_found(const struct kvmstats *k, bool unread)
 {
 	struct kvmstats_probe probe;
 	unsigned int i;
 
+	if (probe_better_source(k, &probe))
+		warnx("source %s does not work: %s%s%s", probe.name, probe.why, *probe.help ? "; " : "",
+		      probe.help);
+	if (unread) {
+		warnx("no VM can be read (source: %s)", kvmstats_source(k));
+		return;
+	}
 	for (i = 0; !probe_source(i, NULL, &probe); i++) {
 		if (strcmp(probe.name, kvmstats_source(k)) || !*probe.why)
 			continue;
@@ -131,7 +159,7 @@ int app_status(const struct kvmstats *k, unsigned int shown, bool selected)
 	if (!shown && selected && kvmstats_first(k))
 		warnx("no VM matches");
 	else if (!shown)
-		warn_nothing_found(k);
+		warn_nothing_found(k, unread);
 	if (unread)
 		warnx("%u could not be read: %s\n"
 		      "kvm-stats: \"kvm-stats doctor\" says what would help", unread, why);
