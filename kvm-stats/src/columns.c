@@ -97,8 +97,8 @@ static const char *get_affinity(const struct item *item, char buf[LABEL_SIZE])
 	  name "_per_second", what },
 
 const struct column columns[] = {
-	TEXT("NAME", 'N', 16, 0, OF_ALL, name, "the VM, or the vCPU"),
-	NUMBER("PID", 'P', 7, 6, OF_ALL, pid, "its process; the thread of a vCPU"),
+	TEXT("NAME", 'N', 14, 0, OF_ALL, name, "the VM, or the vCPU"),
+	NUMBER("PID", 'P', 7, 4, OF_ALL, pid, "its process; the thread of a vCPU"),
 	TEXT("VMM", 'M', 10, 10, OF_VMS, vmm, "the virtual machine monitor that runs it"),
 	{ "PROBLEM", 'J', 9, 3, OF_VMS, COLUMN_PROBLEM, 0, NULL, get_problem, NULL,
 	  "the worst of its problems, see h" },
@@ -115,7 +115,7 @@ const struct column columns[] = {
 		"they might not run: the quota of their cgroup was used up"),
 	PERCENT("HALT%", 'H', 6, 1, KVMSTATS_HALT, "halt",
 		"they slept, because the guest had nothing to do"),
-	PERCENT("POLL%", 'L', 5, 5, KVMSTATS_POLL, "poll",
+	PERCENT("POLL%", 'L', 5, 6, KVMSTATS_POLL, "poll",
 		"the host polled for the end of such a halt"),
 	PERCENT("OTHER%", 'O', 6, 3, KVMSTATS_OTHER, "other",
 		"they were blocked in the VMM, stopped or not yet started"),

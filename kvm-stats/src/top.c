@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <err.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "input.h"
@@ -17,6 +18,14 @@ static void print(const struct view *view)
 		puts(view->lines[i].text);
 	putchar('\n');
 	app_flush();
+}
+
+/* Return the width of the terminal, or 0 for another output. */
+static unsigned int output_width(void)
+{
+	struct winsize size;
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? 0 : size.ws_col;
 }
 
 int command_top(const struct settings *settings)
@@ -52,7 +61,7 @@ int command_top(const struct settings *settings)
 		/* The current sample of a recording is the first one. */
 		if ((!f.rec || round) && !input_next(&f))
 			break;
-		view_make(&view, &f, 0);
+		view_make(&view, &f, output_width());
 		if (view.vms)
 			print(&view);
 		shown += view.vms;

@@ -13,6 +13,7 @@
 #include "xalloc.h"
 
 #define NAME_MAX	40	/* in columns, where there is not room for all */
+#define NAME_WIDTH	16	/* where there is room */
 #define ENDED		" (ended)"
 
 static char *format(const char *format, ...)
@@ -177,7 +178,9 @@ static void choose_columns(const struct view *view, const struct item *items, un
 		total -= widths[worst] + 1;
 		widths[worst] = 0;
 	}
-	/* what is left over goes to long names */
+	/* what is left over goes to names */
+	if (name < NAME_WIDTH)
+		name = NAME_WIDTH;
 	if (width && name > NAME_MAX)
 		name = NAME_MAX;
 	if (width && name > widths[0] && total + name - widths[0] > width)
