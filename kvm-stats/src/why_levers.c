@@ -281,7 +281,8 @@ static bool change_policy(struct remedy_draft *d, const struct why_vm *vm, uint6
 	unsigned int n = 0, all = c->nr_threads;
 	struct thread_policy *realtime = c->threads;
 
-	qsort(c->threads, all, sizeof(*c->threads), compare_policies);
+	if (all)
+		qsort(c->threads, all, sizeof(*c->threads), compare_policies);
 	while (all && !is_realtime(realtime)) {
 		realtime++;
 		all--;

@@ -681,6 +681,76 @@ static void check_affinity(void)
 	check_command("isolated CPUs", &s, "", "");
 }
 
+#define SHARE(mode)	.share[KVMSTATS_##mode]
+
+/* Each word of PROBLEM at its threshold, and just below; and which one of two words a VM has */
+static const struct {
+	struct problem_facts facts;
+	struct judgement is;
+} judgements[] = {
+	{ { SHARE(RUN) = 1000 }, { PROBLEM_NONE, 0 } },
+	{ { .failed = 7, .ended = true }, { PROBLEM_ENDED, 0 } },
+	{ { .failed = 7, SHARE(READY) = 1000 }, { PROBLEM_FAILED, 7 } },
+	{ { SHARE(READY) = 100, SHARE(THROTTLED) = 100 }, { PROBLEM_STARVED, 200 } },
+	{ { SHARE(READY) = 99, SHARE(THROTTLED) = 99 }, { PROBLEM_NONE, 198 } },
+	{ { SHARE(READY) = 100, SHARE(THROTTLED) = 101 }, { PROBLEM_THROTTLED, 201 } },
+	{ { SHARE(READY) = 98, SHARE(THROTTLED) = 100 }, { PROBLEM_THROTTLED, 198 } },
+	{ { SHARE(THROTTLED) = 99 }, { PROBLEM_NONE, 99 } },
+	{ { SHARE(OTHER) = 995 }, { PROBLEM_STUCK, 995 } },
+	{ { SHARE(OTHER) = 994 }, { PROBLEM_STALLED, 994 } },
+	{ { SHARE(OTHER) = 200, .exits = 50000 }, { PROBLEM_STALLED, 200 } },
+	{ { SHARE(OTHER) = 199 }, { PROBLEM_NONE, 0 } },
+	{ { .exits = 50000, SHARE(POLL) = 500 }, { PROBLEM_EXITS, 50000 } },
+	{ { .exits = 49999 }, { PROBLEM_NONE, 0 } },
+	{ { SHARE(POLL) = 200, SHARE(RUN) = 199 }, { PROBLEM_POLLING, 200 } },
+	{ { SHARE(POLL) = 200, SHARE(RUN) = 200 }, { PROBLEM_NONE, 0 } },
+	{ { SHARE(POLL) = 199 }, { PROBLEM_NONE, 0 } },
+	{ { SHARE(READY) = 30, SHARE(THROTTLED) = 20 }, { PROBLEM_NONE, 50 } },
+	{ { SHARE(READY) = 30, SHARE(THROTTLED) = 19 }, { PROBLEM_NONE, 0 } },
+};
+
+static const char *const problem_words[PROBLEMS] = {
+	"", "ended", "polling", "exits", "stalled", "stuck", "throttled", "starved", "failed"
+};
+
+/* Judgements from the worst on; each is worse than the next one, except for the last two. */
+static const struct judgement by_rank[] = {
+	{ PROBLEM_FAILED, 1 }, { PROBLEM_STARVED, 300 }, { PROBLEM_THROTTLED, 200 }, { PROBLEM_STARVED, 100 },
+	{ PROBLEM_STUCK, 1000 }, { PROBLEM_STALLED, 900 }, { PROBLEM_EXITS, 60000 }, { PROBLEM_POLLING, 500 },
+	{ PROBLEM_NONE, 0 }, { PROBLEM_ENDED, 0 }, { PROBLEM_ENDED, 0 },
+};
+
+static void check_judgements(void)
+{
+	const unsigned int last = sizeof(by_rank) / sizeof(*by_rank) - 1;
+	struct kvmstats_activity activity = {
+		.event[KVMSTATS_EXITS] = 200000, .times = { .elapsed = 4 * ELAPSED, .mode[KVMSTATS_POLL] = ELAPSED },
+	};
+	struct judgement is;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(judgements) / sizeof(*judgements); i++) {
+		is = judge_problem(&judgements[i].facts);
+		tap_result(is.problem == judgements[i].is.problem && is.weight == judgements[i].is.weight,
+			   "facts %u: '%s', weight %llu", i, problem_name(is.problem), (unsigned long long)is.weight);
+	}
+	for (i = 0; i < PROBLEMS; i++)
+		tap_result(!strcmp(problem_name(i), problem_words[i]) && !*problem_meaning(i) == !i,
+			   "problem %u is '%s': %s", i, problem_name(i), problem_meaning(i));
+	for (i = 0; i < last; i++)
+		tap_result(compare_judgements(&by_rank[i], &by_rank[i + 1]) == (i + 1 < last ? -1 : 0) &&
+			   compare_judgements(&by_rank[i + 1], &by_rank[i]) == (i + 1 < last), "'%s' is before '%s'",
+			   problem_name(by_rank[i].problem), problem_name(by_rank[i + 1].problem));
+
+	is = judge_activity(&activity, 2000 * MS, 2, 0, false);
+	tap_result(is.problem == PROBLEM_EXITS && is.weight == 50000, "200000 exits of 2 vCPUs in 2 s");
+	is = judge_activity(&activity, 2000 * MS, 3, 0, false);
+	tap_result(is.problem == PROBLEM_POLLING && is.weight == 250, "the same of 3 vCPUs, which polled");
+	activity.times.mode[KVMSTATS_RUN] = ELAPSED;
+	is = judge_activity(&activity, 2000 * MS, 0, 0, false);
+	tap_result(is.problem == PROBLEM_NONE, "a VM without vCPUs, which ran as long as it polled");
+}
+
 /* Read mounts from a made-up procfs. */
 static struct cgroups *open_cgroups(const char *mountinfo)
 {
@@ -719,6 +789,7 @@ int main(void)
 	for (i = 0; i < why_rules_count; i++)
 		tap_result(said[i], "cause %u, \"%s\", has a case", i, why_rules[i].name);
 	check_healthy();
+	check_judgements();
 	check_order();
 	check_weights();
 	check_threads();
