@@ -97,7 +97,7 @@ static const char *option(struct args *args, const char *arg, const char *name)
 	return arg[len] ? NULL : next_arg(args);
 }
 
-static const char *base_name(const char *path)
+static const char *last_component(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -185,7 +185,7 @@ static void file_name(const char *path, struct kvmstats_identity *identity)
 		"vmconfig",
 	};
 	static const char *const ends[] = { ".sock", ".socket", ".json", "-socket", "-api" };
-	const char *name = base_name(path);
+	const char *name = last_component(path);
 	size_t i, len = strlen(name), end, directory;
 
 	for (i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
@@ -322,7 +322,7 @@ static const char *from_cmdline(const char *comm, const char *cmdline, size_t si
 {
 	struct args args = { cmdline, cmdline + size };
 	const char *first = next_arg(&args);
-	const char *program = base_name(first ? first : comm);
+	const char *program = last_component(first ? first : comm);
 	const char *shown = comm;
 
 	/*

@@ -224,7 +224,7 @@ static int64_t vcpu_growth(const struct kvmstats *k, struct core_vcpu *vcpu, uin
 	return run < interval ? run : interval;
 }
 
-static void add_waits(struct core_vm *first, uint64_t interval)
+static void add_others_waits(struct core_vm *first, uint64_t interval)
 {
 	struct other_threads *others = &first->others;
 
@@ -272,7 +272,7 @@ static void update_process(struct vmm_process *p, struct core_vm *first)
 	}
 	p->others = others;
 	split_by_role(p, pid, now);
-	add_waits(first, interval);
+	add_others_waits(first, interval);
 	if (others->partial)
 		core_unread(p->k, KVMSTATS_TOO_MANY, "process %d has more than %d threads: the time of the last ones counts as that of the emulator",
 			    pid, ROLE_THREADS_MAX);

@@ -26,7 +26,7 @@ static const char * const links[KVM_FD_KINDS] = {
 };
 
 /* A number as /proc writes them, or -1. */
-static int parse_number(const char *s)
+static int parse_decimal(const char *s)
 {
 	long n;
 	char *end;
@@ -51,7 +51,7 @@ static bool parse_link(const char *link, struct kvm_fd *fd)
 			return links[kind][len - 1] != ':';
 		if (links[kind][len - 1] == ':' &&
 		    !strncmp(link, links[kind], len)) {
-			fd->id = parse_number(link + len);
+			fd->id = parse_decimal(link + len);
 			return fd->id >= 0;
 		}
 	}
@@ -82,7 +82,7 @@ int proc_numbers(int dirfd, int (*number)(void *arg, int dirfd, int n), void *ar
 			const struct dirent64 *entry = (void *)(buf + at);
 
 			at += entry->d_reclen;
-			n = parse_number(entry->d_name);
+			n = parse_decimal(entry->d_name);
 			ret = n < 0 ? 0 : number(arg, dirfd, n);
 			if (ret)
 				return ret;

@@ -169,7 +169,7 @@ static void unplug_vcpus(struct core_vm *vm)
 	}
 }
 
-static void read_threads(struct kvmstats *k, struct core_vm *vm)
+static void read_vcpu_threads(struct kvmstats *k, struct core_vm *vm)
 {
 	unsigned int i;
 
@@ -286,7 +286,7 @@ int kvmstats_sample(struct kvmstats *k)
 		identities_update(k);
 	for (i = 0; i < k->vms; i++) {
 		if (k->vm[i]->seen)
-			read_threads(k, k->vm[i]);
+			read_vcpu_threads(k, k->vm[i]);
 	}
 	if (!vcpu_threads_attribute(k))
 		ret = core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));

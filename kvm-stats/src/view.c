@@ -103,7 +103,7 @@ static int compare_items(const void *x, const void *y, void *arg)
 	return order;
 }
 
-static void sort_items(const struct view *view, struct item *items, unsigned int n)
+static void sort_view_items(const struct view *view, struct item *items, unsigned int n)
 {
 	struct order order = { &columns[view->sort], view->reverse };
 
@@ -303,8 +303,8 @@ static void add_vm_line(struct item *sums, struct kvmstats_activity *activity, c
  * In per cent of one CPU, as in the columns. If the mode of some vCPUs is unknown, the sum of the
  * others is the least that it can be.
  */
-static void put_mode(FILE *out, const char *what, const struct item *sums,
-		     enum kvmstats_mode mode)
+static void put_mode_share(FILE *out, const char *what, const struct item *sums,
+			   enum kvmstats_mode mode)
 {
 	const bool known = sums->activity->times.known >> mode & 1;
 	const uint64_t ns = sums->activity->times.mode[mode];
@@ -331,10 +331,10 @@ static char *host_line(const struct input *f, const struct item *sums)
 	out = check_alloc(open_memstream(&text, &size));
 	text_permille(sums->vcpus * 10 / host.cpus, share);
 	fprintf(out, "host: %u CPU%s, ", host.cpus, host.cpus == 1 ? "" : "s");
-	put_mode(out, "VMs run", sums, KVMSTATS_RUN);
-	put_mode(out, "ready", sums, KVMSTATS_READY);
+	put_mode_share(out, "VMs run", sums, KVMSTATS_RUN);
+	put_mode_share(out, "ready", sums, KVMSTATS_READY);
 	if (sums->activity->times.mode[KVMSTATS_THROTTLED])
-		put_mode(out, "throttled", sums, KVMSTATS_THROTTLED);
+		put_mode_share(out, "throttled", sums, KVMSTATS_THROTTLED);
 	if (host.cpu_pressure)
 		fprintf(out, "PSI %u%%, ", (host.cpu_pressure + 50) / 100);
 	/* The last one does not fit on every screen. */
@@ -368,7 +368,7 @@ static void make_host(struct view *view, const struct input *f, unsigned int wid
 	}
 	if (!sums.vcpus)
 		sums.vcpu_elapsed = sums.elapsed;
-	sort_items(view, items, n);
+	sort_view_items(view, items, n);
 	view->vms = n;
 	view->head = format("kvm-stats: %u VM%s, %u vCPU%s, source %s%s", n,
 			    n == 1 ? "" : "s", sums.vcpus, sums.vcpus == 1 ? "" : "s",
@@ -391,7 +391,7 @@ static void make_vm(struct view *view, const struct input *f, unsigned int width
 		items[i + 1] = item_vcpu(vm, vm->vcpu[i]);
 		locate_item(f, &items[i + 1]);
 	}
-	sort_items(view, items + 1, vm->vcpus);
+	sort_view_items(view, items + 1, vm->vcpus);
 	view->vms = 1;
 	text_shown(vm->identity.vmm, vmm, sizeof(vmm));
 	text_shown(vm->identity.machine, machine, sizeof(machine));

@@ -21,7 +21,7 @@ struct metrics_writer {
 	size_t name_len;
 };
 
-static void put_head(struct metrics_writer *w)
+static void put_family_head(struct metrics_writer *w)
 {
 	static const char *const types[][2] = {
 		[METRIC_COUNTER] = { "counter", "counter" },
@@ -55,7 +55,7 @@ static void begin_metric(struct metrics_writer *w, const struct metric *metric)
 static void put_name(struct metrics_writer *w)
 {
 	if (!w->has_head)
-		put_head(w);
+		put_family_head(w);
 	w->has_head = true;
 	buf_put(w->b, w->name, w->name_len);
 }
