@@ -131,6 +131,7 @@ const struct column columns[] = {
 };
 
 const unsigned int columns_count = sizeof(columns) / sizeof(columns[0]);
+_Static_assert(sizeof(columns) / sizeof(columns[0]) <= 32, "view->hidden has a bit for each column");
 
 bool column_get(const struct column *column, const struct item *item, uint64_t *value)
 {

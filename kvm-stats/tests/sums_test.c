@@ -215,6 +215,23 @@ static void test_shares(void)
 		   ready_of(&item));
 }
 
+/* Each column has its own letter, which is not another key of "top". */
+static void test_letters(void)
+{
+	unsigned int i;
+	int found;
+
+	for (i = 0; i < columns_count; i++) {
+		const char letter = columns[i].letter;
+
+		found = column_by_letter(letter);
+		tap_result(letter >= 'A' && letter <= 'Z' && letter != 'S' && found == (int)i,
+			   "column %s has the letter %c, as %s", columns[i].title, letter,
+			   found < 0 ? "no column" : columns[found].title);
+	}
+	tap_result(column_by_letter('s') == -1, "no column has the letter s");
+}
+
 /* Instead of the BPF program: a row of one thread */
 #define TID	5
 static struct stalls_row row;
@@ -319,6 +336,7 @@ int main(void)
 	test_stalls();
 	test_shares();
 	test_mean_wait();
+	test_letters();
 	test_series();
 	test_others();
 	test_exited();
