@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "columns.h"
+#include "rec_encode.h"
 #include "stalls_sum.h"
 #include "tap.h"
 
@@ -49,31 +50,31 @@ static const char *listed(const struct sum *sum)
 	return text;
 }
 
-/* A sample in which item i costs cost[i] seconds; return the growth without series in seconds. */
-static unsigned int add_sample(struct sum *sum, const unsigned int cost[3], uint64_t elapsed)
+/* A sample in which item i costs cost[i] seconds; return the growth without series. */
+static uint64_t add_sample(struct sum *sum, const unsigned int cost[3], uint64_t elapsed)
 {
 	uint64_t i;
 
 	for (i = 0; i < 3; i++)
 		add_cost(&sums, sum, &i, cost[i] * SECOND);
-	return list_items(&sums, sum, 2, elapsed) / SECOND;
+	return list_items(&sums, sum, 2, elapsed);
 }
 
 static void test_series(void)
 {
 	struct sum sum = { 0 };
-	unsigned int rest;
+	uint64_t rest;
 
 	rest = add_sample(&sum, (unsigned int[]){ 5, 3, 1 }, SECOND);
 	tap_result(!strcmp(listed(&sum), "01"), "the most expensive items have series: %s", listed(&sum));
-	tap_result(rest == 1, "the costs of the other item are returned: %u", rest);
+	tap_result(rest == SECOND, "the costs of the other item are returned: %llu", (unsigned long long)rest);
 	add_sample(&sum, (unsigned int[]){ 5, 0, 4 }, SECOND);
 	tap_result(!strcmp(listed(&sum), "01"), "an item that costs a little more gets none: %s",
 		   listed(&sum));
 	rest = add_sample(&sum, (unsigned int[]){ 5, 0, 4 }, SECOND);
 	tap_result(!strcmp(listed(&sum), "02"), "an item that costs twice as much replaces another one: %s",
 		   listed(&sum));
-	tap_result(!rest, "the replaced item has no cost in this sample: %u", rest);
+	tap_result(!rest, "the replaced item has no cost in this sample: %llu", (unsigned long long)rest);
 	add_sample(&sum, (unsigned int[]){ 0, 1, 0 }, 400 * SECOND);
 	tap_result(!strcmp(listed(&sum), "12") || !strcmp(listed(&sum), "01"),
 		   "costs of more than five minutes ago do not count: %s", listed(&sum));
@@ -108,6 +109,25 @@ static void test_others(void)
 	free(sum.items);
 }
 
+/* By group, then the largest cost, then the smallest key */
+static void test_sort(void)
+{
+	static const struct test_item unsorted[] = {
+		{ { .group = 1, .cost = 9 }, 0 }, { { .cost = 1 }, 3 }, { { .group = 1, .cost = 9 }, 1 },
+		{ { .cost = 1 }, 2 }, { { .cost = 2 }, 4 }, { { .group = 2, .cost = 5 }, 5 },
+	};
+	static const uint64_t keys[] = { 4, 2, 3, 0, 1, 5 };
+	struct test_item items[6];
+	struct sum sum = { .items = items, .count = 6 };
+	unsigned int i, right = 0;
+
+	memcpy(items, unsorted, sizeof(items));
+	sort_items(&sums, &sum);
+	for (i = 0; i < 6; i++)
+		right += items[i].key == keys[i];
+	tap_result(right == 6, "items are in the order of groups, costs and keys");
+}
+
 #define VMS	(MAX_EXITED + 100)
 
 static bool is_first(void *arg, const struct sum *sum)
@@ -138,6 +158,310 @@ static void test_exited(void)
 	forget_sums(&sums, is_first, NULL);
 	tap_result(!strcmp(all[0].label, "vm-0") && all[1].live && all[sums.count - 1].live,
 		   "VMs that exited are forgotten, except for one with series");
+}
+
+/* A VM of a sample: nth is its number in its process, 0 if it is the only one. */
+struct sample_vm {
+	const char *name;
+	pid_t pid;
+	unsigned int nth;
+	bool ended;
+};
+
+#define TID_OF(pid, nth)	(10 * (pid) + (nth))
+#define KVM_OF(pid, nth)	(1000 + TID_OF(pid, nth))
+
+/* Samples one after the other, and the sums after each */
+static const struct {
+	const char *what;
+	bool continues;
+	const char *selector;
+	struct sample_vm vms[3];
+	const char *sums;
+} follow_cases[] = {
+	{ "two VMs", false, "*", { { "web", 4 }, { "db", 5 } }, "web@4 db@5" },
+	{ "a VM that has ended", false, "*", { { "web", 4, 0, true }, { "db", 5 } }, "(web@4) db@5" },
+	{ "a VM that is not in the sample", false, "*", { { "db", 5 } }, "(web@4) db@5" },
+	{ "a new VM of that name", false, "*", { { "web", 6 }, { "db", 5 } }, "(web@4) db@5 web@6" },
+	{ "no sum continues for a VM that has ended", true, "*", { { "web", 2, 0, true }, { "db", 5 }, { "web", 6 } },
+	  "(web@4) db@5 web@6 (web@2)" },
+	{ "a sum of an exited VM continues", true, "*", { { "db", 5 }, { "web", 7 } },
+	  "web@7 db@5 (web@6) (web@2)" },
+	{ "other VMs have other names", true, "*", { { "db", 5 }, { "web", 7 }, { "cache", 8 } },
+	  "web@7 db@5 (web@6) (web@2) cache@8" },
+	{ "a VM that is not selected", true, "d*", { { "db", 5 }, { "web", 7 }, { "mail", 9 } },
+	  "web@7 db@5 (web@6) (web@2) (cache@8)" },
+	{ "the second VM of a process", true, "*", { { "dc", 5, 2 }, { "web", 7 }, { "db", 5, 1 } },
+	  "web@7 db@5 (web@6) (web@2) (cache@8) dc@5#2" },
+	{ "a VM without a name", true, "*", { { "", 11 } },
+	  "(web@7) (db@5) (web@6) (web@2) (cache@8) (dc@5#2) @11" },
+	{ "its name is read later", true, "*", { { "late", 11 } },
+	  "(web@7) (db@5) (web@6) (web@2) (cache@8) (dc@5#2) late@11" },
+};
+
+static struct kvmstats_vm *set_vm(struct kvmstats_vm *vm, const struct sample_vm *from)
+{
+	static struct kvmstats_vcpu vcpu[3];
+	static struct kvmstats_vcpu *list[3];
+	static unsigned int n;
+
+	n = (n + 1) % 3;
+	memset(vm, 0, sizeof(*vm));
+	vcpu[n].tid = TID_OF(from->pid, from->nth);
+	list[n] = &vcpu[n];
+	vm->vcpu = &list[n];
+	vm->vcpus = 1;
+	vm->identity.pid = from->pid;
+	vm->nth = from->nth;
+	vm->ended = from->ended;
+	vm->sum.times.elapsed = SECOND;
+	snprintf(vm->identity.name, sizeof(vm->identity.name), "%s", from->name);
+	snprintf(vm->identity.label, sizeof(vm->identity.label), "%s", from->name);
+	return vm;
+}
+
+/* Each sum as label@pid#nth; in brackets if the VM is not live */
+static const char *list_sums(const struct sums *s)
+{
+	static char text[256];
+	const struct sum *sum;
+	size_t i, n = 0;
+
+	for (i = 0; i < s->count; i++) {
+		sum = sum_at(s, i);
+		n += snprintf(text + n, sizeof(text) - n, "%s%s%s@%d", i ? " " : "", sum->live ? "" : "(",
+			      sum->label, sum->pid);
+		if (sum->nth != 1)
+			n += snprintf(text + n, sizeof(text) - n, "#%u", sum->nth);
+		n += snprintf(text + n, sizeof(text) - n, "%s", sum->live ? "" : ")");
+	}
+	return text;
+}
+
+static void test_follow(void)
+{
+	struct blame_thread threads[3];
+	struct kvmstats_vm vms[3], ended;
+	struct sums follow = { .type = &type };
+	struct sum *sum;
+	unsigned int i, n;
+	const char *label;
+
+	for (i = 0; i < sizeof(follow_cases) / sizeof(*follow_cases); i++) {
+		char *selector = (char *)follow_cases[i].selector;
+
+		for (n = 0; n < 3 && follow_cases[i].vms[n].pid; n++) {
+			const struct sample_vm *vm = &follow_cases[i].vms[n];
+
+			set_vm(&vms[n], vm);
+			if (n)
+				vms[n - 1].next = &vms[n];
+			threads[n] = (struct blame_thread){
+				.vm = { .kvm = KVM_OF(vm->pid, vm->nth), .tgid = vm->pid },
+				.tid = TID_OF(vm->pid, vm->nth),
+			};
+		}
+		follow.continues = follow_cases[i].continues;
+		begin_sums(&follow, vms, &selector, 1, threads, n);
+		add_elapsed(&follow, vms);
+		tap_result(!strcmp(list_sums(&follow), follow_cases[i].sums), "%s: %s", follow_cases[i].what,
+			   list_sums(&follow));
+	}
+
+	sum = sum_at(&follow, 0);
+	set_vm(&ended, &(struct sample_vm){ "web", 4, 0, true });
+	tap_result(find_sum(&follow, &ended) == sum, "the end of a VM belongs to the sum that its successor continues");
+	ended.ended = false;
+	tap_result(!find_sum(&follow, &ended), "a live VM with that PID has no sum");
+	ended.ended = true;
+	ended.identity.pid = 3;
+	tap_result(!find_sum(&follow, &ended), "the end of a VM of another process has no sum");
+	ended.identity.pid = 4;
+	ended.nth = 2;
+	tap_result(!find_sum(&follow, &ended), "another VM of that process has no sum");
+	tap_result(sum->elapsed == 6 * SECOND, "the time of both VMs adds up: %llu s",
+		   (unsigned long long)(sum->elapsed / SECOND));
+	set_elapsed(&follow, &vms[0], 77);
+	sum = find_labelled_sum(&follow, "late");
+	tap_result(sum && sum->elapsed == 77, "the time of a VM is set");
+	tap_result(!find_labelled_sum(&follow, "mail"), "a VM that was not selected has no sum");
+
+	sum = find_kernel_sum(&follow, &(struct blame_vm){ KVM_OF(5, 2), 5, 0 });
+	tap_result(sum && !strcmp(sum->label, "dc"), "the kernel's VM has its sum");
+	sum = find_kernel_sum(&follow, &(struct blame_vm){ KVM_OF(5, 1), 5, 0 });
+	tap_result(sum && !strcmp(sum->label, "db"), "another VM of the process has another sum");
+	tap_result(!find_kernel_sum(&follow, &(struct blame_vm){ KVM_OF(9, 0), 9, 0 }), "one that was not selected has none");
+	label = find_label(&follow, KVM_OF(9, 0), 9);
+	tap_result(label && !strcmp(label, "mail"), "but it has a label");
+	label = find_label(&follow, 3, 5);
+	tap_result(label && !strcmp(label, "db"), "an unknown VM has the label of the last one of its process: %s", label ?: "none");
+	tap_result(!find_label(&follow, 0, 3), "a VM of an unknown process has no label");
+	for (i = 0; i < follow.count; i++)
+		free(((struct sum *)sum_at(&follow, i))->items);
+	free(follow.sum);
+	free(follow.known);
+}
+
+/* Instead of a file: what was recorded last */
+static struct bytes recorded;
+static char recorded_kind;
+
+uint64_t __wrap_recorder_unit(const struct recorder *r)
+{
+	return 1000;
+}
+
+void __wrap_recorder_add(struct recorder *r, char kind, const struct bytes *contents)
+{
+	recorded_kind = kind;
+	recorded.size = 0;
+	bytes_put(&recorded, contents->data, contents->size);
+}
+
+bool __wrap_recording_added(const struct recording *rec, size_t i, char kind, struct rec_bytes *contents)
+{
+	*contents = (struct rec_bytes){ .at = recorded.data, .end = recorded.data + recorded.size };
+	return !i && kind == recorded_kind && recorded.size;
+}
+
+static void put_item(const void *item, struct bytes *b)
+{
+	bytes_number(b, ((const struct test_item *)item)->key);
+	bytes_time(b, ((const struct test_item *)item)->item.cost);
+}
+
+static void take_item(struct sums *s, struct sum *sum, struct rec_bytes *t)
+{
+	const uint64_t key = take_number(t);
+
+	if (key == 77)
+		t->wrong = true;
+	else
+		add_cost(s, sum, &key, take_time(t));
+}
+
+static void put_elapsed(const struct sum *sum, struct bytes *b)
+{
+	bytes_number(b, sum->elapsed);
+}
+
+static void take_elapsed(struct sum *sum, struct rec_bytes *t)
+{
+	sum->elapsed += take_number(t);
+}
+
+static unsigned int cleared;
+
+static void clear_elapsed(struct sum *sum)
+{
+	cleared++;
+}
+
+/* Costs in microseconds of the items 0 to 4, and what a recording of most items has of them */
+static const struct {
+	const char *what;
+	bool others;
+	uint64_t cost[5];
+	size_t most;
+	uint64_t least;
+	const char *items;
+} record_cases[] = {
+	{ "all items", true, { 5, 3, 1 }, 3, 0, "0:5 1:3 2:1, 9" },
+	{ "one item more than those is recorded", true, { 5, 3, 1 }, 2, 0, "0:5 1:3 2:1, 9" },
+	{ "the smallest items are one", true, { 5, 1, 3, 2 }, 2, 0, "0:5 2:3 1000:3, 11" },
+	{ "the first items", false, { 5, 3, 1 }, 2, 0, "0:5 1:3, 8" },
+	{ "all of fewer items", false, { 5, 3, 1 }, 4, 0, "0:5 1:3 2:1, 9" },
+	{ "a sum with the least cost", true, { 5, 3 }, 2, 8000, "0:5 1:3, 8" },
+	{ "a sum with less", true, { 5, 3 }, 2, 8001, ", 0" },
+};
+
+/* Items by key, and the cost of the sum, in microseconds */
+static const char *list_costs(const struct sums *s, const struct sum *sum)
+{
+	static char text[256];
+	const struct test_item *item;
+	uint64_t key;
+	size_t i, n = 0;
+
+	for (key = 0; key <= other_key; key++) {
+		for (i = 0; i < sum->count; i++) {
+			item = item_at(s, sum, i);
+			if (item->key == key)
+				n += snprintf(text + n, sizeof(text) - n, "%s%u:%u", n ? " " : "",
+					      (unsigned int)key, (unsigned int)(item->item.cost / 1000));
+		}
+	}
+	snprintf(text + n, sizeof(text) - n, ", %u", (unsigned int)(sum->cost / 1000));
+	return text;
+}
+
+static void test_record(void)
+{
+	struct sums_type shape = {
+		.all_size = sizeof(struct sums), .size = sizeof(struct sum), .item_size = sizeof(struct test_item),
+		.key_size = sizeof(uint64_t), .put = put_item, .take = take_item, .put_sum = put_elapsed,
+		.take_sum = take_elapsed, .clear = clear_elapsed,
+	};
+	struct kvmstats_vm vms[2];
+	struct recording *rec = (struct recording *)&recorded;
+	struct sums from = { .type = &shape }, to;
+	struct sum *sum;
+	unsigned int i;
+	uint64_t key;
+	char *selector = (char *)"web";
+
+	set_vm(&vms[0], &(struct sample_vm){ "db", 5 });
+	set_vm(&vms[1], &(struct sample_vm){ "web", 4 });
+	vms[0].next = &vms[1];
+	begin_sums(&from, vms, NULL, 0, NULL, 0);
+	for (i = 0; i < sizeof(record_cases) / sizeof(*record_cases); i++) {
+		shape.other = record_cases[i].others ? &other_key : NULL;
+		key = 3;
+		add_cost(&from, sum_at(&from, 0), &key, 1000000);
+		for (key = 0; key < 5; key++)
+			if (record_cases[i].cost[key])
+				add_cost(&from, sum_at(&from, 1), &key, record_cases[i].cost[key] * 1000);
+		set_elapsed(&from, &vms[1], 7);
+		cleared = 0;
+		record_sums(&from, NULL, 'Q', record_cases[i].most, record_cases[i].least);
+		sum = sum_at(&from, 1);
+		tap_result(!sum->count && !sum->cost && !sum->elapsed && cleared == 2,
+			   "%s: sums begin again when they are recorded", record_cases[i].what);
+		memset(&to, 0, sizeof(to));
+		read_recorded_sums(&to, &shape, rec);
+		take_recorded_sums(&to, 'Q', vms, &selector, 1);
+		sum = sum_at(&to, 0);
+		tap_result(to.continues && to.count == 1 && !strcmp(list_costs(&to, sum), record_cases[i].items) &&
+			   sum->elapsed == (*record_cases[i].items == ',' ? 0 : 7), "%s: %s, in %u ns",
+			   record_cases[i].what, list_costs(&to, sum), (unsigned int)sum->elapsed);
+		close_sums(&to);
+		tap_result(!to.type && !to.sum && !to.known, "%s: a closed sum is empty", record_cases[i].what);
+	}
+
+	key = 0;
+	add_cost(&from, sum_at(&from, 1), &key, 1000);
+	key = 77;
+	add_cost(&from, sum_at(&from, 1), &key, 1000);
+	key = 1;
+	add_cost(&from, sum_at(&from, 1), &key, 1000);
+	set_elapsed(&from, &vms[1], 7);
+	record_sums(&from, NULL, 'Q', 9, 0);
+	memset(&to, 0, sizeof(to));
+	read_recorded_sums(&to, &shape, rec);
+	take_recorded_sums(&to, 'Q', vms, NULL, 0);
+	sum = find_labelled_sum(&to, "web");
+	tap_result(sum && !strcmp(list_costs(&to, sum), "0:1, 1") && !sum->elapsed,
+		   "nothing is read after an item that is wrong: %s", list_costs(&to, sum));
+	close_sums(&to);
+
+	shape.other = NULL;
+	for (key = 0; key <= MAX_ITEMS; key++)
+		add_cost(&from, sum_at(&from, 0), &key, 1);
+	sum = sum_at(&from, 0);
+	tap_result(sum->count == MAX_ITEMS + 1, "items of a type without others are not added up: %zu", sum->count);
+	from.rec = rec;
+	close_sums(&from);
+	free(recorded.data);
 }
 
 static const char *ready_of(const struct item *item)
@@ -339,6 +663,9 @@ int main(void)
 	test_letters();
 	test_series();
 	test_others();
+	test_sort();
 	test_exited();
+	test_follow();
+	test_record();
 	return tap_end();
 }
