@@ -56,13 +56,13 @@ class Hostile(Case):
         self.sockets = []
         self.addCleanup(lambda: [s.close() for s in self.sockets])
 
-    def connect(self, data=b""):
-        """Return a connection that sends data and does not read."""
+    def connect(self, data=b"", address=ATTACKER):
+        """Return a connection from an address that sends data and does not read."""
         s = socket.socket()
         self.sockets.append(s)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.settimeout(20)
-        s.bind((ATTACKER, 0))
+        s.bind((address, 0))
         s.connect(("127.0.0.1", self.serving.port))
         try:
             s.sendall(data)
@@ -194,6 +194,16 @@ class Hostile(Case):
             itertools.repeat(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"), 2500, programs=4))
         self.assertLessEqual(self.files(), 256 + 40)
         self.assertLess(self.memory() - before, 40000)
+
+    def test_two_addresses(self):
+        """Half-sent requests of two addresses are evicted for a scraper with a third address."""
+        first = self.connect(b"GET /met")
+        for number in range(SCRAPES):
+            for address in (ATTACKER, "127.0.0.3") * 150:
+                self.connect(b"GET /met", address)
+            self.others_are_served()
+            self.assertFalse(is_open(first), number)
+        self.assertLessEqual(self.files(), 256 + 40)
 
     def test_with_the_address_of_those(self):
         """A scraper with the address of a flood gets its response while it reads."""
