@@ -296,8 +296,13 @@ static void test_follow(void)
 	label = find_label(&follow, 3, 5);
 	tap_result(label && !strcmp(label, "db"), "an unknown VM has the label of the last one of its process: %s", label ?: "none");
 	tap_result(!find_label(&follow, 0, 3), "a VM of an unknown process has no label");
-	for (i = 0; i < follow.count; i++)
-		free(((struct sum *)sum_at(&follow, i))->items);
+
+	/* The first sum stays in memory. */
+	follow.count = 0;
+	ended.nth = 0;
+	tap_result(!find_sum(&follow, &ended), "the end of a VM without sums has no sum");
+	ended.identity.pid = 7;
+	tap_result(!find_sum(&follow, &ended), "a sum that was removed is not found");
 	free(follow.sum);
 	free(follow.known);
 }

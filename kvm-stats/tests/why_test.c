@@ -730,6 +730,10 @@ static void check_texts(void)
 	s.owner[3].item.cost = 11;
 	check_sentence("owners from 1% on are named", &s, "IO iothread1 49.0%, db (vm) 1.1%. The", "");
 
+	s.waits.sum.count = 2;
+	s.owner[2].item.cost = 980;
+	check_sentence("removed owners do not count", &s, "Then ran: vm.scope (vm) 50.0%, its own IO iothread1 50.0%. It", "");
+
 	begin_scene(&s);
 	set_pinned(&s, true);
 	s.w.vcpus = 1;
