@@ -63,7 +63,7 @@ static uint64_t add_sample(struct sum *sum, const unsigned int cost[3], uint64_t
 static void test_series(void)
 {
 	struct sum sum = { 0 };
-	uint64_t rest;
+	uint64_t rest, key;
 
 	rest = add_sample(&sum, (unsigned int[]){ 5, 3, 1 }, SECOND);
 	tap_result(!strcmp(listed(&sum), "01"), "the most expensive items have series: %s", listed(&sum));
@@ -79,6 +79,12 @@ static void test_series(void)
 	tap_result(!strcmp(listed(&sum), "12") || !strcmp(listed(&sum), "01"),
 		   "costs of more than five minutes ago do not count: %s", listed(&sum));
 	tap_result(sum.listed == 2, "two items have series");
+	/* A sanitizer detects accesses after the last item. */
+	for (key = 3; key < sum.room; key++)
+		add_cost(&sums, &sum, &key, SECOND);
+	rest = list_items(&sums, &sum, 2, SECOND);
+	tap_result(sum.count == sum.room && rest == (sum.room - 4) * SECOND,
+		   "items fill their memory: %zu", sum.count);
 	free(sum.items);
 }
 
