@@ -4,6 +4,7 @@
  * without the help of any VMM.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ struct bpf_state {
 	struct uevents events;
 	uint64_t looked;	/* when all processes were, with this result */
 	int found;
+	bool partial;		/* the last scan left out files */
 	struct final *finals;	/* last values of vCPUs, not reported yet */
 	size_t final_count, final_room;
 	__u64 lost;
@@ -277,7 +279,8 @@ static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 	uint64_t now = read_clock(CLOCK_MONOTONIC);
 	int n;
 
-	if (news || bpf_iterator_hides(s->iterator) || !s->looked || now - s->looked >= FULL_SCAN_INTERVAL_NS) {
+	if (news || s->partial || bpf_iterator_hides(s->iterator) || !s->looked ||
+	    now - s->looked >= FULL_SCAN_INTERVAL_NS) {
 		s->looked = now;
 		s->cost_known = 0;
 		return read_all_records(s, true, records);
@@ -320,14 +323,17 @@ static int keep_final(void *arg, const struct bpf_record *record)
 	return 0;
 }
 
-/* Find the VMs whose files are still open: a VMM may exit long after the threads of its vCPUs. */
+/*
+ * Find the VMs whose files are still open: a VMM may exit long after the threads of its vCPUs. In a
+ * partial sample, each process that exists may have them.
+ */
 static void find_existing(struct bpf_state *s, const struct bpf_record **records, int n)
 {
 	size_t i;
 	int j;
 
 	for (i = 0; i < s->final_count; i++) {
-		s->finals[i].exists = false;
+		s->finals[i].exists = s->partial && !kill(s->finals[i].record->pid, 0);
 		for (j = 0; j < n && !s->finals[i].exists; j++)
 			s->finals[i].exists = record_key(records[j]) == s->finals[i].key;
 	}
@@ -413,15 +419,19 @@ static int bpf_sample(struct kvmstats *k, void *state)
 	const struct bpf_record **records;
 	struct bpf_state *s = state;
 	struct core_vm *vm = NULL;
+	unsigned int user;
 	__u64 of = 0;
 	int i, n, error;
 
 	n = read_records(s, &records);
 	if (n < 0)
 		return core_problem(k, n, "BPF iterator: %s", strerror(-n));
-	if (bpf_iterator_is_partial(s->iterator))
-		core_unread(k, KVMSTATS_TOO_MANY, "processes were left out: more than %lu MiB of statistics or %d million open files",
-			    BPF_DATA_MAX >> 20, BPF_FILES_MAX);
+	s->partial = bpf_iterator_is_partial(s->iterator, &user);
+	if (s->partial) {
+		core_unread(k, KVMSTATS_TOO_MANY, "the processes of user %u have too many open files for one sample: some are read in later ones",
+			    user);
+		core_set_partial(k);
+	}
 	/* After the iterator: a thread that it did not find has left its last values. */
 	error = bpf_iterator_take_finals(s->iterator, keep_final, s, &s->lost);
 	if (error)

@@ -149,7 +149,7 @@ static int check_once(struct bpf_iterator *iterator, const struct bpf_kvm_types 
 
 	if (files)
 		wrong = read_files(own, layout, vm_before, vcpu_before);
-	n = bpf_iterator_read(iterator, false, &records);
+	n = bpf_iterator_read_own(iterator, &records);
 	if (n < 0)
 		return fail(-n, "reading what the BPF program sees: %s", strerror(-n));
 	if (files && !wrong)

@@ -15,15 +15,6 @@
 #include "clock.h"
 #include "lib/bpf/iterator.skel.h"
 
-/* What the kernel's side collects for one read(). */
-#define CHUNK (32 * 1024)
-
-/* A process that has VMs or vCPUs, with an iterator over only its files */
-struct known {
-	__s32 pid;
-	struct bpf_link *link;	/* NULL if not needed yet */
-};
-
 /* One file that was found */
 struct record_place {
 	__u64 object;
@@ -40,14 +31,11 @@ struct bpf_iterator {
 	struct ring_buffer *finals;
 	int (*take)(void *arg, const struct bpf_record *record);
 	void *take_arg;
-	struct known *known;
-	size_t knows, known_room;
 	char *data;
 	size_t data_room;
 	const struct bpf_record **records;
 	struct record_place *places;	/* result of the last read: the next one is usually equal */
 	size_t found, room;
-	bool partial;
 };
 
 /*
@@ -149,24 +137,16 @@ fail:
 	return error;
 }
 
-static void forget_known(struct bpf_iterator *iterator, size_t from)
-{
-	while (iterator->knows > from)
-		bpf_link__destroy(iterator->known[--iterator->knows].link);
-}
-
 void bpf_iterator_close(struct bpf_iterator *iterator)
 {
 	if (!iterator)
 		return;
-	forget_known(iterator, 0);
 	bpf_link__destroy(iterator->link);
 	bpf_link__destroy(iterator->thread_link);
 	bpf_link__destroy(iterator->exit_link);
 	bpf_link__destroy(iterator->exit_again_link);
 	ring_buffer__free(iterator->finals);
 	iterator__destroy(iterator->program);
-	free(iterator->known);
 	free(iterator->records);
 	free(iterator->places);
 	free(iterator->data);
@@ -220,43 +200,51 @@ int bpf_iterator_take_finals(struct bpf_iterator *iterator,
 	return n < 0 ? n : 0;
 }
 
-/* Return the number of bytes that follow, or a negative errno. */
-static ssize_t read_link(struct bpf_iterator *iterator, const struct bpf_link *link,
-			 ssize_t total)
+/* Append the records that the program has stored to the data. Return 0 or a negative errno. */
+static int take_records(struct bpf_iterator *iterator, size_t *len)
 {
-	int fd = bpf_iter_create(bpf_link__fd(link));
-	unsigned int millions = 0;
-	ssize_t len;
+	const struct bpf_output *slots = iterator->program->bss->slots;
+	const __u32 n = iterator->program->bss->filled;
+	__u32 i;
+
+	if (iterator->data_room < *len + n * sizeof(*slots)) {
+		size_t room = 2 * iterator->data_room + n * sizeof(*slots);
+		char *more = realloc(iterator->data, room);
+
+		if (!more)
+			return -ENOMEM;
+		iterator->data = more;
+		iterator->data_room = room;
+	}
+	for (i = 0; i < n; i++) {
+		const size_t size = sizeof(slots[i].record) + slots[i].record.size;
+
+		memcpy(iterator->data + *len, &slots[i], size);
+		*len += size;
+	}
+	iterator->program->bss->filled = 0;
+	return 0;
+}
+
+/* Run a program to its end, and append its records to the data. Return 0 or a negative errno. */
+static int run_link(struct bpf_iterator *iterator, const struct bpf_link *link, size_t *len)
+{
+	int fd = bpf_iter_create(bpf_link__fd(link)), error = 0;
+	ssize_t n = 1;
+	char byte;
 
 	if (fd < 0)
 		return -errno;
 	/* This CPU notes the time of the scheduler's clock, see clock_offset. */
 	read_clock(CLOCK_THREAD_CPUTIME_ID);
-	do {
-		/* Without a record, each read ends after a million files. */
-		iterator->partial |= (size_t)total >= BPF_DATA_MAX || millions > BPF_FILES_MAX;
-		if (iterator->partial)
-			break;
-		if (iterator->data_room < (size_t)total + CHUNK) {
-			size_t room = 2 * iterator->data_room + CHUNK;
-			char *more = realloc(iterator->data, room);
-
-			if (!more) {
-				total = -ENOMEM;
-				break;
-			}
-			iterator->data = more;
-			iterator->data_room = room;
-		}
-		len = read(fd, iterator->data + total, iterator->data_room - total);
-		millions += len < 0 && errno == EAGAIN;
-		if (len > 0)
-			total += len;
-		else if (len < 0 && errno != EAGAIN && errno != EINTR)
-			total = -errno;
-	} while (len && total >= 0);
+	iterator->program->bss->begins = true;
+	/* The program writes nothing: it stops with EAGAIN when it has records, or after some files. */
+	while (n && !error) {
+		n = read(fd, &byte, sizeof(byte));
+		error = n < 0 && errno != EAGAIN && errno != EINTR ? -errno : take_records(iterator, len);
+	}
 	close(fd);
-	return total;
+	return error;
 }
 
 static int compare_numbers(__u64 a, __u64 b)
@@ -339,90 +327,10 @@ static int find_records(struct bpf_iterator *iterator, ssize_t len)
 	return kept;
 }
 
-/* Remember whose files these are; as long as it is the same processes, with their links. */
-static int learn(struct bpf_iterator *iterator, int n)
+bool bpf_iterator_is_partial(const struct bpf_iterator *iterator, unsigned int *user)
 {
-	size_t knows = 0;
-	int i;
-
-	for (i = 0; i < n; i++) {
-		__s32 pid = iterator->records[i]->pid;
-
-		/* one without a number here cannot be asked for */
-		if (!pid || (knows && iterator->known[knows - 1].pid == pid))
-			continue;
-		if (knows == iterator->knows || iterator->known[knows].pid != pid) {
-			forget_known(iterator, knows);
-			if (knows == iterator->known_room) {
-				size_t room = 2 * knows + 16;
-				void *more = realloc(iterator->known,
-						     room * sizeof(*iterator->known));
-
-				if (!more)
-					return -ENOMEM;
-				iterator->known = more;
-				iterator->known_room = room;
-			}
-			iterator->known[knows] = (struct known){ .pid = pid };
-			iterator->knows++;
-		}
-		knows++;
-	}
-	forget_known(iterator, knows);
-	return 0;
-}
-
-bool bpf_iterator_is_partial(const struct bpf_iterator *iterator)
-{
-	return iterator->partial;
-}
-
-static int compare_objects(const void *x, const void *y)
-{
-	const __u64 *a = x, *b = y;
-
-	return compare_numbers(*a, *b);
-}
-
-/* Return 1 if a record from len up to end has an object that none of the n records has. */
-static int find_hidden(const struct bpf_iterator *iterator, int n, ssize_t len, ssize_t end)
-{
-	__u64 *objects = calloc(n + 1, sizeof(*objects));
-	const struct bpf_record *record;
-	int i, found = 0;
-
-	if (!objects)
-		return -ENOMEM;
-	for (i = 0; i < n; i++)
-		objects[i] = iterator->records[i]->object;
-	qsort(objects, n, sizeof(*objects), compare_objects);
-	for (; len < end && !found; len += sizeof(*record) + record->size) {
-		record = (void *)(iterator->data + len);
-		found = !bsearch(&record->object, objects, n, sizeof(*objects), compare_objects);
-	}
-	free(objects);
-	return found;
-}
-
-/* Add the VMs and vCPUs that threads run, if one of them has no file among the records. */
-static int add_hidden(struct bpf_iterator *iterator, int n, ssize_t len)
-{
-	ssize_t end;
-	int hides;
-
-	iterator->program->bss->with_values = false;
-	end = read_link(iterator, iterator->thread_link, len);
-	if (end < 0)
-		return end;
-	/* The data may have been moved. */
-	n = find_records(iterator, len);
-	hides = n < 0 ? n : find_hidden(iterator, n, len, end);
-	iterator->hides = hides > 0;
-	if (hides <= 0)
-		return hides ?: n;
-	iterator->program->bss->with_values = true;
-	end = read_link(iterator, iterator->thread_link, len);
-	return end < 0 ? end : find_records(iterator, end);
+	*user = iterator->program->bss->partial_user;
+	return iterator->program->bss->partial;
 }
 
 bool bpf_iterator_hides(const struct bpf_iterator *iterator)
@@ -430,53 +338,38 @@ bool bpf_iterator_hides(const struct bpf_iterator *iterator)
 	return iterator->hides;
 }
 
+static int walk(struct bpf_iterator *iterator, enum bpf_mode mode, bool threads,
+		const struct bpf_record ***records)
+{
+	size_t len = 0, files;
+	int error;
+
+	iterator->program->bss->mode = mode;
+	iterator->program->bss->walk++;
+	error = run_link(iterator, iterator->link, &len);
+	files = len;
+	if (!error && threads && iterator->thread_link) {
+		error = run_link(iterator, iterator->thread_link, &len);
+		iterator->hides = len > files;
+	}
+	if (!error)
+		error = find_records(iterator, len);
+	*records = iterator->records;
+	return error;
+}
+
 int bpf_iterator_read(struct bpf_iterator *iterator, bool threads,
 		      const struct bpf_record ***records)
 {
-	ssize_t len;
-	int n;
-
-	iterator->partial = false;
-	len = read_link(iterator, iterator->link, 0);
-	n = len < 0 ? len : find_records(iterator, len);
-	if (n >= 0 && threads && iterator->thread_link && !iterator->partial)
-		n = add_hidden(iterator, n, len);
-	if (n >= 0)
-		n = learn(iterator, n) ?: n;
-	*records = iterator->records;
-	return n;
-}
-
-/* Linux before 6.1 cannot restrict an iterator to one process: -E2BIG. */
-static int link_known(struct bpf_iterator *iterator, struct known *known)
-{
-	union bpf_iter_link_info one = { .task.pid = known->pid };
-	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &one,
-		    .link_info_len = sizeof(one));
-	char said[COMPLAINT_SIZE];
-	int error = 0;
-
-	bpf_complaints(said);
-	known->link = bpf_program__attach_iter(iterator->program->progs.kvm_files, &options);
-	if (!known->link)
-		error = -errno;
-	bpf_complaints(NULL);
-	return error;
+	return walk(iterator, BPF_ALL, threads, records);
 }
 
 int bpf_iterator_read_known(struct bpf_iterator *iterator, const struct bpf_record ***records)
 {
-	ssize_t len = 0;
-	size_t i;
-	int error;
+	return walk(iterator, BPF_KNOWN, false, records);
+}
 
-	iterator->partial = false;
-	for (i = 0; i < iterator->knows && len >= 0; i++) {
-		error = iterator->known[i].link ? 0 : link_known(iterator, &iterator->known[i]);
-		len = error ?: read_link(iterator, iterator->known[i].link, len);
-	}
-	if (len >= 0)
-		len = find_records(iterator, len);
-	*records = iterator->records;
-	return len;
+int bpf_iterator_read_own(struct bpf_iterator *iterator, const struct bpf_record ***records)
+{
+	return walk(iterator, BPF_OWN, false, records);
 }

@@ -15,10 +15,6 @@
 
 struct bpf_iterator;
 
-/* Limits of one read: bytes of records, and files that are not of KVM, in millions */
-#define BPF_DATA_MAX	(64UL << 20)
-#define BPF_FILES_MAX	16
-
 /*
  * From now on libbpf's first complaint in this thread goes to text, which has room for
  * COMPLAINT_SIZE bytes; NULL: as before.
@@ -46,12 +42,12 @@ int bpf_iterator_read(struct bpf_iterator *iterator, bool threads,
 /* Return true if the last read that asked for threads found a VM or vCPU without a file. */
 bool bpf_iterator_hides(const struct bpf_iterator *iterator);
 
-/*
- * Read only the processes that had VMs or vCPUs at the last full scan. Fails where the
- * kernel does not support this, before Linux 6.1.
- */
+/* Read only the processes that had VMs or vCPUs at the last read of their files. */
 int bpf_iterator_read_known(struct bpf_iterator *iterator,
 			    const struct bpf_record ***records);
+
+/* Read only this process, whatever the others do. */
+int bpf_iterator_read_own(struct bpf_iterator *iterator, const struct bpf_record ***records);
 
 /*
  * Keep the last values of vCPUs from now on: a record for each thread of a vCPU that exits.
@@ -68,10 +64,10 @@ int bpf_iterator_take_finals(struct bpf_iterator *iterator,
 			     __u64 *lost);
 
 /*
- * Return whether the last read ended early: the files of the last processes were not read,
- * because there were too many.
+ * Return whether the last read left out files, because a user had used up the share of one user:
+ * the next one reads them. *user is the first such user.
  */
-bool bpf_iterator_is_partial(const struct bpf_iterator *iterator);
+bool bpf_iterator_is_partial(const struct bpf_iterator *iterator, unsigned int *user);
 
 /* The values of a record. */
 static inline const __u64 *bpf_values(const struct bpf_record *record)

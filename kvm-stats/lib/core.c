@@ -548,6 +548,11 @@ void core_unread(struct kvmstats *k, enum kvmstats_reason reason, const char *fo
 		k->why = unread->why;
 }
 
+void core_set_partial(struct kvmstats *k)
+{
+	k->partial = true;
+}
+
 int core_proc(const struct kvmstats *k)
 {
 	return k->proc;

@@ -114,6 +114,7 @@ struct kvmstats {
 	void *state;
 	char only[32];			/* the name of the one to use; "": the best */
 	bool wait;
+	bool partial;			/* this sample left out VMs */
 	bool recorded;			/* the source also has what the core reads itself */
 	char recorded_source[32];	/* what the recorder read */
 	unsigned int changes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* Take a sample: ask the source, then compute what it does not report. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,12 @@ static void keep_last_values(struct kvmstats *k, struct core_vm *vm, bool ended)
 	}
 }
 
+/* Return true if a VM that was not reported exists as far as is known. */
+static bool may_exist(const struct kvmstats *k, const struct core_vm *vm)
+{
+	return k->partial && (!kill(vm->pub.identity.pid, 0) || errno != ESRCH);
+}
+
 static void begin_sample(struct kvmstats *k)
 {
 	unsigned int i, j;
@@ -91,6 +98,7 @@ static void begin_sample(struct kvmstats *k)
 	k->problem[0] = '\0';
 	k->why = "";
 	k->unread = 0;
+	k->partial = false;
 	for (i = 0; i < KVMSTATS_REASONS; i++) {
 		k->reason[i].count = 0;
 		k->reason[i].why[0] = '\0';
@@ -295,7 +303,7 @@ int kvmstats_sample(struct kvmstats *k)
 		if (vm->seen)
 			update_vm(k, vm);
 		else
-			keep_last_values(k, vm, vm->pub.ended || !ret);
+			keep_last_values(k, vm, vm->pub.ended || (!ret && !may_exist(k, vm)));
 		if (vm->pub.ended && !vm->pub.ended_at) {
 			vm->pub.ended_at = k->sampled;
 			/* A VM that may be a probe is not reported, thus unobserved. */

@@ -184,6 +184,12 @@ int core_problem(struct kvmstats *k, int error, const char *format, ...)
 void core_unread(struct kvmstats *k, enum kvmstats_reason reason, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/*
+ * This sample left out VMs of some processes. A VM that is not reported keeps its last values, unless
+ * its process has exited.
+ */
+void core_set_partial(struct kvmstats *k);
+
 /* The reason that fits to a positive errno */
 enum kvmstats_reason core_reason(int error);
 

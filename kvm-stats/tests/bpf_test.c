@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 #include "bpf_check.h"
 #include "bpf_quota.h"
@@ -231,13 +230,11 @@ static void test_who(const struct bpf_layout *layout, const struct probe_vm *own
 	bpf_iterator_close(iterator);
 }
 
-/* From Linux 6.1 on it goes through the files of the processes that are known alone. */
+/* It reads the files of known processes only. */
 static void test_known(const struct bpf_layout *layout)
 {
 	const struct bpf_record *vcpu;
 	struct bpf_iterator *iterator;
-	unsigned int major, minor;
-	struct utsname kernel;
 	pid_t pid;
 	int n;
 
@@ -247,13 +244,6 @@ static void test_known(const struct bpf_layout *layout)
 	}
 	count_records(iterator, getpid(), &vcpu);
 	n = count_known(iterator, getpid());
-	uname(&kernel);
-	sscanf(kernel.release, "%u.%u", &major, &minor);
-	if (major < 6 || (major == 6 && !minor)) {
-		tap_result(n < 0, "this kernel cannot restrict an iterator to one process: %d", n);
-		bpf_iterator_close(iterator);
-		return;
-	}
 	tap_result(n == 2, "a scan of known processes finds both VMs: %d", n);
 	pid = fork_vm(false);
 	n = count_known(iterator, pid);
@@ -272,14 +262,13 @@ static void test_known(const struct bpf_layout *layout)
 	pid = fork_vm(true);
 	n = count_records(iterator, pid, &vcpu);
 	tap_result(n == 2, "a process whose first thread has ended: %d", n);
-	/* Linux 6.1 does not go through those, but among all. */
 	n = count_known(iterator, pid);
-	tap_result(n == 2 || (major == 6 && minor == 1 && !n), "known as well: %d", n);
+	tap_result(n == 2, "known as well: %d", n);
 	end_process(pid);
 	bpf_iterator_close(iterator);
 }
 
-/* Linux 6.1 goes through the files of such a process only among those of all. */
+/* The VM is found in each sample, whichever processes it reads. */
 static void test_headless(void)
 {
 	pid_t pid = fork_vm(true), neighbour = fork_neighbour();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Goes through the open files of all processes and writes out the statistics
- * of those that are VMs and vCPUs of KVM: kvm_files runs when it is read, in the reader's
- * time. kvm_exit runs when a thread exits, and keeps the last values of a vCPU for the reader.
+ * Goes through the open files of all processes and stores the statistics of those that are VMs
+ * and vCPUs of KVM for the reader: kvm_files runs when it is read, in the reader's time. kvm_exit
+ * runs when a thread exits, and keeps the last values of a vCPU for the reader.
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -22,14 +22,20 @@
 #define SCHED_RR 2
 #define SCHED_DEADLINE 6
 
+/* Open files that are read with one call; they have a part of the bits in a long */
+#define FILES_AT_ONCE	32
+
 const volatile struct bpf_layout layout;
 const volatile __u32 cpus;	/* that the kernel supports */
 
-/* One reader, one buffer. */
-struct {
-	struct bpf_record record;
-	char values[BPF_VALUES_MAX];
-} out;
+/* Records for the reader, which takes them when kvm_files or kvm_threads returns 1 */
+struct bpf_output slots[BPF_SLOTS];
+__u32 filled;
+
+/* Set by the reader: number of this walk, and whether it begins */
+__u64 walk;
+bool begins;
+__u32 mode;	/* enum bpf_mode */
 
 /* Whether the name is this, or begins with it where its 0 is not counted. */
 static __always_inline bool is(const char *name, const char *this, int len)
@@ -410,15 +416,8 @@ static __always_inline void read_thread(const void *vcpu, const struct pid *pid,
 		thread->flags |= BPF_LOADED;
 }
 
-/*
- * What files are, by their operations: known as long as it is the same task's. Global: clang
- * splits a static structure, for which the kernel then refuses the type information.
- */
-struct {
-	const void *task;
-	const void *vm, *vcpu, *other;
-	bool looked_at;		/* the process information in the record is valid */
-} kind;
+/* File operations of VMs and vCPUs, as of the first that were found, and of another file */
+static const struct file_operations *vm_operations, *vcpu_operations, *other_operations;
 
 static __always_inline __s32 read_creator(__u64 vm)
 {
@@ -432,28 +431,27 @@ static __always_inline __s32 read_creator(__u64 vm)
 static __always_inline void look_at_task(const struct task_struct *task,
 					 struct bpf_record *record)
 {
-	if (kind.looked_at)
-		return;
-	kind.looked_at = true;
-	record->started = task->group_leader->start_boottime;
-	record->pid = number(task->signal->pids[PIDTYPE_TGID]);
-	bpf_probe_read_kernel(record->comm, sizeof(record->comm), task->group_leader->comm);
-}
+	const struct task_struct *leader = BPF_CORE_READ(task, group_leader);
 
-/* File operations of vCPUs, as of the last vCPU that was found */
-static const void *vcpu_operations;
+	record->started = BPF_CORE_READ(leader, start_boottime);
+	record->pid = number(BPF_CORE_READ(task, signal, pids[PIDTYPE_TGID]));
+	bpf_core_read(record->comm, sizeof(record->comm), &leader->comm);
+}
 
 static __always_inline void look_at_name(const struct file *file)
 {
+	const struct file_operations *operations = BPF_CORE_READ(file, f_op);
 	char name[16] = "";
 
-	bpf_probe_read_kernel_str(name, sizeof(name), file->f_path.dentry->d_name.name);
+	if (BPF_CORE_READ(file, f_inode, i_sb, s_magic) == ANON_INODE_FS_MAGIC)
+		bpf_probe_read_kernel_str(name, sizeof(name),
+					  BPF_CORE_READ(file, f_path.dentry, d_name.name));
 	if (is(name, "kvm-vm", sizeof("kvm-vm")))
-		kind.vm = file->f_op;
+		vm_operations = operations;
 	else if (is(name, "kvm-vcpu:", sizeof("kvm-vcpu:") - 1))
-		vcpu_operations = kind.vcpu = file->f_op;
+		vcpu_operations = operations;
 	else
-		kind.other = file->f_op;
+		other_operations = operations;
 }
 
 /*
@@ -467,8 +465,6 @@ struct {
 	__type(value, __u64);
 } written SEC(".maps");
 
-static __u64 walk;
-
 /* The owner's file is written although another process has one, which was found before. */
 static __always_inline bool is_repeated(__u64 object, bool owner)
 {
@@ -477,7 +473,6 @@ static __always_inline bool is_repeated(__u64 object, bool owner)
 	return last && *last >> 1 == walk && *last >= (walk << 1 | owner);
 }
 
-/* Only if the reader has room for the record: otherwise the file is visited again. */
 static __always_inline void mark_written(__u64 object, bool owner)
 {
 	const __u64 now = walk << 1 | owner;
@@ -489,59 +484,253 @@ static __always_inline void mark_written(__u64 object, bool owner)
 		bpf_map_update_elem(&written, &object, &now, BPF_ANY);
 }
 
-static __always_inline bool is_owner(const struct task_struct *task, __u64 vm)
+/*
+ * What a walk costs, in slots of tables and bytes of records. A user's share is half of what
+ * the others have left: each user can take that much, and none can take everything.
+ */
+enum {
+	OTHER_TABLES,		/* no VM was found there before */
+	VM_TABLES,
+	TABLE_KINDS,
+};
+
+struct usage {
+	__u32 files[TABLE_KINDS];
+	__u32 bytes;
+};
+
+struct user {
+	struct usage used;	/* in this walk */
+	__u64 walk;
+	/* The walk with which a round over all tables of a kind began; it lasts while the share does not suffice. */
+	__u64 round[TABLE_KINDS];
+	bool lacks[TABLE_KINDS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BPF_USERS_MAX);
+	__type(key, __u32);
+	__type(value, struct user);
+} users SEC(".maps");
+
+/* Tables of open files, by the address: processes can share one. */
+struct table {
+	__u64 walk;		/* the last one that read it to its end */
+	__u32 next;		/* where the next walk continues */
+	__u32 kind;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BPF_TABLES_MAX);
+	__type(key, __u64);
+	__type(value, struct table);
+} tables SEC(".maps");
+
+/* By all users in this walk; and whether it left something out, for the reader */
+static struct usage used;
+bool partial;
+__u32 partial_user;		/* the first user whose files were left out */
+
+/* The table that is being read */
+static struct {
+	__u64 key;		/* 0 if none is read */
+	__u64 task, mm;
+	__u32 uid;
+	__u32 kind, next;
+	__u32 found;		/* whether it has a VM */
+} scan;
+
+static __always_inline struct user *find_user(__u32 uid)
 {
-	return task->mm && task->mm == read_pointer((void *)vm + layout.vm_mm);
+	struct user *user = bpf_map_lookup_elem(&users, &uid);
+	static const struct user none;
+	int i;
+
+	if (!user) {
+		bpf_map_update_elem(&users, &uid, &none, BPF_ANY);
+		user = bpf_map_lookup_elem(&users, &uid);
+	}
+	if (!user || user->walk == walk)
+		return user;
+	for (i = 0; i < TABLE_KINDS; i++) {
+		/* A walk of known processes does not affect the round of the others. */
+		if (i == OTHER_TABLES && mode == BPF_KNOWN)
+			continue;
+		if (!user->lacks[i])
+			user->round[i] = walk;
+		user->lacks[i] = false;
+	}
+	__builtin_memset(&user->used, 0, sizeof(user->used));
+	user->walk = walk;
+	return user;
 }
 
-SEC("iter/task_file")
-int kvm_files(struct bpf_iter__task_file *ctx)
+static __always_inline void leave_out(struct user *user, __u32 kind, __u32 uid)
 {
-	struct task_struct *task = ctx->task;
-	struct file *file = ctx->file;
-	struct bpf_record *record = &out.record;
-	const void *object, *stat, *pid;
-	__u32 size;
+	user->lacks[kind] = true;
+	if (!partial)
+		partial_user = uid;
+	partial = true;
+}
 
-	if (!ctx->meta->seq_num) {
-		look_at_reader();
-		look_at_clock(true);
-		quota.group = NULL;
-		kind.task = NULL;
-		walk++;
+/* Return whether the user's share suffices for more files of tables of this kind. */
+static __always_inline bool has_share(const struct user *user, __u32 kind)
+{
+	return user->used.files[kind] < BPF_FILES_MAX - used.files[kind] &&
+	       user->used.bytes < BPF_DATA_MAX - used.bytes;
+}
+
+static __always_inline bool is_own(const struct task_struct *task)
+{
+	return (__u32)task->tgid == bpf_get_current_pid_tgid() >> 32;
+}
+
+/* Begin to read a table. Return false if it is not to be read in this walk. */
+static __always_inline bool begin_table(const struct task_struct *task, __u64 key)
+{
+	struct table *table = bpf_map_lookup_elem(&tables, &key);
+	static const struct table none;
+	struct user *user;
+	__u32 kind;
+
+	if (mode == BPF_OWN && !is_own(task))
+		return false;
+	if (!table) {
+		if (mode == BPF_KNOWN)
+			return false;
+		bpf_map_update_elem(&tables, &key, &none, BPF_ANY);
+		table = bpf_map_lookup_elem(&tables, &key);
 	}
-	if (!task || !file)
+	if (!table || table->walk == walk)
+		return false;
+	kind = table->kind % TABLE_KINDS;
+	if (mode == BPF_KNOWN && kind != VM_TABLES)
+		return false;
+	scan.uid = BPF_CORE_READ(task, cred, uid.val);
+	user = find_user(scan.uid);
+	if (!user)
+		return false;
+	if (mode != BPF_OWN && (table->walk >= user->round[kind] || !has_share(user, kind))) {
+		leave_out(user, kind, scan.uid);
+		return false;
+	}
+	scan.key = key;
+	scan.task = (__u64)task;
+	scan.mm = (__u64)BPF_CORE_READ(task, mm);
+	scan.kind = kind;
+	scan.next = table->next;
+	scan.found = 0;
+	if (bpf_core_field_exists(task->se.cfs_rq))
+		note_cpu(task);
+	return true;
+}
+
+/* The table was read to its end, or the user's share was used up. */
+static __always_inline void end_table(bool whole)
+{
+	struct table *table = bpf_map_lookup_elem(&tables, &scan.key);
+
+	if (table) {
+		if (whole)
+			table->walk = walk;
+		table->next = whole ? 0 : scan.next;
+		if (whole || scan.found)
+			table->kind = scan.found ? VM_TABLES : OTHER_TABLES;
+	}
+	scan.key = 0;
+}
+
+/* Count what the record costs. */
+static __always_inline void count_record(__u32 uid, __u32 size)
+{
+	struct user *user = find_user(uid);
+
+	size += sizeof(struct bpf_record);
+	used.bytes += size;
+	if (user)
+		user->used.bytes += size;
+	filled++;
+}
+
+static __always_inline __u64 vm_of(const struct file *file, const void *object)
+{
+	return BPF_CORE_READ(file, f_op) == vcpu_operations ?
+	       (__u64)read_pointer(object + layout.vcpu_kvm) : (__u64)object;
+}
+
+static __always_inline bool is_owner(__u64 vm)
+{
+	return scan.mm && scan.mm == (__u64)read_pointer((void *)vm + layout.vm_mm);
+}
+
+static const struct file *files_at_once[FILES_AT_ONCE];
+
+/*
+ * Return the descriptor of the next VM or vCPU in a part of the table that has to be written, or
+ * that of the next part. Global, like write_file(), so that the verifier checks it once.
+ */
+__noinline int find_file(__u64 address, __u32 first)
+{
+	const struct fdtable *table = (const void *)address;
+	struct file *const *files = BPF_CORE_READ(table, fd);
+	const unsigned long *open = BPF_CORE_READ(table, open_fds);
+	const __u32 at = first % FILES_AT_ONCE;
+	const struct file_operations *operations;
+	const struct file *file;
+	const void *object;
+	__u32 i, bits = 0;
+
+	first -= at;
+	bpf_probe_read_kernel(&bits, sizeof(bits), (const void *)open + first / 8);
+	if (!bits || bpf_probe_read_kernel(files_at_once, sizeof(files_at_once), &files[first]))
+		return first + FILES_AT_ONCE;
+	for (i = 0; i < FILES_AT_ONCE; i++) {
+		file = files_at_once[i];
+		if (i < at || !(bits >> i & 1) || !file)
+			continue;
+		operations = BPF_CORE_READ(file, f_op);
+		if (operations == other_operations)
+			continue;
+		if (operations != vm_operations && operations != vcpu_operations) {
+			if (vm_operations && vcpu_operations)
+				continue;
+			look_at_name(file);
+			if (operations == other_operations)
+				continue;
+		}
+		scan.found = 1;
+		object = BPF_CORE_READ(file, private_data);
+		if (!is_repeated((__u64)object, is_owner(vm_of(file, object))))
+			return first + i;
+	}
+	return first + FILES_AT_ONCE;
+}
+
+/*
+ * Write the record of a VM or vCPU. The file is not referenced: its table must still have it when
+ * its values have been read.
+ */
+__noinline int write_file(__u64 slot, __u32 fd)
+{
+	const struct task_struct *task = (const void *)scan.task;
+	const struct file *file = read_pointer((const void *)slot);
+	const struct file_operations *operations = BPF_CORE_READ(file, f_op);
+	const void *object = BPF_CORE_READ(file, private_data), *stat, *pid;
+	struct bpf_record *record;
+	struct bpf_output *out;
+	__u32 n = filled, size;
+
+	if (n >= BPF_SLOTS || (operations != vm_operations && operations != vcpu_operations))
 		return 0;
-	if (kind.task != task) {
-		kind.task = task;
-		kind.vm = kind.vcpu = kind.other = NULL;
-		kind.looked_at = false;
-		if (bpf_core_field_exists(task->se.cfs_rq))
-			note_cpu(task);
-	}
-	if (file->f_op == kind.other)
-		return 0;
-	if (file->f_op != kind.vm && file->f_op != kind.vcpu) {
-		if (file->f_inode->i_sb->s_magic != ANON_INODE_FS_MAGIC)
-			return 0;
-		look_at_name(file);
-	}
-	object = file->private_data;
+	out = &slots[n];
+	record = &out->record;
+	record->vm = vm_of(file, object);
+	record->owner = is_owner(record->vm);
 	record->vcpu_id = -1;
 	record->tid = 0;
-	if (file->f_op == kind.vm) {
-		record->vm = (__u64)object;
-		record->owner = is_owner(task, record->vm);
-		if (is_repeated((__u64)object, record->owner))
-			return 0;
-		look_at_clock(false);
-		stat = object + layout.vm_stat;
-		size = layout.vm_stat_size;
-	} else if (file->f_op == kind.vcpu) {
-		record->vm = (__u64)read_pointer(object + layout.vcpu_kvm);
-		record->owner = is_owner(task, record->vm);
-		if (is_repeated((__u64)object, record->owner))
-			return 0;
+	if (operations == vcpu_operations) {
 		pid = read_pointer(object + layout.vcpu_pid);
 		record->tid = number(pid);
 		read_thread(object, pid, &record->thread, &quota);
@@ -550,91 +739,170 @@ int kvm_files(struct bpf_iter__task_file *ctx)
 		stat = object + layout.vcpu_stat;
 		size = layout.vcpu_stat_size;
 	} else {
-		return 0;
+		look_at_clock(false);
+		stat = object + layout.vm_stat;
+		size = layout.vm_stat_size;
 	}
 	look_at_task(task, record);
 	record->object = (__u64)object;
 	record->creator = read_creator(record->vm);
-	record->fd = ctx->fd;
+	record->fd = fd;
 	record->size = size;
-	if (size > sizeof(out.values) ||
-	    bpf_probe_read_kernel(out.values, size, stat))
+	if (size > sizeof(out->values) || bpf_probe_read_kernel(out->values, size, stat))
 		return 0;
-	if (!bpf_seq_write(ctx->meta->seq, &out, sizeof(out.record) + size))
-		mark_written((__u64)object, record->owner);
+	if (read_pointer((const void *)slot) != file || BPF_CORE_READ(file, f_op) != operations ||
+	    BPF_CORE_READ(file, private_data) != object)
+		return 0;
+	count_record(scan.uid, size);
+	mark_written((__u64)object, record->owner);
 	return 0;
 }
 
-/* Set by the reader: whether kvm_threads writes times and values, or identities only */
-bool with_values;
-
-static __always_inline void write_thread(struct bpf_iter__task *ctx, struct bpf_record *record,
-					 const void *stat, __u32 size)
+static __always_inline void begin_walk(void)
 {
-	record->size = 0;
-	if (!with_values) {
-		bpf_seq_write(ctx->meta->seq, &out, sizeof(out.record));
-		return;
-	}
-	record->size = size;
-	if (size <= sizeof(out.values) && !bpf_probe_read_kernel(out.values, size, stat))
-		bpf_seq_write(ctx->meta->seq, &out, sizeof(out.record) + size);
+	begins = false;
+	look_at_reader();
+	look_at_clock(true);
+	quota.group = NULL;
 }
 
-/* vCPUs that a thread runs now, and their VMs: their files can be closed. */
+#define SCANS_AT_ONCE	64
+
+SEC("iter/task")
+int kvm_files(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct files_struct *files;
+	const struct fdtable *table;
+	__u32 next, kind;
+	struct user *user;
+	int i;
+
+	if (begins) {
+		begin_walk();
+		__builtin_memset(&used, 0, sizeof(used));
+		scan.key = 0;
+		partial = false;
+	}
+	if (!task)
+		return 0;
+	files = task->files;
+	if (!files || (task->pid != task->tgid && files == task->group_leader->files))
+		return 0;
+	/* After it returned 1, the kernel repeats the task, unless that has exited. */
+	if (scan.key != (__u64)files || scan.task != (__u64)task)
+		scan.key = 0;
+	if (!scan.key && !begin_table(task, (__u64)files))
+		return 0;
+	user = find_user(scan.uid);
+	if (!user)
+		return 0;
+	kind = scan.kind % TABLE_KINDS;
+	for (i = 0; i < SCANS_AT_ONCE && filled < BPF_SLOTS; i++) {
+		/* The table can have grown. */
+		table = BPF_CORE_READ(files, fdt);
+		if (scan.next >= BPF_CORE_READ(table, max_fds)) {
+			end_table(true);
+			return 0;
+		}
+		if (mode != BPF_OWN && !has_share(user, kind)) {
+			leave_out(user, kind, scan.uid);
+			end_table(false);
+			return 0;
+		}
+		next = find_file((__u64)table, scan.next);
+		if (next % FILES_AT_ONCE || next == scan.next) {
+			write_file((__u64)&BPF_CORE_READ(table, fd)[next], next);
+			next++;
+		}
+		if (!(next % FILES_AT_ONCE)) {
+			user->used.files[kind] += FILES_AT_ONCE;
+			used.files[kind] += FILES_AT_ONCE;
+		}
+		scan.next = next;
+	}
+	return 1;
+}
+
+/* Write the record of a vCPU that a thread runs, or of its VM. */
+static __always_inline void write_running(const struct task_struct *task, __u64 object, __u64 vm,
+					  const struct pid *pid, __u32 uid, const bool vcpu)
+{
+	const __u32 size = vcpu ? layout.vcpu_stat_size : layout.vm_stat_size;
+	const void *stat = (void *)object + (vcpu ? layout.vcpu_stat : layout.vm_stat);
+	struct bpf_output *out;
+	struct bpf_record *record;
+	__u32 n = filled;
+
+	if (is_repeated(object, false) || n >= BPF_SLOTS)
+		return;
+	out = &slots[n];
+	record = &out->record;
+	record->vm = vm;
+	record->object = object;
+	record->creator = read_creator(vm);
+	record->fd = BPF_NO_FILE;
+	record->owner = 1;
+	record->tid = 0;
+	record->vcpu_id = -1;
+	if (vcpu) {
+		record->tid = number(pid);
+		bpf_probe_read_kernel(&record->vcpu_id, sizeof(record->vcpu_id),
+				      (void *)object + layout.vcpu_id);
+		read_thread((void *)object, pid, &record->thread, &quota);
+	}
+	look_at_task(task, record);
+	record->size = size;
+	if (size > sizeof(out->values) || bpf_probe_read_kernel(out->values, size, stat))
+		return;
+	count_record(uid, size);
+	mark_written(object, true);
+}
+
+/* vCPUs that a thread runs now, and their VMs, unless kvm_files found them: their files can be closed. */
 SEC("iter/task")
 int kvm_threads(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct bpf_record *record = &out.record;
 	const void *notifier, *vcpu;
 	const struct pid *pid;
+	struct user *user;
+	__u64 vm;
+	__u32 uid;
 
-	if (!ctx->meta->seq_num) {
-		look_at_reader();
-		look_at_clock(true);
-		quota.group = NULL;
-	}
+	if (begins)
+		begin_walk();
 	if (!task)
 		return 0;
-	notifier = BPF_CORE_READ(task, preempt_notifiers.first);
+	notifier = task->preempt_notifiers.first;
 	if (!notifier)
 		return 0;
-	pid = BPF_CORE_READ(task, thread_pid);
+	pid = task->thread_pid;
 	vcpu = notifier - layout.vcpu_notifier;
 	/* Other ioctls of a vCPU do not run it. */
-	if (read_pointer(vcpu + layout.vcpu_pid) != pid)
+	if (read_pointer(vcpu + layout.vcpu_pid) != pid || is_repeated((__u64)vcpu, false))
 		return 0;
-	kind.looked_at = false;
-	look_at_task(task, record);
-	record->vm = (__u64)read_pointer(vcpu + layout.vcpu_kvm);
-	record->creator = read_creator(record->vm);
-	record->fd = BPF_NO_FILE;
-	record->owner = 1;
-	record->object = record->vm;
-	record->tid = 0;
-	record->vcpu_id = -1;
-	write_thread(ctx, record, (void *)record->vm + layout.vm_stat, layout.vm_stat_size);
-	record->object = (__u64)vcpu;
-	record->tid = number(pid);
-	bpf_probe_read_kernel(&record->vcpu_id, sizeof(record->vcpu_id), vcpu + layout.vcpu_id);
-	if (with_values)
-		read_thread(vcpu, pid, &record->thread, &quota);
-	write_thread(ctx, record, vcpu + layout.vcpu_stat, layout.vcpu_stat_size);
+	if (filled > BPF_SLOTS - 2)
+		return 1;
+	uid = BPF_CORE_READ(task, cred, uid.val);
+	user = find_user(uid);
+	if (!user || !has_share(user, VM_TABLES)) {
+		if (user)
+			leave_out(user, VM_TABLES, uid);
+		return 0;
+	}
+	vm = (__u64)read_pointer(vcpu + layout.vcpu_kvm);
+	write_running(task, vm, vm, pid, uid, false);
+	write_running(task, (__u64)vcpu, vm, pid, uid, true);
 	return 0;
 }
-
-struct output {
-	struct bpf_record record;
-	char values[BPF_VALUES_MAX];
-};
 
 /* One for each program: one can be preempted by the other. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 2);
 	__type(key, __u32);
-	__type(value, struct output);
+	__type(value, struct bpf_output);
 } scratch SEC(".maps");
 
 struct {
@@ -657,8 +925,6 @@ static __always_inline bool may_be_vcpu(const struct pid *pid)
 			      (void *)pid + bpf_core_field_offset(pid->count));
 	return count > 1;
 }
-
-#define FILES_AT_ONCE	32
 
 /*
  * Return which of some files is the vCPU that a thread has run, or FILES_AT_ONCE. Global, so that
@@ -745,7 +1011,7 @@ static __always_inline int keep_values(struct bpf_raw_tracepoint_args *ctx, bool
 	struct known_quota known = { 0 };
 	struct bpf_record *record;
 	const void *object;
-	struct output *to;
+	struct bpf_output *to;
 	__u64 *kept;
 
 	if (!vcpu_operations || !may_be_vcpu(pid))

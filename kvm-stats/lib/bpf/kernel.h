@@ -158,10 +158,19 @@ struct file;
 struct fdtable {
 	unsigned int max_fds;
 	struct file **fd;
+	unsigned long *open_fds;
 };
 
 struct files_struct {
 	struct fdtable *fdt;
+};
+
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
 };
 
 struct task_struct {
@@ -169,6 +178,7 @@ struct task_struct {
 	unsigned int flags;
 	struct mm_struct *mm;
 	struct files_struct *files;
+	const struct cred *cred;
 	int pid;
 	int tgid;
 	__u64 start_time;
@@ -242,13 +252,6 @@ struct bpf_iter_meta {
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
-};
-
-struct bpf_iter__task_file {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-	__u32 fd;
-	struct file *file;
 };
 #pragma clang attribute pop
 

@@ -16,6 +16,26 @@
 /* VMs and vCPUs of which only one file is written, however many there are */
 #define BPF_OBJECTS_MAX	16384
 
+/*
+ * Bounds of a sample: bytes of records, and slots in tables of open files, once for the processes
+ * that have VMs and once for the others. One user gets half of what the other users have left.
+ */
+#define BPF_DATA_MAX	(64U << 20)
+#define BPF_FILES_MAX	(1U << 20)
+/* Users and tables that are known; the least recently used ones are forgotten */
+#define BPF_USERS_MAX	1024
+#define BPF_TABLES_MAX	16384
+
+/* Records that the reader takes at a time */
+#define BPF_SLOTS	16
+
+/* Which processes a walk visits */
+enum bpf_mode {
+	BPF_ALL,
+	BPF_KNOWN,	/* that had VMs at the last visit */
+	BPF_OWN,	/* the reader */
+};
+
 /* The object was found by the thread that runs it; the largest number, so that files come first */
 #define BPF_NO_FILE	0x7fffffff
 
@@ -80,6 +100,11 @@ struct bpf_record {
 	__u32 reserved;
 	char comm[16];	/* what the process calls itself */
 	struct bpf_thread thread;	/* vCPUs only */
+};
+
+struct bpf_output {
+	struct bpf_record record;
+	char values[BPF_VALUES_MAX];
 };
 
 /*

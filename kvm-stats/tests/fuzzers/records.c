@@ -100,7 +100,12 @@ int bpf_iterator_take_finals(struct bpf_iterator *iterator,
 	return ret;
 }
 
-bool bpf_iterator_is_partial(const struct bpf_iterator *iterator) { return byte() == 255; }
+bool bpf_iterator_is_partial(const struct bpf_iterator *iterator, unsigned int *user)
+{
+	*user = byte();
+	return *user == 255;
+}
+
 bool bpf_iterator_hides(const struct bpf_iterator *iterator) { return byte() == 255; }
 int bpf_iterator_keep_finals(struct bpf_iterator *iterator) { return 0; }
 void bpf_iterator_close(struct bpf_iterator *iterator) {}
