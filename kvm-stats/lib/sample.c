@@ -14,6 +14,7 @@
 
 #define PROBE_MAX_NS	1000000000ULL	/* time that a probe usually takes, by far */
 #define START_MAX_NS	10000000000ULL	/* time that a program usually takes to start, by far */
+#define PROBE_EXITS_MAX	1000		/* exits of a probe, by far */
 
 /* Move vCPUs that were not reported to the end of the list: they can be added again. */
 static void drop_vcpus(struct kvmstats *k, struct core_vm *vm)
@@ -200,18 +201,27 @@ static void update_vm(struct kvmstats *k, struct core_vm *vm)
 	activity_update(k, vm);
 }
 
+static bool has_probe_exits(const struct kvmstats *k, const struct core_vm *vm)
+{
+	const struct kvmstats_desc *desc = kvmstats_find(k->table[KVMSTATS_VCPU], "exits");
+
+	return !desc || kvmstats_value(desc, vm->vcpu[0]->now, 0) <= PROBE_EXITS_MAX;
+}
+
 /*
  * Programs that use this library create a VM with one vCPU of a certain id when they start, for
- * a moment. Any process can create such a VM: do not report it while the process is young, or if
- * it is this one.
+ * a moment, and hardly run it. Any process can create such a VM, and continue as a young one by
+ * cloning itself: report the VM once it is old, its process is, or its guest has run. Never report
+ * that of this process.
  */
 static bool may_have_probe(const struct kvmstats *k, const struct core_vm *vm)
 {
+	const uint64_t seen = core_now(k) - vm->first_seen;
 	const uint64_t age = vm->process_started ?
-			     read_clock(CLOCK_BOOTTIME) - vm->process_started :
-			     core_now(k) - vm->first_seen;
+			     read_clock(CLOCK_BOOTTIME) - vm->process_started : seen;
 
-	return age < START_MAX_NS || vm->pub.identity.pid == k->self;
+	return vm->pub.identity.pid == k->self ||
+	       (seen < START_MAX_NS && age < START_MAX_NS && has_probe_exits(k, vm));
 }
 
 /*

@@ -734,6 +734,15 @@ static void test_labels(struct kvmstats *k, const char *proc)
 
 	vcpu_id = PROBE_VCPU_ID;
 	tap_result(LABELS("", k, LIST(99), LIST(400)), "the probe VM of another process is not reported");
+	own[0].exits = 2000;
+	tap_result(LABELS("young ", k, LIST(94), LIST(400)), "such a VM is reported when its guest has run");
+	own[0].exits = 0;
+	labels(k, (uint64_t[4]){ 0 }, (pid_t[4]){ 0 });
+	for (i = 0; i < 10; i++)
+		labels(k, (uint64_t[4]){ 95 }, (pid_t[4]){ 400 });
+	tap_result(LABELS("young ", k, LIST(95), LIST(400)),
+		   "such a VM is reported when it is old, although its process is always young");
+	labels(k, (uint64_t[4]){ 0 }, (pid_t[4]){ 0 });
 	tap_result(LABELS("web ", k, LIST(96), LIST(100)),
 		   "a VM that looks like a probe is reported if its process is not young");
 	tap_result(LABELS("web ", k, LIST(96), LIST(200)) && kvmstats_first(k)->identity.pid == 200 &&
