@@ -12,6 +12,7 @@
 #include <linux/kvm.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -534,6 +535,83 @@ static void test_full_vcpus(void)
 	end_all();
 }
 
+#define ENTERED	4300	/* threads, more than there are entries */
+
+static int shared_vcpu;
+
+static void ignore(int signal)
+{
+}
+
+/* A vCPU that waits for another one to start it sleeps in KVM_RUN until a signal arrives. */
+static void *enter_once(void *arg)
+{
+	sem_t *entered = arg;
+
+	sem_post(entered);
+	ioctl(shared_vcpu, KVM_RUN, 0);
+	sem_post(entered);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* A user enters a vCPU with many threads, one after the other, which remain. */
+static void be_crowd(int from, int to)
+{
+	const struct sigaction action = { .sa_handler = ignore };
+	int vm = need(ioctl(need(open("/dev/kvm", O_RDWR), "/dev/kvm"), KVM_CREATE_VM, 0), "VM"), i;
+	pthread_attr_t attr;
+	pthread_t thread;
+	sem_t entered;
+
+	need(ioctl(vm, KVM_CREATE_IRQCHIP, 0), "interrupt controllers");
+	need(ioctl(vm, KVM_CREATE_VCPU, 0), "vCPU");
+	shared_vcpu = need(ioctl(vm, KVM_CREATE_VCPU, 1), "second vCPU");
+	need(setuid(65534), "setuid");
+	sigaction(SIGUSR1, &action, NULL);
+	sem_init(&entered, 0, 0);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 16384);
+	for (i = 0; i < ENTERED && !pthread_create(&thread, &attr, enter_once, &entered); i++) {
+		sem_wait(&entered);
+		do {
+			usleep(50);
+			pthread_kill(thread, SIGUSR1);
+		} while (sem_trywait(&entered));
+	}
+	need(write(to, &i, sizeof(i)), "write");
+	for (;;)
+		pause();
+}
+
+/* One user's threads do not take the entries of others, and lose their own by and by. */
+static void test_crowd(void)
+{
+	struct peer peer = start_peer(be_crowd);
+	const struct process *vm;
+	int threads = 0, i;
+	__u32 taken;
+
+	if (read(peer.from, &threads, sizeof(threads)) < 0)
+		threads = 0;
+	taken = blame->program->bss->thread_counts.all;
+	add_hog(hog_name, cpu);
+	vm = add_vmm("0");
+	settle("a VM beside a user's threads that have entered a vCPU");
+	tap_result(threads == ENTERED && taken > BLAME_VCPUS / 2 && taken <= BLAME_VCPUS / 4 * 3 + 8,
+		   "%d threads of a user have entered a vCPU: %u of %u entries", threads, taken,
+		   BLAME_VCPUS);
+	run_for(RUN_MS);
+	check_sum("beside a user's threads", vm);
+	for (i = 0; i < 4; i++)
+		blame_sample(blame);
+	taken = blame->program->bss->thread_counts.all;
+	tap_result(taken <= BLAME_VCPUS / 2, "later, they have %u", taken);
+	end_peer(&peer);
+	end_all();
+}
+
 /* The waits of all vCPUs of a process that have an entry */
 static uint64_t read_waits(pid_t pid)
 {
@@ -561,7 +639,8 @@ static void test_waiting(char *vms)
 	const struct rlimit files = { 2 * BLAME_VCPUS, 2 * BLAME_VCPUS };
 	const uint64_t missed = blame_counts(blame).no_vcpu;
 	const size_t all = 100 * strtoul(vms, NULL, 10);
-	const size_t expected = all < BLAME_VCPUS ? all : BLAME_VCPUS;
+	/* the share of a user, less those of other VMs */
+	const size_t share = BLAME_VCPUS / 4 * 3, expected = all < share ? all : share;
 	uint64_t waited, sum;
 	size_t n = 0;
 
@@ -1074,6 +1153,7 @@ int main(int argc, char **argv)
 	if (CPU_COUNT(&cpus) > 1)
 		test_lost("lost switches, seen from another CPU", other_cpu);
 	test_full_vcpus();
+	test_crowd();
 	test_full_charges();
 	test_many_names();
 	test_many_cgroups();

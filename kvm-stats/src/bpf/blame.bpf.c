@@ -885,6 +885,10 @@ static __always_inline void begin_wait(struct blame_vcpu *vcpu, __u32 on, struct
 	__sync_lock_test_and_set(&vcpu->since, now);
 }
 
+/* Samples so far; and when an entry was evicted last */
+__u32 turn;
+static __u64 evicted;
+
 /* Each VM has an entry for time that is not named. */
 static __always_inline void add_pair(const struct blame_vm *vm)
 {
@@ -904,11 +908,8 @@ static __noinline struct blame_vcpu *add_vcpu(struct task_struct *task,
 	const void *notifier = task->preempt_notifiers.first;
 	__u32 tid = task->pid, tgid = task->tgid;
 	__u64 kvm = announced ? announced->vm.kvm : 0;
-	static const struct blame_vcpu none;
-	struct blame_vcpu *vcpu;
+	struct blame_vcpu *vcpu = add_entry(task);
 
-	bpf_map_update_elem(&vcpus, &tid, &none, BPF_ANY);
-	vcpu = bpf_map_lookup_elem(&vcpus, &tid);
 	if (!vcpu) {
 		__sync_fetch_and_add(&counts.no_vcpu, 1);
 		return NULL;
@@ -919,9 +920,10 @@ static __noinline struct blame_vcpu *add_vcpu(struct task_struct *task,
 	}
 	vcpu->vm.kvm = kvm;
 	vcpu->vm.tgid = tgid;
-	if (task->start_time < opened)
+	if (task->start_time < (evicted > opened ? evicted : opened))
 		vcpu->first_delay = task->sched_info.run_delay;
 	vcpu->task = (__u64)task;
+	vcpu->turn = turn;
 	add_pair(&vcpu->vm);
 	add_to_filter(tids, tid);
 	add_to_filter(tgids, tgid);
@@ -1020,7 +1022,22 @@ static __noinline void remove_vcpu(struct task_struct *task, const struct blame_
 		__sync_fetch_and_add(sum, charged);
 	else
 		bpf_map_update_elem(&exited, &tgid, &charged, BPF_ANY);
+	return_entry(vcpu->uid);
 	bpf_map_delete_elem(&vcpus, &tid);
+}
+
+/*
+ * Remove the entry of a thread that has had no vCPU since the sample before last, if more than half
+ * of the entries are in use. Return false if it remains.
+ */
+static __always_inline bool evict_vcpu(struct task_struct *task, struct blame_vcpu *vcpu)
+{
+	if (thread_counts.all <= thread_counts.max / 2 || turn - vcpu->turn < 2 || has_vcpu(task) ||
+	    __sync_val_compare_and_swap(&vcpu->since, 0, RESERVED))
+		return false;
+	evicted = bpf_ktime_get_ns();
+	remove_vcpu(task, vcpu);
+	return true;
 }
 
 SEC("tp_btf/sched_switch")
@@ -1048,6 +1065,8 @@ int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_s
 		const void *notifier = prev->preempt_notifiers.first;
 
 		heal(from, prev, &wait);
+		if (notifier)
+			from->turn = turn;
 		if (notifier && (__u64)notifier != from->notifier && runs_vcpu(prev))
 			move_vcpu(from, notifier);
 	}
@@ -1220,7 +1239,7 @@ int blame_sample(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	vcpu = find_or_add_vcpu(task);
-	if (!vcpu)
+	if (!vcpu || evict_vcpu(task, vcpu))
 		return 0;
 	/* before the charges, which may grow at any time */
 	thread->waited = task->sched_info.run_delay - vcpu->first_delay;

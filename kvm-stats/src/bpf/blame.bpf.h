@@ -13,6 +13,8 @@
 /* Cgroups above a vCPU that have a quota, and whose shares of the throttled time are known */
 #define BLAME_LEVELS	4
 #define BLAME_VCPUS	4096
+/* Users whose threads are counted; a power of 2. Those with the same hash count as one. */
+#define THREAD_USERS	1024
 #define BLAME_CHARGES	8192
 /* With more, a process has the name of its cgroup. */
 #define BLAME_NAMED	(BLAME_CHARGES / 4 * 3)
@@ -23,6 +25,22 @@
 /* Bucket 0 has the waits of less than 1024 ns, bucket i those from 2^(i+9) ns on. */
 #define BLAME_BUCKETS	24
 #define BLAME_SHIFT	9
+
+/*
+ * Entries of vCPUs' threads that users have, by a hash of the UID, and in all. A user gets three
+ * quarters of the entries that the others leave: it cannot fill the map.
+ */
+struct thread_counts {
+	__u32 user[THREAD_USERS];
+	__u32 all;
+	__u32 max;		/* entries of the map */
+	__u32 seed;
+};
+
+static inline __u32 hash_user(__u32 uid, __u32 seed)
+{
+	return (uid ^ seed) * 0x9e3779b97f4a7c15ULL >> 40;
+}
 
 enum blame_kind {
 	BLAME_VCPU = 1,	/* id: struct kvm of the vCPU that ran */
@@ -115,6 +133,9 @@ struct blame_vcpu {
 	__u32 rt_priority;	/* real-time thread with a quota: its priority; else 0 */
 	__u32 found;		/* levels, while they are read */
 	__u32 further;		/* more cgroups are above these levels */
+	__u32 uid;		/* of the thread when it was entered */
+	__u32 turn;		/* of the sampler, when the thread last had a vCPU */
+	__u32 reserved;
 };
 
 /* As blame_sample() lists it */

@@ -50,7 +50,8 @@ static int load_blame(void *arg, const struct bpf_program_layout *layout)
 	b->program->rodata->vcpu_pid = layout->vcpu_pid;
 	b->program->rodata->opened = read_clock(CLOCK_MONOTONIC);
 	error = bpf_map__set_max_entries(b->program->maps.cpus, cpus);
-	return error ?: set_thread_room(b->program->maps.vcpus, b->first) ?: blame_bpf__load(b->program) ?: blame_bpf__attach(b->program);
+	return	error ?: set_thread_room(b->program->maps.vcpus, &b->program->bss->thread_counts, b->first) ?:
+		blame_bpf__load(b->program) ?: blame_bpf__attach(b->program);
 }
 
 /* Remove the pairs of the VMs of this process: those of the check. */
@@ -127,27 +128,25 @@ bool blame_lists(const struct blame *b, uint32_t tid)
 static void remove_exited_threads(struct blame *b)
 {
 	const int map = bpf_map__fd(b->program->maps.vcpus);
+	struct blame_vcpu vcpu;
 	uint32_t tid, next;
 	bool more = !bpf_map_get_next_key(map, NULL, &next);
 
 	while (more) {
 		tid = next;
 		more = !bpf_map_get_next_key(map, &tid, &next);
-		if (!blame_lists(b, tid))
-			bpf_map_delete_elem(map, &tid);
+		if (!blame_lists(b, tid) && !bpf_map_lookup_and_delete_elem(map, &tid, &vcpu) &&
+		    vcpu.task)
+			return_thread(&b->program->bss->thread_counts, vcpu.uid);
 	}
 }
 
 void blame_enter(struct blame *b, const struct kvmstats_vm *first)
 {
 	struct blame_vcpu entry = { 0 };
-	bool announced, full = false;
+	const bool announced = announce_threads(&b->threads, b->program->maps.vcpus, &entry, first);
 
-	announced = announce_threads(&b->threads, bpf_map__fd(b->program->maps.vcpus), &entry, first,
-				     &full);
-	if (announced && run_sampler(b))
-		return;
-	if (announced || full)
+	if ((announced || b->program->bss->thread_counts.all > b->threads.count) && !run_sampler(b))
 		remove_exited_threads(b);
 }
 
@@ -252,6 +251,7 @@ int blame_sample(struct blame *b)
 	b->before = b->rows;
 	b->rows = rows;
 	b->count_before = b->count;
+	b->program->bss->turn++;
 	error = run_sampler(b) ?: take_waits(b) ?: read_charges(b);
 	if (!error)
 		find_charge_growth(b);

@@ -140,20 +140,18 @@ static __always_inline void set_vcpu(struct stalls_vcpu *vcpu, struct task_struc
 static __noinline struct stalls_vcpu *add_vcpu(struct task_struct *task,
 					       const struct stalls_vcpu *announced)
 {
-	struct stalls_vcpu entry = { .task = (__u64)task }, *vcpu;
-	__u32 tid = task->pid;
+	const struct blame_vm vm = announced ? announced->vm : (struct blame_vm){ 0 };
+	struct stalls_vcpu *vcpu = add_entry(task);
 
-	if (announced)
-		entry.vm = announced->vm;
-	if (has_vcpu(task) && runs_vcpu(task))
-		set_vcpu(&entry, task);
-	bpf_map_update_elem(&vcpus, &tid, &entry, BPF_ANY);
-	vcpu = bpf_map_lookup_elem(&vcpus, &tid);
 	if (!vcpu) {
 		__sync_fetch_and_add(&no_vcpu, 1);
 		return NULL;
 	}
-	add_to_filter(tids, tid);
+	vcpu->vm = vm;
+	if (has_vcpu(task) && runs_vcpu(task))
+		set_vcpu(vcpu, task);
+	vcpu->task = (__u64)task;
+	add_to_filter(tids, task->pid);
 	return vcpu;
 }
 

@@ -47,7 +47,7 @@ struct stalls_vcpu {
 	__u64 run_delay;	/* at its start */
 	__u64 ran;		/* run time of the thread at its start */
 	__u32 reason;		/* of it */
-	__u32 reserved;
+	__u32 uid;		/* of the thread when it was entered */
 	__u64 ns[STALLS];
 };
 

@@ -84,7 +84,8 @@ static int load_stalls(void *arg, const struct bpf_program_layout *layout)
 	s->program->rodata->vcpu_pid = layout->vcpu_pid;
 	s->program->rodata->vcpu_blocking = layout->vcpu_blocking;
 	set_calls(s->program->rodata->calls);
-	error = set_thread_room(s->program->maps.vcpus, s->first) ?: stalls_bpf__load(s->program);
+	error = set_thread_room(s->program->maps.vcpus, &s->program->bss->thread_counts, s->first) ?:
+		stalls_bpf__load(s->program);
 	if (error)
 		return error;
 	/* Batches may have a bucket more than the map has entries. */
@@ -141,9 +142,8 @@ static int run_stall_sampler(struct stalls *s)
 void stalls_enter(struct stalls *s, const struct kvmstats_vm *first)
 {
 	struct stalls_vcpu entry = { 0 };
-	bool full = false;
 
-	if (announce_threads(&s->threads, bpf_map__fd(s->program->maps.vcpus), &entry, first, &full))
+	if (announce_threads(&s->threads, s->program->maps.vcpus, &entry, first))
 		run_stall_sampler(s);
 }
 
@@ -168,8 +168,9 @@ static int read_stalls(struct stalls *s)
 
 		row->tid = s->keys[i];
 		if (!has_thread(&s->threads, row->tid) &&
-		    tgkill(vcpu->vm.tgid, row->tid, 0) && errno == ESRCH)
-			bpf_map_lookup_and_delete_elem(map, &row->tid, vcpu);
+		    tgkill(vcpu->vm.tgid, row->tid, 0) && errno == ESRCH &&
+		    !bpf_map_lookup_and_delete_elem(map, &row->tid, vcpu) && vcpu->task)
+			return_thread(&s->program->bss->thread_counts, vcpu->uid);
 		row->vm = vcpu->vm;
 		memcpy(row->ns, vcpu->ns, sizeof(row->ns));
 	}

@@ -62,35 +62,48 @@ bool has_thread(const struct threads *threads, uint32_t tid)
 					 compare_threads);
 }
 
-bool announce_threads(const struct threads *threads, int map, void *entry,
-		      const struct kvmstats_vm *first, bool *full)
+bool announce_threads(const struct threads *threads, const struct bpf_map *vcpus, void *entry,
+		      const struct kvmstats_vm *first)
 {
+	const size_t max = bpf_map__max_entries(vcpus);
+	const int map = bpf_map__fd(vcpus);
+	size_t room = threads->count < max / 2 ? max / 2 - threads->count : 0;
 	const struct kvmstats_vm *vm;
 	bool announced = false;
 	unsigned int i;
 
 	for (vm = first; vm; vm = vm->next) {
 		*(struct blame_vm *)entry = (struct blame_vm){ vm->nth ?: 1, vm->identity.pid, 0 };
-		for (i = 0; !vm->ended && i < vm->vcpus; i++) {
+		for (i = 0; !vm->ended && i < vm->vcpus && room; i++) {
 			const uint32_t tid = vm->vcpu[i]->tid;
 
-			if (!tid || has_thread(threads, tid))
-				continue;
-			if (!bpf_map_update_elem(map, &tid, entry, BPF_NOEXIST))
+			if (tid && !has_thread(threads, tid) &&
+			    !bpf_map_update_elem(map, &tid, entry, BPF_NOEXIST)) {
 				announced = true;
-			else if (errno == E2BIG)
-				*full = true;
+				room--;
+			}
 		}
 	}
 	return announced;
 }
 
-int set_thread_room(struct bpf_map *map, const struct kvmstats_vm *first)
+void return_thread(struct thread_counts *counts, uint32_t uid)
+{
+	__sync_fetch_and_sub(&counts->user[hash_user(uid, counts->seed) % THREAD_USERS], 1);
+	__sync_fetch_and_sub(&counts->all, 1);
+}
+
+int set_thread_room(struct bpf_map *map, struct thread_counts *counts, const struct kvmstats_vm *first)
 {
 	const struct kvmstats_vm *vm;
 	size_t vcpus = 0;
+	int error = 0;
 
 	for (vm = first; vm; vm = vm->next)
 		vcpus += vm->vcpus;
-	return 2 * vcpus > bpf_map__max_entries(map) ? bpf_map__set_max_entries(map, 2 * vcpus) : 0;
+	if (2 * vcpus > bpf_map__max_entries(map))
+		error = bpf_map__set_max_entries(map, 2 * vcpus);
+	counts->max = bpf_map__max_entries(map);
+	/* A user must not choose a UID that counts as another user's. */
+	return error ?: getentropy(&counts->seed, sizeof(counts->seed));
 }

@@ -22,13 +22,17 @@ int read_threads(struct threads *threads, const struct bpf_link *iterator);
 bool has_thread(const struct threads *threads, uint32_t tid);
 
 /*
- * Announce the vCPUs that are not listed: add entries to the map. entry begins with a struct
- * blame_vm; the rest is 0. Return true if one was added; set *full if one did not fit.
+ * Announce the vCPUs that are not listed: add entries to the map, until half of it is used. The rest is
+ * for threads that the program enters. entry begins with a struct blame_vm; the rest is 0. Return true
+ * if one was added.
  */
-bool announce_threads(const struct threads *threads, int map, void *entry,
-		      const struct kvmstats_vm *first, bool *full);
+bool announce_threads(const struct threads *threads, const struct bpf_map *vcpus, void *entry,
+		      const struct kvmstats_vm *first);
+
+/* An entry of a user's thread was removed from the map. */
+void return_thread(struct thread_counts *counts, uint32_t uid);
 
 /* Make space in a map for twice the vCPUs of a host, before the program is loaded. */
-int set_thread_room(struct bpf_map *map, const struct kvmstats_vm *first);
+int set_thread_room(struct bpf_map *map, struct thread_counts *counts, const struct kvmstats_vm *first);
 
 #endif /* KVMSTATS_BPF_THREADS_H */
