@@ -420,7 +420,7 @@ static int bpf_sample(struct kvmstats *k, void *state)
 	struct bpf_state *s = state;
 	struct core_vm *vm = NULL;
 	unsigned int user;
-	__u64 of = 0;
+	__u64 of = 0, lost = s->lost;
 	int i, n, error;
 
 	n = read_records(s, &records);
@@ -433,9 +433,13 @@ static int bpf_sample(struct kvmstats *k, void *state)
 		core_set_partial(k);
 	}
 	/* After the iterator: a thread that it did not find has left its last values. */
-	error = bpf_iterator_take_finals(s->iterator, keep_final, s, &s->lost);
+	error = bpf_iterator_take_finals(s->iterator, keep_final, s, &lost);
 	if (error)
 		return core_problem(k, error, "last values of VMs: %s", strerror(-error));
+	if (lost != s->lost)
+		core_unread(k, KVMSTATS_TOO_MANY, "the last values of %llu vCPUs: more have exited since the previous sample than fit",
+			    lost - s->lost);
+	s->lost = lost;
 	find_existing(s, records, n);
 	for (i = 0; i < n; i++)
 		records[i] = prefer_final(s, records[i]);

@@ -556,27 +556,36 @@ static void test_without_files(void)
 }
 #endif
 
-#define THREADS	4000
+#define THREADS	6000
+#define CROWD_VCPUS	60
 #define SHORT	20
 
 static void *run_once(void *arg)
 {
-	probe_vm_step(&vms[0]);
+	probe_vm_step(arg);
 	return NULL;
 }
 
-/* Many threads enter a vCPU once, and exit. */
+/* Many threads of a user enter one of many vCPUs each, and exit. */
 static void run_many_threads(void)
 {
+	static struct probe_vm crowd[CROWD_VCPUS];
 	pthread_t thread;
 	unsigned int i;
 
 	open_vm(0, 0);
+	crowd[0] = vms[0];
+	for (i = 1; i < CROWD_VCPUS; i++) {
+		crowd[i] = vms[0];
+		crowd[i].vcpu = need(ioctl(vms[0].vm, ABI_CREATE_VCPU, i), "KVM_CREATE_VCPU");
+	}
+	need(setuid(65534), "setuid");
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	get_ready();
 	while (!shared->go)
 		usleep(1000);
 	for (i = 0; i < THREADS; i++) {
-		if (pthread_create(&thread, NULL, run_once, NULL))
+		if (pthread_create(&thread, NULL, run_once, &crowd[i % CROWD_VCPUS]))
 			errx(1, "pthread_create");
 		pthread_join(thread, NULL);
 	}
@@ -618,8 +627,8 @@ static void test_many_threads(void)
 	}
 	/* Linux 7.0 and later can skip the program for a thread. */
 	result(ended >= SHORT - 2 && ended <= SHORT,
-	       "%u of %u short VMs have values, next to %u threads that enter one vCPU", ended,
-	       SHORT, THREADS);
+	       "%u of %u short VMs have values, next to %u threads of another user that enter %u vCPUs",
+	       ended, SHORT, THREADS, CROWD_VCPUS);
 	end_process(pid);
 	sample_for(2, 20);
 }

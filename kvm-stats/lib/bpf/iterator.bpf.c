@@ -1000,6 +1000,44 @@ static __always_inline bool has_many_finals(const void *object)
 	return *count - first >= BPF_FINALS_PER_VCPU || !++*count;
 }
 
+/*
+ * Bytes of records in finals since the reader's last turn, by user and in all: such a sum begins at the
+ * number of the turn times more than it can have.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BPF_USERS_MAX);
+	__type(key, __u32);
+	__type(value, __u64);
+} final_bytes SEC(".maps");
+
+static __u64 all_final_bytes;
+
+/* Return whether a user's share, three quarters of what the others have left, suffices for a record. */
+static __always_inline bool take_final_share(__u32 uid, __u32 size)
+{
+	const __u64 first = finals_taken * 2 * BPF_FINALS_SIZE;
+	__u64 *bytes = bpf_map_lookup_elem(&final_bytes, &uid);
+	__u64 left;
+
+	if (all_final_bytes < first)
+		all_final_bytes = first;
+	if (!bytes) {
+		bpf_map_update_elem(&final_bytes, &uid, &first, BPF_NOEXIST);
+		bytes = bpf_map_lookup_elem(&final_bytes, &uid);
+		if (!bytes)
+			return false;
+	}
+	if (*bytes < first)
+		*bytes = first;
+	left = BPF_FINALS_SIZE - (all_final_bytes - first);
+	if ((__s64)left <= (__s64)size || *bytes - first >= 3 * left)
+		return false;
+	__sync_fetch_and_add(bytes, size);
+	__sync_fetch_and_add(&all_final_bytes, size);
+	return true;
+}
+
 /* The last threads whose values kvm_exit has kept, by the low bits of their TIDs */
 static __u64 last_kept[1024];
 
@@ -1044,7 +1082,8 @@ static __always_inline int keep_values(struct bpf_raw_tracepoint_args *ctx, bool
 	bpf_core_read(record->comm, sizeof(record->comm), &leader->comm);
 	bpf_probe_read_kernel(&record->vcpu_id, sizeof(record->vcpu_id), object + layout.vcpu_id);
 	read_thread(object, pid, &record->thread, &known);
-	if (bpf_probe_read_kernel(to->values, size, object + layout.vcpu_stat) ||
+	if (!take_final_share(BPF_CORE_READ(task, cred, uid.val), sizeof(*record) + size) ||
+	    bpf_probe_read_kernel(to->values, size, object + layout.vcpu_stat) ||
 	    bpf_ringbuf_output(&finals, to, sizeof(*record) + size, 0))
 		__sync_fetch_and_add(&finals_lost, 1);
 	*kept = ctx->args[0];
