@@ -85,8 +85,9 @@ static __u64 tgids[FILTER_BITS / 64];
 /* Cgroups whose names are in the map, by the low bits of the id; userspace removes those that are not */
 __u64 named[BLAME_CGROUPS];
 
-/* Entries of charges; userspace corrects the number at each sample */
+/* Entries of charges, and those with names by group; userspace corrects the numbers at each sample */
 __u32 pairs;
+__u32 named_pairs[BLAME_GROUPS];
 
 static __always_inline struct blame_cpu *find_cpu(__u32 cpu)
 {
@@ -274,6 +275,22 @@ static __always_inline bool same_owner(const struct blame_owner *a,
 	return x[0] == y[0] && x[1] == y[1] && x[2] == y[2] && x[3] == y[3];
 }
 
+static __always_inline bool same_group(const struct blame_owner *a, const struct blame_owner *b)
+{
+	return a->id == b->id && a->tgid == b->tgid && a->kind == b->kind;
+}
+
+static __always_inline bool has_name(const struct blame_owner *owner)
+{
+	return owner->comm[0];
+}
+
+/* Whether a slot counts the time of an owner: under its name, or that of all other names of its group */
+static __always_inline bool is_counted(const struct blame_owner *slot, const struct blame_owner *owner)
+{
+	return same_owner(slot, owner) || (!has_name(slot) && same_group(slot, owner));
+}
+
 static __always_inline bool add(const struct blame_pair *pair, __u64 ns, __u32 pid)
 {
 	struct blame_charge *charge = bpf_map_lookup_elem(&charges, pair);
@@ -287,15 +304,18 @@ static __always_inline bool add(const struct blame_pair *pair, __u64 ns, __u32 p
 
 static __noinline void charge_new(struct blame_pair *pair, __u64 ns, __u32 pid)
 {
+	__u32 *names = &named_pairs[hash_group(&pair->owner, thread_counts.seed) % BLAME_GROUPS];
 	struct blame_charge charge = { .ns = ns, .pid = pid };
 
-	if (pairs >= BLAME_NAMED && pair->owner.kind == BLAME_PROCESS) {
+	if (has_name(&pair->owner) && (__s32)*names >= (__s32)(BLAME_NAMED - pairs)) {
 		__builtin_memset(pair->owner.comm, 0, sizeof(pair->owner.comm));
 		if (add(pair, ns, pid))
 			return;
 	}
 	if (!bpf_map_update_elem(&charges, pair, &charge, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&pairs, 1);
+		if (has_name(&pair->owner))
+			__sync_fetch_and_add(names, 1);
 		return;
 	}
 	if (add(pair, ns, pid))
@@ -338,16 +358,35 @@ struct search {
 	__u64 oldest;
 	__u32 cpu;
 	__u32 slot;		/* BLAME_SLOTS if the owner has none */
+	/* Slots of its group: how many have names, the one without, and the name that ran last before all others */
+	__u32 names, nameless, idle;
+	__u32 reserved;
 };
 
 static long compare_slot(__u32 i, struct search *search)
 {
 	struct blame_cpu *cpu = find_cpu(search->cpu);
+	struct blame_slot *slot;
 
-	if (!cpu || !same_owner(&cpu->slot[i % BLAME_SLOTS].owner, &search->owner))
+	if (!cpu)
+		return 1;
+	slot = &cpu->slot[i % BLAME_SLOTS];
+	if (!same_group(&slot->owner, &search->owner))
 		return 0;
-	search->slot = i;
-	return 1;
+	if (same_owner(&slot->owner, &search->owner)) {
+		search->slot = i;
+		return 1;
+	}
+	if (!has_name(&slot->owner)) {
+		search->nameless = i;
+		return 0;
+	}
+	search->names++;
+	if (slot->last < search->oldest) {
+		search->oldest = slot->last;
+		search->idle = i;
+	}
+	return 0;
 }
 
 static long compare_age(__u32 i, struct search *search)
@@ -362,14 +401,17 @@ static long compare_age(__u32 i, struct search *search)
 }
 
 /*
- * Find the slot of an owner, or give it one. If there is none, all names of a cgroup have one slot
- * together; and the owner that has not run for the longest time loses its slot.
+ * Find the slot of an owner, or give it one. A group gets half of the slots that others leave. Then a
+ * name takes the slot of one that is idle, or all further names have one slot together. If all slots
+ * are in use, the owner that has not run for the longest time loses its slot.
  */
 __noinline int find_slot(__u32 on, const struct blame_owner *owner, __u64 now)
 {
-	struct search search = { .cpu = on, .slot = BLAME_SLOTS, .oldest = ~0ULL };
+	struct search search = {
+		.cpu = on, .slot = BLAME_SLOTS, .nameless = BLAME_SLOTS, .oldest = ~0ULL,
+	};
 	struct blame_cpu *cpu = find_cpu(on);
-	__u32 slot;
+	__u32 slot, left;
 
 	if (!cpu || !owner)
 		return 0;
@@ -377,20 +419,24 @@ __noinline int find_slot(__u32 on, const struct blame_owner *owner, __u64 now)
 	bpf_loop(cpu->used, compare_slot, &search, 0);
 	if (search.slot < BLAME_SLOTS)
 		return search.slot;
-	if (cpu->used < BLAME_SLOTS) {
-		slot = cpu->used++;
+	left = cpu->used < BLAME_SLOTS ? BLAME_SLOTS - cpu->used : 0;
+	if (has_name(owner) && search.names && search.names >= left) {
+		slot = search.idle;
+		if (now - search.oldest >= IDLE_NS)
+			goto take;
+		if (search.nameless < BLAME_SLOTS)
+			return search.nameless;
+		__builtin_memset(search.owner.comm, 0, sizeof(search.owner.comm));
+	}
+	slot = cpu->used;
+	if (left) {
+		cpu->used++;
 	} else {
+		search.oldest = ~0ULL;
 		bpf_loop(BLAME_SLOTS, compare_age, &search, 0);
 		slot = search.slot;
-		if (owner->kind % BLAME_PRIORITY == BLAME_PROCESS &&
-		    now - search.oldest < IDLE_NS) {
-			__builtin_memset(search.owner.comm, 0, sizeof(search.owner.comm));
-			search.slot = BLAME_SLOTS;
-			bpf_loop(BLAME_SLOTS, compare_slot, &search, 0);
-			if (search.slot < BLAME_SLOTS)
-				return search.slot;
-		}
 	}
+take:
 	slot %= BLAME_SLOTS;
 	cpu->slot[slot].owner = search.owner;
 	cpu->slot[slot].base = cpu->total[slot];
@@ -628,7 +674,7 @@ static long charge_slot(__u32 i, struct walk *walk)
 	ns = cpu->total[i] - before;
 	if (!ns)
 		return 0;
-	if (walk->skip && same_owner(&cpu->slot[i].owner, &walk->vcpu->first)) {
+	if (walk->skip && is_counted(&cpu->slot[i].owner, &walk->vcpu->first)) {
 		skipped = at_most(walk->skip, ns);
 		walk->skip -= skipped;
 		ns -= skipped;

@@ -16,8 +16,13 @@
 /* Users whose threads are counted; a power of 2. Those with the same hash count as one. */
 #define THREAD_USERS	1024
 #define BLAME_CHARGES	8192
-/* With more, a process has the name of its cgroup. */
+/*
+ * Entries for owners with names of threads. A VMM, a cgroup or the kernel gets half of those that
+ * others leave, and one entry without a name for the rest of its threads.
+ */
 #define BLAME_NAMED	(BLAME_CHARGES / 4 * 3)
+/* Groups of owners whose names are counted; a power of 2. Those with the same hash count as one. */
+#define BLAME_GROUPS	1024
 #define BLAME_CGROUPS	1024
 #define BLAME_EXITED	4096
 /* VMs whose waits are counted between two samples */
@@ -65,6 +70,14 @@ struct blame_owner {
 	__u32 tgid;		/* of VMM threads, else 0 */
 	__u32 kind;
 };
+
+/* A VMM, a cgroup or the kernel: its threads choose their names. */
+static inline __u32 hash_group(const struct blame_owner *owner, __u32 seed)
+{
+	const __u64 group = owner->id * 3 ^ owner->tgid * 5ULL ^ owner->kind ^ seed;
+
+	return group * 0x9e3779b97f4a7c15ULL >> 40;
+}
 
 /* How long an owner had a CPU: total of struct blame_cpu, less base */
 struct blame_slot {

@@ -202,6 +202,22 @@ static size_t restore_unknown_pairs(const struct blame *b)
 	return added;
 }
 
+/* Count the entries that each group has for names. */
+static void count_names(const struct blame *b)
+{
+	__u32 *names = b->program->bss->named_pairs;
+	const __u32 seed = b->program->bss->thread_counts.seed;
+	size_t i;
+
+	memset(names, 0, sizeof(b->program->bss->named_pairs));
+	for (i = 0; i < b->count; i++) {
+		const struct blame_owner *owner = &b->rows[i].pair.owner;
+
+		if (*owner->comm && !b->rows[i].removed)
+			__sync_fetch_and_add(&names[hash_group(owner, seed) % BLAME_GROUPS], 1);
+	}
+}
+
 /* Compare with the sample before; make space in the map if it is nearly full. */
 static void find_charge_growth(struct blame *b)
 {
@@ -229,6 +245,7 @@ static void find_charge_growth(struct blame *b)
 		}
 	}
 	b->program->bss->pairs = b->count - removed + (removed ? restore_unknown_pairs(b) : 0);
+	count_names(b);
 }
 
 /* Remove the waits that have ended from the map. */
