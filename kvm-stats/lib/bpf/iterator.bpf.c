@@ -529,12 +529,15 @@ struct {
 } tables SEC(".maps");
 
 /* By all users in this walk; and whether it left something out, for the reader */
-static struct usage used;
+struct {
+	__u32 files[TABLE_KINDS];
+	__u32 bytes;
+} used;
 bool partial;
 __u32 partial_user;		/* the first user whose files were left out */
 
-/* The table that is being read */
-static struct {
+/* The table that is being read. Global: clang splits a static structure, which the kernel then refuses. */
+struct {
 	__u64 key;		/* 0 if none is read */
 	__u64 task, mm;
 	__u32 uid;
