@@ -181,6 +181,11 @@ def renice_hog(scene):
     return f"renice -n 19 -p {scene.hogs[0].pid}"
 
 
+def continue_vmm(scene):
+    """Return the lever that looks right if a freezer has stopped the VM."""
+    return f"kill -CONT {scene.vmm.pid}"
+
+
 def test_table(elsewhere=()):
     """Check that each kind of command has a scenario, here or elsewhere, and that each scenario is of a kind."""
     kinds = set(re.findall(r'\[REMEDY_\w+\] = "([\w-]+)"', (HERE.parent / "src/remedy.c").read_text()))
