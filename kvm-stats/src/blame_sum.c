@@ -239,7 +239,7 @@ static void clean_name(char name[OWNER_NAME_SIZE])
 }
 
 static void add_share(struct blame_sum *sum, struct blame_victim *victim,
-		      const struct blame_pair *pair, uint32_t pid, uint64_t ns)
+		      const struct blame_pair *pair, uint32_t pid, uint32_t starter, uint64_t ns)
 {
 	struct blame_share *share;
 	struct blame_key key;
@@ -248,8 +248,11 @@ static void add_share(struct blame_sum *sum, struct blame_victim *victim,
 	if (sum->clean)
 		clean_name(key.name);
 	share = add_cost(&sum->sums, &victim->sum, &key, ns);
-	if (pid)
+	if (pid) {
 		share->pid = pid;
+		share->starter = starter;
+		share->cgroup = pair->owner.id;
+	}
 }
 
 static uint64_t waits_of(const struct kvmstats_times *times)
@@ -299,7 +302,7 @@ static void add_unseen(struct blame_sum *sum, const struct kvmstats_vm *first)
 			victim = vm->ended == ended ? find_sum(&sum->sums, vm) : NULL;
 			ns = victim ? find_unseen(sum, victim, vm) : 0;
 			if (ns)
-				add_share(sum, victim, &pair, 0, ns);
+				add_share(sum, victim, &pair, 0, 0, ns);
 		}
 	}
 }
@@ -452,7 +455,7 @@ static void add_charges(struct sums *sums, const struct kvmstats_vm *first, char
 	for (i = 0; i < count; i++) {
 		victim = rows[i].growth ? find_kernel_sum(sums, &rows[i].pair.vm) : NULL;
 		if (victim)
-			add_share(sum, victim, &rows[i].pair, rows[i].pid, rows[i].growth);
+			add_share(sum, victim, &rows[i].pair, rows[i].pid, rows[i].starter, rows[i].growth);
 	}
 	add_unseen(sum, first);
 	add_lengths(sum);

@@ -16,6 +16,8 @@ struct blame_share {
 		char name[OWNER_NAME_SIZE];	/* padded with zeros */
 	} key;
 	uint32_t pid;		/* a process of it, or 0 */
+	uint64_t cgroup;	/* id of that process's; 0 in a recording */
+	uint32_t starter;	/* the process from which it comes; 0 in a recording */
 };
 
 struct blame_victim {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proc.h"
@@ -35,6 +36,7 @@ struct owner_search {
 	int proc;
 	const char *name;
 	struct cgroup *cgroup;	/* the first process's */
+	pid_t pid;		/* it */
 	uid_t user;		/* of it */
 	bool found, has_reader;
 	struct contest *contest;
@@ -121,6 +123,7 @@ static int add_owner_process(void *arg, int dirfd, int pid)
 	    (!s->found || (!strcmp(cgroup->path, s->cgroup->path) && find_user(s->proc, pid) == s->user))) {
 		if (!s->found) {
 			*s->cgroup = *cgroup;
+			s->pid = pid;
 			s->user = find_user(s->proc, pid);
 			strcpy(s->contest->comm, comm);
 		}
@@ -132,16 +135,45 @@ static int add_owner_process(void *arg, int dirfd, int pid)
 	return failed;
 }
 
-/* Find all processes of the owner. */
-static bool find_owner_processes(struct owner_search *s, pid_t pid)
+/* Return true if a process started after the owner had taken time: it is one of several, each of which ends. */
+static bool is_brief(int proc, pid_t pid, uint64_t took_ns)
+{
+	const uint64_t started = proc_started(proc, pid);
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return started && now.tv_sec * 1000000000ULL + now.tv_nsec < started + took_ns;
+}
+
+/* Return true if "blame" has this id for the cgroup of a process: its inode in v2, if it is not in the root there. */
+static bool has_cgroup_id(const struct cgroups *cgroups, pid_t pid, uint64_t id)
+{
+	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
+	char path[PATH_MAX];
+	struct stat st;
+	bool has;
+
+	has = ((find_thread_cgroup(cgroups, pid, HIERARCHY_V2, cgroup) && *cgroup->path) ||
+	       find_thread_cgroup(cgroups, pid, HIERARCHY_CPU, cgroup)) &&
+	      cgroup_file_path(cgroups, cgroup, "", path) && !stat(path, &st) && st.st_ino == id;
+	free(cgroup);
+	return has;
+}
+
+/* Find all processes of the owner; if they end, the one from which they come, if it is in their cgroup. */
+static bool find_owner_processes(struct owner_search *s, const struct contest_owner *owner)
 {
 	int fd, failed = 0;
 
 	s->contest->threads = check_alloc(calloc(THREADS_MAX, sizeof(*s->contest->threads)));
-	if (pid)
-		failed = add_owner_process(s, -1, pid);
+	if (owner->pid && (!s->name || !is_brief(s->proc, owner->pid, owner->took_ns)))
+		failed = add_owner_process(s, -1, owner->pid);
 	s->contest->ended = !s->found;
-	/* The others; without a name, the owner is one process. */
+	if (!s->found && owner->starter && has_cgroup_id(s->cgroups, owner->starter, owner->cgroup)) {
+		s->name = NULL;
+		failed = add_owner_process(s, -1, owner->starter);
+	}
+	/* Add the others. Without a name, the owner is one process, such as the one that starts others. */
 	if (s->found && s->name && !failed) {
 		s->contest->nr_threads = 0;
 		fd = openat(s->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -249,18 +281,20 @@ static bool is_in_unit_of_vm(const struct cgroups *cgroups, const struct kvmstat
 	return is_in;
 }
 
-void find_contest(struct cgroups *cgroups, int proc, const struct kvmstats_vm *vm, const char *name, pid_t pid,
-		  struct contest *contest)
+void find_contest(struct cgroups *cgroups, int proc, const struct kvmstats_vm *vm,
+		  const struct contest_owner *from, struct contest *contest)
 {
 	struct cgroup *cgroup = check_alloc(calloc(3, sizeof(*cgroup)));
 	struct cgroup *vms = &cgroup[0], *owner = &cgroup[1], *self = &cgroup[2];
-	struct owner_search search = { cgroups, proc, name, owner, .contest = contest };
+	struct owner_search search = { cgroups, proc, from->name, owner, .contest = contest };
 	size_t common, end[2];
 
-	if (!find_vm_cgroup(cgroups, vm, vms) || !find_owner_processes(&search, pid))
+	if (!from->starter || !proc_comm(proc, from->starter, contest->starter, sizeof(contest->starter)))
+		*contest->starter = '\0';
+	if (!find_vm_cgroup(cgroups, vm, vms) || !find_owner_processes(&search, from))
 		goto out;
 	common = find_siblings(vms->path, owner->path, &end[0], &end[1]);
-	contest->own = is_in_unit_of_vm(cgroups, vm, pid);
+	contest->own = is_in_unit_of_vm(cgroups, vm, search.pid);
 	contest->known = describe_competitor(cgroups, vms, common, end[0], &contest->vm) &&
 			 describe_competitor(cgroups, owner, common, end[1], &contest->owner);
 	contest->autogroups = !*vms->path && !*owner->path && has_autogroups(proc);

@@ -48,17 +48,23 @@ struct contest {
 	struct competitor vm, owner;
 	struct thread_policy *threads;	/* the owner's; may be empty */
 	unsigned int nr_threads;
-	bool ended;			/* the owner has no process that still runs */
+	bool ended;			/* the process that ran last, as others will */
 	char comm[32];			/* a process's name */
+	char starter[32];		/* that of the process from which the owner's come; "" if not known */
 };
 
-/*
- * Compare a VM with an owner. name: of the owner, as "blame" has it, or NULL for any; pid: one of its
- * processes, 0 if it is not known.
- * The caller passes the contest to free_contest().
- */
-void find_contest(struct cgroups *cgroups, int proc, const struct kvmstats_vm *vm, const char *name, pid_t pid,
-		  struct contest *contest);
+/* Who competes with a VM */
+struct contest_owner {
+	const char *name;		/* as "blame" has it, or NULL for any */
+	pid_t pid;			/* the process that ran last, 0 if it is not known */
+	pid_t starter;			/* from which it comes, 0 if it is not known */
+	uint64_t cgroup;		/* id of their cgroup, 0 if it is not known */
+	uint64_t took_ns;		/* on one CPU: a younger process is not the only one */
+};
+
+/* Compare a VM with an owner. The caller passes the contest to free_contest(). */
+void find_contest(struct cgroups *cgroups, int proc, const struct kvmstats_vm *vm,
+		  const struct contest_owner *owner, struct contest *contest);
 void free_contest(struct contest *contest);
 
 /* A cgroup above vCPUs that has a quota */

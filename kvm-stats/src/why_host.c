@@ -379,9 +379,12 @@ static void examine_owner(const struct why_cpus *cpus, const struct kvmstats_vm 
 	const struct blame_share *owner = find_owner(why->waits, "process vm");
 
 	why->facts->owner = owner;
-	if (owner)
-		find_contest(cpus->cgroups, cpus->proc, vm, strcmp(owner->key.kind, "vm") ? owner->key.name : NULL,
-			     owner->pid, &why->facts->contest);
+	if (!owner)
+		return;
+	find_contest(cpus->cgroups, cpus->proc, vm,
+		     &(struct contest_owner){ strcmp(owner->key.kind, "vm") ? owner->key.name : NULL, owner->pid,
+					      owner->starter, owner->cgroup, owner->item.cost / (vm->vcpus ?: 1) },
+		     &why->facts->contest);
 }
 
 void examine_vm(struct why_cpus *cpus, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,

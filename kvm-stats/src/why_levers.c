@@ -323,6 +323,16 @@ static bool change_nice(struct remedy_draft *d, const struct why_vm *vm, uint64_
 	return true;
 }
 
+/* Name the process from which those of an owner come that have ended. */
+static void put_starter(FILE *f, const struct blame_share *owner, const struct contest *c)
+{
+	fputs("; its processes end", f);
+	if (*c->starter)
+		fprintf(f, ", and %s (PID %u) starts them", c->starter, owner->starter);
+	else if (owner->starter)
+		fprintf(f, ", and process %u, which started them, has ended as well", owner->starter);
+}
+
 void put_limit_owner(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
 {
 	const struct blame_share *owner = find_main_owner(vm);
@@ -345,10 +355,6 @@ void put_limit_owner(struct remedy_draft *d, const struct why_vm *vm, const stru
 		fprintf(d->text, "%s works for this VM: give the VM more CPUs, or such processes other ones than the vCPUs", c->comm);
 		return;
 	}
-	if (c->ended) {
-		fprintf(d->text, "%s consists of processes that have ended: find out who starts them", owner->key.name);
-		return;
-	}
 	if (c->known && (change_policy(d, vm, owner->item.cost) || change_nice(d, vm, owner->item.cost) ||
 			 change_weights(d, vm, host, owner->item.cost)))
 		return;
@@ -359,12 +365,14 @@ void put_limit_owner(struct remedy_draft *d, const struct why_vm *vm, const stru
 	else if (c->known && c->vm.is_group && !can_set_limits(&c->vm))
 		put_manager(d->text, &c->vm);
 	else if (!c->known)
-		fprintf(d->text, "find out why %s runs: the cgroups of both cannot be read", owner->key.name);
+		fprintf(d->text, "find out why %s runs%s", owner->key.name, c->ended ? "" : ": the cgroups of both cannot be read");
 	else if (c->autogroups)
 		fprintf(d->text, "move the VM or %s to a cgroup: the kernel divides CPU time between their sessions",
 			owner->key.name);
 	else
 		fprintf(d->text, "find out why %s runs: no weight of a cgroup would help", owner->key.name);
+	if (c->ended)
+		put_starter(d->text, owner, c);
 }
 
 bool has_low_weight(const struct why_vm *vm)

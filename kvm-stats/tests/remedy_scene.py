@@ -27,11 +27,26 @@ spin()
 """
 
 
+# A shell that starts others, each of which ends after some milliseconds
+STARTER = """while :; do {burst} -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; done"""
+# Seconds after which "why" names a process as the one that starts others
+STARTER_S = 3.5
+
+
 def read(path):
     """Return the text of a file, "" if it does not exist any longer."""
     with contextlib.suppress(OSError):
         return Path(path).read_text()
     return ""
+
+
+def write_starter():
+    """Write the script of a process whose children want the CPU; return its command."""
+    burst, script = FOLDER / "remedy-burst", FOLDER / "remedy-starter"
+    if not burst.exists():
+        burst.symlink_to("/bin/sh")
+    script.write_text(STARTER.replace("{burst}", str(burst)))
+    return "/bin/sh", script
 
 
 class BaseScene:
@@ -79,6 +94,17 @@ class BaseScene:
         self.stack.callback(hog.kill)
         for cgroup in cgroups:
             (cgroup / "cgroup.procs").write_text(str(hog.pid))
+
+    def start_starter(self, *cgroups):
+        """Start a process whose children want the CPU, each for some milliseconds."""
+        # pylint: disable-next=consider-using-with # ended with the scene
+        starter = start("taskset", "-c", str(CPU), *write_starter())
+        self.hogs.append(starter)
+        self.stack.callback(starter.wait)
+        self.stack.callback(starter.kill)
+        for cgroup in cgroups:
+            (cgroup / "cgroup.procs").write_text(str(starter.pid))
+        time.sleep(STARTER_S)
 
     def vcpu_threads(self):
         """Return the threads of the vCPUs; others are the first one, "waker", and one of KVM."""

@@ -499,8 +499,17 @@ static void check_weights(void)
 		      "echo 100 >/sys/fs/cgroup/-Hroot@example.org/cpu.weight");
 	strcpy(c->owner.cgroup.path, "/a\nb");
 	check_command("name that a terminal does not show", &s, "", "");
+
+	c = begin_contest(&s);
+	c->known = false;
 	c->ended = true;
-	check_command("owner that has ended", &s, "", "");
+	check_sentence("owner that has ended", &s, "Then ran: backup", "find out why backup runs; its processes end");
+	s.owner[0].starter = 12;
+	strcpy(c->starter, "make");
+	check_sentence("owner that has ended, and its parent", &s, "Then ran: backup", "; its processes end, and make (PID 12) starts them");
+	*c->starter = '\0';
+	check_sentence("owner that has ended, as its parent has", &s, "Then ran: backup",
+		       "; its processes end, and process 12, which started them, has ended as well");
 
 	c = begin_contest(&s);
 	c->vm.limits = (struct cgroup_limits){ .idle = true };

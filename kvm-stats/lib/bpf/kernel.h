@@ -181,6 +181,7 @@ struct task_struct {
 	const struct cred *cred;
 	int pid;
 	int tgid;
+	struct task_struct *real_parent;
 	__u64 start_time;
 	__u64 start_boottime;
 	struct task_struct *group_leader;

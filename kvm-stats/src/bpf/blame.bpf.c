@@ -26,6 +26,9 @@
 #define MISSED_NS	1000000
 /* Idle time after which a slot gets another owner: few waits last longer */
 #define IDLE_NS		1000000000ULL
+/* Age of a process that starts others, and ancestors that are tried */
+#define STARTER_NS	3000000000ULL
+#define ANCESTORS	8
 
 /* CLOCK_MONOTONIC when this program was loaded: younger threads have not waited before. */
 const volatile __u64 opened;
@@ -291,25 +294,25 @@ static __always_inline bool is_counted(const struct blame_owner *slot, const str
 	return same_owner(slot, owner) || (!has_name(slot) && same_group(slot, owner));
 }
 
-static __always_inline bool add(const struct blame_pair *pair, __u64 ns, __u32 pid)
+static __always_inline bool add(const struct blame_pair *pair, __u64 ns, __u64 process)
 {
 	struct blame_charge *charge = bpf_map_lookup_elem(&charges, pair);
 
 	if (!charge)
 		return false;
 	__sync_fetch_and_add(&charge->ns, ns);
-	charge->pid = pid;
+	charge->process = process;
 	return true;
 }
 
-static __noinline void charge_new(struct blame_pair *pair, __u64 ns, __u32 pid)
+static __noinline void charge_new(struct blame_pair *pair, __u64 ns, __u64 process)
 {
 	__u32 *names = &named_pairs[hash_group(&pair->owner, thread_counts.seed) % BLAME_GROUPS];
-	struct blame_charge charge = { .ns = ns, .pid = pid };
+	struct blame_charge charge = { .ns = ns, .process = process };
 
 	if (has_name(&pair->owner) && (__s32)*names >= (__s32)(BLAME_NAMED - pairs)) {
 		__builtin_memset(pair->owner.comm, 0, sizeof(pair->owner.comm));
-		if (add(pair, ns, pid))
+		if (add(pair, ns, process))
 			return;
 	}
 	if (!bpf_map_update_elem(&charges, pair, &charge, BPF_NOEXIST)) {
@@ -318,23 +321,23 @@ static __noinline void charge_new(struct blame_pair *pair, __u64 ns, __u32 pid)
 			__sync_fetch_and_add(names, 1);
 		return;
 	}
-	if (add(pair, ns, pid))
+	if (add(pair, ns, process))
 		return;
 	/* The map is full: each VM has an entry for this, all VMs have another one. */
 	__sync_fetch_and_add(&counts.no_pair, 1);
 	__builtin_memset(&pair->owner, 0, sizeof(pair->owner));
 	pair->owner.kind = BLAME_UNKNOWN;
-	if (add(pair, ns, pid))
+	if (add(pair, ns, process))
 		return;
 	__builtin_memset(&pair->vm, 0, sizeof(pair->vm));
-	add(pair, ns, pid);
+	add(pair, ns, process);
 }
 
-static __always_inline void charge(struct blame_pair *pair, __u64 ns, __u32 pid)
+static __always_inline void charge(struct blame_pair *pair, __u64 ns, __u64 process)
 {
 	pair->owner.kind %= BLAME_PRIORITY;
-	if (!add(pair, ns, pid))
-		charge_new(pair, ns, pid);
+	if (!add(pair, ns, process))
+		charge_new(pair, ns, process);
 }
 
 static __always_inline void charge_kind(const struct blame_vm *vm, __u32 kind, __u64 id,
@@ -443,9 +446,26 @@ take:
 	return slot;
 }
 
-/* Add time to an owner. */
+/*
+ * Return the process of a thread, and the one from which it comes: the nearest ancestor that has run for
+ * some time. Those in between, such as the shells of a build, end with the process.
+ */
+static __noinline __u64 find_process(struct task_struct *task)
+{
+	const __u64 now = bpf_ktime_get_ns(), pid = (__u32)task->tgid;
+	__u32 i;
+
+	for (i = 0; i < ANCESTORS && task; i++) {
+		task = task->real_parent;
+		if (task && now - task->start_time >= STARTER_NS)
+			return (__u64)task->tgid << BLAME_STARTER_SHIFT | pid;
+	}
+	return pid;
+}
+
+/* Add time to an owner. task: its thread that ran, or NULL */
 static __always_inline void count_owner(struct blame_cpu *cpu, const struct blame_owner *owner,
-					__u32 pid, __u64 ns, __u64 now)
+					struct task_struct *task, __u64 ns, __u64 now)
 {
 	__u32 hash = hash_owner(owner), slot = cpu->index[hash & (BLAME_INDEX - 1)] - 1;
 
@@ -456,7 +476,10 @@ static __always_inline void count_owner(struct blame_cpu *cpu, const struct blam
 	}
 	cpu->total[slot] += ns;
 	cpu->slot[slot].last = now;
-	cpu->slot[slot].pid = pid;
+	if (!task)
+		cpu->slot[slot].process = 0;
+	else if ((__u32)cpu->slot[slot].process != (__u32)task->tgid)
+		cpu->slot[slot].process = find_process(task);
 }
 
 /* When the thread that has the CPU got it, or up to when its time is counted */
@@ -478,11 +501,11 @@ static __always_inline void count_thread(struct blame_cpu *cpu, struct task_stru
 	const struct blame_owner unknown = { .kind = BLAME_UNKNOWN };
 
 	if (start > at + MISSED_NS)
-		count_owner(cpu, &unknown, 0, start - at, now);
+		count_owner(cpu, &unknown, NULL, start - at, now);
 	else
 		start = at;
 	if (now > start)
-		count_owner(cpu, owner, task->tgid, now - start, now);
+		count_owner(cpu, owner, task, now - start, now);
 	cpu->at = now;
 }
 
@@ -562,8 +585,7 @@ struct wait {
 	__u32 steal;		/* in 1/1024 of the wait */
 	struct blame_owner last;	/* had the CPU at the end; kind 0 if it is counted */
 	__u64 last_ns;
-	__u32 last_pid;
-	__u32 reserved;
+	__u64 last_process;
 };
 
 /* Read the clocks of the CPU that the vCPU waits for. */
@@ -601,7 +623,7 @@ static __always_inline void add_running(struct wait *wait, struct task_struct *r
 		return;
 	make_owner(&wait->last, running, find_vcpu(running), false);
 	wait->last_ns = wait->until - start;
-	wait->last_pid = running->tgid;
+	wait->last_process = find_process(running);
 }
 
 static __always_inline __u64 at_most(__u64 ns, __u64 limit)
@@ -627,7 +649,8 @@ static __always_inline bool is_by_quota(const struct blame_vcpu *vcpu,
  * quota was used up, which kept the vCPU from running all the same.
  */
 static __always_inline void charge_part(struct wait *wait, const struct blame_vcpu *vcpu,
-					const struct blame_owner *owner, __u64 ns, __u32 pid)
+					const struct blame_owner *owner, __u64 ns,
+					__u64 process)
 {
 	struct blame_pair pair = { .vm = wait->vm, .owner = *owner };
 	__u64 stolen = 0;
@@ -645,7 +668,7 @@ static __always_inline void charge_part(struct wait *wait, const struct blame_vc
 		stolen = ns * wait->steal >> 10;
 		wait->stolen += stolen;
 	}
-	charge(&pair, ns - stolen, pid);
+	charge(&pair, ns - stolen, process);
 }
 
 /* A walk through the slots of the CPU that a vCPU waited for */
@@ -679,7 +702,7 @@ static long charge_slot(__u32 i, struct walk *walk)
 		walk->skip -= skipped;
 		ns -= skipped;
 	}
-	charge_part(walk->wait, walk->vcpu, &cpu->slot[i].owner, ns, cpu->slot[i].pid);
+	charge_part(walk->wait, walk->vcpu, &cpu->slot[i].owner, ns, cpu->slot[i].process);
 	return 0;
 }
 
@@ -742,7 +765,7 @@ __noinline int charge_wait(struct wait *wait, const struct blame_vcpu *vcpu)
 		ns = wait->last_ns;
 		if (walk.skip && same_owner(&wait->last, &vcpu->first))
 			ns -= at_most(walk.skip, ns);
-		charge_part(wait, vcpu, &wait->last, ns, wait->last_pid);
+		charge_part(wait, vcpu, &wait->last, ns, wait->last_process);
 	}
 	charge_part(wait, vcpu, &overflow, walk.lost, 0);
 	charge_part(wait, vcpu, &unknown, wait->left, 0);

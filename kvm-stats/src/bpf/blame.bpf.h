@@ -79,13 +79,18 @@ static inline __u32 hash_group(const struct blame_owner *owner, __u32 seed)
 	return group * 0x9e3779b97f4a7c15ULL >> 40;
 }
 
+/*
+ * A process of an owner, the last one that ran: its PID, or 0; and that of its nearest ancestor that had run
+ * for some seconds, or 0, shifted by:
+ */
+#define BLAME_STARTER_SHIFT	32
+
 /* How long an owner had a CPU: total of struct blame_cpu, less base */
 struct blame_slot {
 	struct blame_owner owner;
 	__u64 base;		/* total when the owner got this slot */
 	__u64 last;		/* when the owner last lost the CPU */
-	__u32 pid;		/* a process of the owner: the last one that ran */
-	__u32 reserved;
+	__u64 process;
 };
 
 /* A vCPU that waits while its quota is used up */
@@ -176,8 +181,7 @@ struct blame_pair {
 
 struct blame_charge {
 	__u64 ns;
-	__u32 pid;		/* a process of the owner, or 0 */
-	__u32 reserved;
+	__u64 process;
 };
 
 struct blame_cgroup {

@@ -170,7 +170,8 @@ static int read_charges(struct blame *b)
 	for (i = 0; i < b->count; i++) {
 		b->rows[i].pair = b->keys[i];
 		b->rows[i].ns = b->values[i].ns;
-		b->rows[i].pid = b->values[i].pid;
+		b->rows[i].pid = b->values[i].process;
+		b->rows[i].starter = b->values[i].process >> BLAME_STARTER_SHIFT;
 		b->rows[i].removed = false;
 	}
 	qsort(b->rows, b->count, sizeof(*b->rows), compare_blame_rows);

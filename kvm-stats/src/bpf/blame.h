@@ -21,6 +21,7 @@ struct blame_row {
 	uint64_t ns;		/* since blame_open() */
 	uint64_t growth;	/* since the sample before */
 	uint32_t pid;		/* a process of the owner, or 0 */
+	uint32_t starter;	/* from which it comes, or 0 */
 	bool removed;		/* the pair counts from 0 after this sample */
 };
 
