@@ -155,16 +155,29 @@ static char *list_cpus(const cpu_set_t *set, unsigned int *count)
 	return list;
 }
 
-/* Read the CPUs that the cpuset of a thread has. Return false if there is no cpuset. */
-static bool read_cpuset(struct why_cpus *cpus, pid_t tid, cpu_set_t *set)
+const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/*
+ * Read the CPUs that the cpuset of a thread has, or that above the one that libvirt has for each vCPU, and
+ * changes. Return false if there is no cpuset.
+ */
+static bool read_cpuset(struct why_cpus *cpus, pid_t tid, bool libvirt, cpu_set_t *set)
 {
 	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
 	const char *text = NULL;
 	unsigned int first, last;
 	int n, used;
 
-	if (find_thread_cgroup(cpus->cgroups, tid, HIERARCHY_CPUSET, cgroup))
+	if (find_thread_cgroup(cpus->cgroups, tid, HIERARCHY_CPUSET, cgroup)) {
+		if (libvirt && !strncmp(base_name(cgroup->path), "vcpu", 4))
+			leave_cgroup(cgroup);
 		text = read_cgroup(cpus->cgroups, cgroup, cgroup->v2 ? "cpuset.cpus.effective" : "cpuset.effective_cpus");
+	}
 	free(cgroup);
 	if (!text)
 		return false;
@@ -182,7 +195,7 @@ static bool read_cpuset(struct why_cpus *cpus, pid_t tid, cpu_set_t *set)
 /* The sets of CPUs of one vCPU */
 struct vcpu_sets {
 	cpu_set_t *may;		/* on which it may run */
-	cpu_set_t *could;	/* that its cpuset, or libvirt, lets it use, and that are not isolated */
+	cpu_set_t *could;	/* that its cpuset lets it use, and that are not isolated */
 	cpu_set_t *others;	/* on which no affinity or cpuset lets it run */
 };
 
@@ -192,7 +205,7 @@ static void fill_sets(struct why_cpus *cpus, pid_t tid, bool libvirt, const stru
 	unsigned int i;
 	bool usable;
 
-	if (libvirt || !read_cpuset(cpus, tid, sets->could))
+	if (!read_cpuset(cpus, tid, libvirt, sets->could))
 		memset(sets->could, 0xff, size);
 	for (i = 0; i < MAX_CPUS; i++) {
 		usable = cpus->cpu[i].all && !cpus->isolated[i];
@@ -263,13 +276,6 @@ static uint64_t examine_swap(int proc, pid_t pid)
 		return 0;
 	line = strstr(text, "\nVmSwap:");
 	return line && sscanf(line, "\nVmSwap: %llu kB", &kilobytes) == 1 ? kilobytes << 10 : 0;
-}
-
-const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
 }
 
 /* The directory in which libvirt has the PID and the description of each domain that runs; only root writes there. */
