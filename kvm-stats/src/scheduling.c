@@ -26,7 +26,7 @@ bool read_thread_policy(pid_t tid, struct thread_policy *policy)
 
 	if (syscall(SYS_sched_getattr, tid, &a, sizeof(a), 0))
 		return false;
-	*policy = (struct thread_policy){ tid, a.policy, a.nice, a.priority };
+	*policy = (struct thread_policy){ tid, a.policy, a.nice, a.priority, a.runtime, a.deadline, a.period };
 	return true;
 }
 

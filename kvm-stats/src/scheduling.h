@@ -12,13 +12,18 @@
 #include "structures.h"
 
 #define NICE_MAX	19
+/* The headers of C have it since glibc 2.41. */
+#ifndef SCHED_DEADLINE
+#define SCHED_DEADLINE	6
+#endif
 #define THREADS_MAX	512	/* of one owner; of more, none is known */
 
 struct thread_policy {
 	pid_t tid;
 	int policy;		/* SCHED_OTHER and so on */
 	int nice;
-	int priority;		/* if the policy is a real-time one */
+	int priority;		/* of SCHED_FIFO and SCHED_RR */
+	uint64_t runtime, deadline, period;	/* of SCHED_DEADLINE */
 };
 
 /* Return false if the thread does not exist. */
@@ -26,7 +31,7 @@ bool read_thread_policy(pid_t tid, struct thread_policy *policy);
 
 static inline bool is_realtime(const struct thread_policy *t)
 {
-	return t->policy == SCHED_FIFO || t->policy == SCHED_RR;
+	return t->policy == SCHED_FIFO || t->policy == SCHED_RR || t->policy == SCHED_DEADLINE;
 }
 
 /* One of the two sides that compete: a cgroup, or threads in the cgroup that both have in common */

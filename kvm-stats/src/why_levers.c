@@ -201,10 +201,13 @@ static void put_threads(FILE *f, const struct thread_policy *threads, unsigned i
 		fprintf(f, " %d", threads[i].tid);
 }
 
+/* Real-time threads come last. */
 static int compare_policies(const void *a, const void *b)
 {
 	const struct thread_policy *x = a, *y = b;
 
+	if (is_realtime(x) != is_realtime(y))
+		return is_realtime(x) - is_realtime(y);
 	if (x->policy != y->policy)
 		return x->policy - y->policy;
 	if (x->priority != y->priority)
@@ -218,7 +221,8 @@ static unsigned int count_equal(const struct thread_policy *threads, unsigned in
 	unsigned int i;
 
 	for (i = 1; i < n && threads[i].policy == threads->policy && threads[i].priority == threads->priority &&
-	     threads[i].nice == threads->nice; i++)
+	     threads[i].nice == threads->nice && threads[i].runtime == threads->runtime &&
+	     threads[i].deadline == threads->deadline && threads[i].period == threads->period; i++)
 		;
 	return i;
 }
@@ -247,6 +251,10 @@ static void put_policy_option(FILE *f, const struct thread_policy *t)
 		break;
 	case SCHED_RR:
 		fprintf(f, "chrt --rr --pid %d", t->priority);
+		break;
+	case SCHED_DEADLINE:
+		fprintf(f, "chrt --deadline --sched-runtime %llu --sched-deadline %llu --sched-period %llu --pid 0",
+			(unsigned long long)t->runtime, (unsigned long long)t->deadline, (unsigned long long)t->period);
 		break;
 	case SCHED_IDLE:
 		fputs("chrt --idle --pid 0", f);
@@ -278,17 +286,15 @@ static void put_policy(struct remedy_draft *d, const struct thread_policy *threa
 static bool change_policy(struct remedy_draft *d, const struct why_vm *vm, uint64_t ns)
 {
 	struct contest *c = &vm->facts->contest;
-	unsigned int n = 0, all = c->nr_threads;
 	struct thread_policy *realtime = c->threads;
+	unsigned int n = c->nr_threads;
 
-	if (all)
-		qsort(c->threads, all, sizeof(*c->threads), compare_policies);
-	while (all && !is_realtime(realtime)) {
+	if (n)
+		qsort(c->threads, n, sizeof(*c->threads), compare_policies);
+	while (n && !is_realtime(realtime)) {
 		realtime++;
-		all--;
+		n--;
 	}
-	while (n < all && is_realtime(&realtime[n]))
-		n++;
 	if (!n)
 		return false;
 	fprintf(d->text, "%u of the threads of %s have a real-time policy, so that weights do not count", n, c->comm);

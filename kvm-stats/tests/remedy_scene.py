@@ -4,6 +4,7 @@
 import contextlib
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -83,12 +84,12 @@ class BaseScene:
             (cgroup / "cgroup.procs").write_text(str(self.vmm.pid))
 
     def start_hog(self, *cgroups, threads=1, prefix=(), cpu=CPU):
-        """Start a process that wants the CPU."""
+        """Start a process that wants a CPU, None: any."""
         path = FOLDER / "remedy-hog"
         if not path.exists():
             path.symlink_to("/usr/bin/python3")
         # pylint: disable-next=consider-using-with # ended with the scene
-        hog = start("taskset", "-c", str(cpu), *prefix, path, "-c", HOG, str(threads))
+        hog = start(*(["taskset", "-c", str(cpu)] if cpu is not None else []), *prefix, path, "-c", HOG, str(threads))
         self.hogs.append(hog)
         self.stack.callback(hog.wait)
         self.stack.callback(hog.kill)
@@ -147,7 +148,7 @@ class BaseScene:
             for task in os.listdir(f"/proc/{pid}/task"):
                 tid = int(task)
                 found[f"thread {pid} {tid}"] = (
-                    os.sched_getscheduler(tid), os.sched_getparam(tid).sched_priority,
+                    subprocess.run(["chrt", "--pid", task], check=False, stdout=subprocess.PIPE).stdout,
                     os.getpriority(os.PRIO_PROCESS, tid), sorted(os.sched_getaffinity(tid)),
                     re.search(r"State:\s*(T?)", read(f"/proc/{tid}/status"))[1])
         return found

@@ -542,6 +542,10 @@ static void check_threads(void)
 	s.threads[1] = (struct thread_policy){ 78, SCHED_FIFO, 0, 7 };
 	check_command("real-time thread", &s, "for t in 78; do chrt --other --pid 0 \"$t\"; done",
 		      "for t in 78; do chrt --fifo --pid 7 \"$t\"; done");
+	s.threads[0] = (struct thread_policy){ 77, SCHED_DEADLINE, 0, 0, 6000, 8000, 9000 };
+	s.threads[1] = (struct thread_policy){ 78, SCHED_IDLE, 0, 0 };
+	check_command("thread with a deadline", &s, "for t in 77; do chrt --other --pid 0 \"$t\"; done",
+		      "for t in 77; do chrt --deadline --sched-runtime 6000 --sched-deadline 8000 --sched-period 9000 --pid 0 \"$t\"; done");
 
 	c->nr_threads = 0;
 	s.facts.threads = s.threads;
