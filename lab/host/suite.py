@@ -29,8 +29,6 @@ NEED_NESTED_PAGING = ("kvm_stats_mmu", "kvm_stats_nested")
 
 # What a test needs on the kernel's command line to be run as a whole: it skips the rest.
 PARTLY_WITHOUT = {"kvm_stats_mmu": "hugepages="}
-# What a test needs of the kernel's configuration to be run as a whole.
-PARTLY_WITHOUT_OPTION = {"pv_perf_memory_test": "CONFIG_USERFAULTFD"}
 # Tests that skip a result on one CPU.
 PARTLY_ON_ONE_CPU = ("kvm_stats_mmu", "pv_perf_sampling")
 
@@ -141,8 +139,6 @@ def list_all_tests(record):
 
     def is_whole(name):
         return (PARTLY_WITHOUT.get(name, "") in record.cmdline
-                and (name not in PARTLY_WITHOUT_OPTION
-                     or built.get(PARTLY_WITHOUT_OPTION[name]) == "y")
                 and not (record.cpus == "1" and name in PARTLY_ON_ONE_CPU))
 
     found = [Test(argv[0], argv, tap if is_whole(argv[0]) else judge_partly)
