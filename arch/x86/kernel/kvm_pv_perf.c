@@ -24,6 +24,7 @@
 #include <linux/kvm_para.h>
 #include <linux/log2.h>
 #include <linux/mutex.h>
+#include <linux/nospec.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
@@ -488,6 +489,7 @@ static int kvm_pv_perf_event_init(struct perf_event *event)
 	case KVM_PV_PERF_TYPE_STAT:
 		if (config - CONFIG_STAT(0) >= info.stats)
 			return -EINVAL;
+		config = CONFIG_STAT(array_index_nospec((u32)config - CONFIG_STAT(0), info.stats));
 		if (is_sampling_event(event))
 			return -EOPNOTSUPP;
 		break;
