@@ -10,6 +10,7 @@
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,11 +22,14 @@
 #define X86_FEATURE_KVM_PV_PERF	KVM_X86_CPU_FEATURE(0x40000001, 0, EAX, 18)
 #define PARAMETER		"/sys/module/kvm/parameters/pv_perf"
 #define MIN_PERIOD		KVM_PV_PERF_MIN_PERIOD
+/* Longer than the time from an NMI to the next hypercall */
+#define PERIOD			(50 * MIN_PERIOD)
 /* An address without memory */
 #define NOWHERE			0x800000000ull
 
-/* Not an operation: spin until an NMI, or for some seconds. */
+/* Not operations: spin until an NMI, or for some seconds; write kvmclock's MSR. */
 #define WAIT_FOR_NMI		(-1ull)
+#define WRITE_CLOCK		(-2ull)
 #define MAX_SPINS		300000000
 
 static uint64_t op, arg1, arg2;
@@ -34,6 +38,8 @@ static uint64_t nmis;
 static struct kvm_pv_perf_info info;
 static struct kvm_pv_perf_attr attr;
 static struct kvm_pv_perf_slot slot __aligned(32);
+/* The slot after the hypercall; KVM writes it again when the exit to userspace is completed. */
+static struct kvm_pv_perf_slot seen;
 
 static void count_nmi(struct ex_regs *regs)
 {
@@ -47,7 +53,11 @@ static void guest_code(void)
 	for (;;) {
 		for (i = 0; op == WAIT_FOR_NMI && i < MAX_SPINS && !READ_ONCE(nmis); i++)
 			;
+		if (op == WRITE_CLOCK)
+			wrmsr(MSR_KVM_SYSTEM_TIME_NEW, 0);
 		ret = kvm_hypercall(KVM_HC_PV_PERF, op, arg1, arg2, 0);
+		barrier();
+		seen = slot;
 		GUEST_SYNC(0);
 	}
 }
@@ -65,6 +75,7 @@ static int64_t call(struct kvm_vcpu *vcpu, uint64_t new_op, uint64_t new_arg1)
 	TEST_ASSERT_EQ(get_ucall(vcpu, &uc), UCALL_SYNC);
 	sync_global_from_guest(vcpu->vm, ret);
 	sync_global_from_guest(vcpu->vm, slot);
+	sync_global_from_guest(vcpu->vm, seen);
 	return ret;
 }
 
@@ -104,13 +115,64 @@ static void prepare_clock(struct kvm_vcpu *vcpu, uint64_t period)
 	attr.period = period;
 }
 
+static void set_parameter(char value)
+{
+	int fd = open(PARAMETER, O_WRONLY);
+
+	TEST_ASSERT_EQ(pwrite(fd, &value, 1, 0), 1);
+	close(fd);
+}
+
+/* The library keeps what KVM supported when it asked first. */
+static bool is_supported(void)
+{
+	struct kvm_cpuid2 *cpuid = allocate_kvm_cpuid2(MAX_NR_CPUID_ENTRIES);
+	int fd = open_kvm_dev_path_or_exit(), i;
+	bool found = false;
+
+	kvm_ioctl(fd, KVM_GET_SUPPORTED_CPUID, cpuid);
+	for (i = 0; i < cpuid->nent; i++)
+		found |= cpuid->entries[i].function == KVM_CPUID_FEATURES &&
+			 cpuid->entries[i].eax & (1 << KVM_FEATURE_PV_PERF);
+	free(cpuid);
+	close(fd);
+	return found;
+}
+
 KVM_ONE_VCPU_TEST_SUITE(pv_perf_events);
+
+KVM_ONE_VCPU_TEST(pv_perf_events, needs_the_parameter, guest_code)
+{
+	bool supported = is_supported(), supported_without;
+	struct kvm_vcpu *other;
+	struct kvm_vm *vm;
+	int64_t r;
+
+	set_parameter('N');
+	supported_without = is_supported();
+	r = query(vcpu);
+	vm = vm_create_with_one_vcpu(&other, guest_code);
+	set_parameter('Y');
+	TEST_ASSERT(supported, "The parameter doesn't enable the feature");
+	TEST_ASSERT(!supported_without, "The parameter doesn't disable the feature");
+	TEST_ASSERT_EQ(r, 0);
+	vcpu_set_cpuid_feature(other, X86_FEATURE_KVM_PV_PERF);
+	TEST_ASSERT_EQ(query(other), -KVM_ENOSYS);
+	kvm_vm_free(vm);
+}
 
 KVM_ONE_VCPU_TEST(pv_perf_events, needs_the_cpuid_bit, guest_code)
 {
 	vcpu_clear_cpuid_feature(vcpu, X86_FEATURE_KVM_PV_PERF);
 	TEST_ASSERT_EQ(query(vcpu), -KVM_ENOSYS);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_RESET, 0), -KVM_ENOSYS);
+}
+
+KVM_ONE_VCPU_TEST(pv_perf_events, needs_the_cpuid_leaf, guest_code)
+{
+	vcpu_get_cpuid_entry(vcpu, KVM_CPUID_FEATURES)->function = KVM_CPUID_FEATURES + 0x10;
+	vcpu_set_cpuid(vcpu);
+	TEST_ASSERT_EQ(query(vcpu), -KVM_ENOSYS);
 }
 
 KVM_ONE_VCPU_TEST(pv_perf_events, needs_kvmclock, guest_code)
@@ -138,26 +200,52 @@ KVM_ONE_VCPU_TEST(pv_perf_events, query_describes_the_events, guest_code)
 KVM_ONE_VCPU_TEST(pv_perf_events, counts_a_statistic, guest_code)
 {
 	uint64_t count;
+	uint32_t seq;
 
 	prepare_stat(vcpu, "hypercalls");
 	TEST_ASSERT_EQ(open_event(vcpu), 0);
-	TEST_ASSERT_EQ(slot.state, KVM_PV_PERF_STATE_ON);
+	TEST_ASSERT_EQ(seen.state, KVM_PV_PERF_STATE_ON);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
-	count = slot.count;
+	count = seen.count;
+	seq = seen.seq;
+	TEST_ASSERT_EQ(seq & 1, 0);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ_ALL, 1 << 3), 0);
-	TEST_ASSERT_EQ(slot.count, count + 1);
-	TEST_ASSERT_EQ(slot.seq & 1, 0);
+	TEST_ASSERT_EQ(seen.count, count + 1);
+	TEST_ASSERT_EQ(seen.seq, seq + 2);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ_ALL, 0), 0);
+	TEST_ASSERT_EQ(seen.count, count + 1);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ_ALL, 3 << 3), -KVM_ENOENT);
+	TEST_ASSERT_EQ(seen.count, count + 3);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_ENABLE, 3), 0);
+	TEST_ASSERT_EQ(seen.count, count + 4);
 
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_DISABLE, 3), 0);
-	TEST_ASSERT_EQ(slot.state, KVM_PV_PERF_STATE_OFF);
-	count = slot.count;
+	TEST_ASSERT_EQ(seen.state, KVM_PV_PERF_STATE_OFF);
+	count = seen.count;
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
-	TEST_ASSERT_EQ(slot.count, count);
+	TEST_ASSERT_EQ(seen.count, count);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_ENABLE, 3), 0);
-	TEST_ASSERT_EQ(slot.state, KVM_PV_PERF_STATE_ON);
+	TEST_ASSERT_EQ(seen.state, KVM_PV_PERF_STATE_ON);
 
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_CLOSE, 3), 0);
+	TEST_ASSERT_EQ(seen.state, KVM_PV_PERF_STATE_OFF);
+	TEST_ASSERT_EQ(seen.count, count + 1);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), -KVM_ENOENT);
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	TEST_ASSERT_EQ(seen.count, 0);
+}
+
+KVM_ONE_VCPU_TEST(pv_perf_events, opens_a_disabled_clock, guest_code)
+{
+	int i;
+
+	prepare_clock(vcpu, 0);
+	attr.flags = 0;
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	for (i = 0; i < 1000; i++)
+		TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
+	TEST_ASSERT_EQ(slot.state, KVM_PV_PERF_STATE_OFF);
+	TEST_ASSERT_EQ(slot.count, 0);
 }
 
 KVM_ONE_VCPU_TEST(pv_perf_events, counts_a_clock, guest_code)
@@ -177,23 +265,34 @@ KVM_ONE_VCPU_TEST(pv_perf_events, counts_a_clock, guest_code)
 
 KVM_ONE_VCPU_TEST(pv_perf_events, injects_an_nmi_after_a_period, guest_code)
 {
+	uint64_t count;
+	int i;
+
 	vm_install_exception_handler(vcpu->vm, NMI_VECTOR, count_nmi);
-	nmis = 0;
-	sync_global_to_guest(vcpu->vm, nmis);
-	prepare_clock(vcpu, MIN_PERIOD);
-	TEST_ASSERT_EQ(open_event(vcpu), 0);
-	call(vcpu, WAIT_FOR_NMI, 0);
-	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_DISABLE, 3), 0);
-	sync_global_from_guest(vcpu->vm, nmis);
-	TEST_ASSERT(nmis, "No NMI");
-	TEST_ASSERT(slot.overflows >= nmis, "%lu NMIs for %lu overflows", nmis,
-		    (uint64_t)slot.overflows);
-	TEST_ASSERT(slot.count >= slot.overflows * MIN_PERIOD, "count is %lu for %lu overflows",
-		    (uint64_t)slot.count, (uint64_t)slot.overflows);
+	prepare_clock(vcpu, PERIOD);
+	/* Twice: the second event has the id of the first one, and none of its overflows. */
+	for (i = 0; i < 2; i++) {
+		nmis = 0;
+		sync_global_to_guest(vcpu->vm, nmis);
+		TEST_ASSERT_EQ(open_event(vcpu), 0);
+		TEST_ASSERT_EQ(slot.overflows, 0);
+		call(vcpu, WAIT_FOR_NMI, 0);
+		TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_DISABLE, 3), 0);
+		sync_global_from_guest(vcpu->vm, nmis);
+		count = slot.count;
+		TEST_ASSERT(nmis, "No NMI");
+		TEST_ASSERT(slot.overflows >= nmis, "%lu NMIs for %lu overflows", nmis,
+			    (uint64_t)slot.overflows);
+		TEST_ASSERT(count >= slot.overflows * PERIOD &&
+			    count < (slot.overflows + 1) * PERIOD,
+			    "count is %lu for %lu overflows", count, (uint64_t)slot.overflows);
+		TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_CLOSE, 3), 0);
+	}
 }
 
 KVM_ONE_VCPU_TEST(pv_perf_events, rejects_invalid_arguments, guest_code)
 {
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), -KVM_ENOENT);
 	prepare_stat(vcpu, "exits");
 	attr.size--;
 	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EINVAL);
@@ -214,13 +313,31 @@ KVM_ONE_VCPU_TEST(pv_perf_events, rejects_invalid_arguments, guest_code)
 	TEST_ASSERT_EQ(open_event(vcpu), -KVM_E2BIG);
 	prepare_stat(vcpu, "no such statistic");
 	TEST_ASSERT_EQ(open_event(vcpu), -KVM_ENOENT);
+	prepare_stat(vcpu, "exits");
+	memset(attr.name, 'x', sizeof(attr.name));
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EINVAL);
+	prepare_stat(vcpu, "exits");
+	attr.config = 1;
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EINVAL);
+	prepare_stat(vcpu, "exits");
+	attr.period = MIN_PERIOD;
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EOPNOTSUPP);
+	/* Its value may decrease. */
+	prepare_stat(vcpu, "blocking");
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EOPNOTSUPP);
 	prepare_clock(vcpu, MIN_PERIOD - 1);
 	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EOPNOTSUPP);
+	prepare_clock(vcpu, 1ull << 63);
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EOPNOTSUPP);
+	prepare_clock(vcpu, 0);
+	attr.name[0] = 'x';
+	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EINVAL);
 	prepare_clock(vcpu, 0);
 	attr.config = PERF_COUNT_SW_CONTEXT_SWITCHES;
 	TEST_ASSERT_EQ(open_event(vcpu), -KVM_EOPNOTSUPP);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), -KVM_ENOENT);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, KVM_PV_PERF_MAX_EVENTS), -KVM_E2BIG);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ_ALL, 1 << KVM_PV_PERF_MAX_EVENTS), -KVM_E2BIG);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ_ALL + 1, 0), -KVM_EINVAL);
 
 	prepare_stat(vcpu, "exits");
@@ -240,6 +357,8 @@ KVM_ONE_VCPU_TEST(pv_perf_events, end_when_kvmclock_is_restored, guest_code)
 	sync_global_from_guest(vcpu->vm, slot);
 	TEST_ASSERT(!memcmp(&slot, &before, sizeof(slot)), "KVM_GET_MP_STATE writes the slot");
 	vcpu_mp_state_set(vcpu, &mp_state);
+	/* Nor do events end if the guest itself writes the MSR. */
+	call(vcpu, WRITE_CLOCK, 0);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
 
 	before = slot;
@@ -304,13 +423,12 @@ KVM_ONE_VCPU_TEST(pv_perf_events, end_at_init, guest_code)
 
 int main(int argc, char *argv[])
 {
-	int fd = open(PARAMETER, O_RDWR), r;
+	int fd = open(PARAMETER, O_RDONLY), r;
 	char before;
 
-	__TEST_REQUIRE(fd >= 0 && pread(fd, &before, 1, 0) == 1,
-		       "no module parameter pv_perf of kvm");
-	TEST_ASSERT_EQ(pwrite(fd, "Y", 1, 0), 1);
+	__TEST_REQUIRE(fd >= 0 && read(fd, &before, 1) == 1, "no module parameter pv_perf of kvm");
+	set_parameter('Y');
 	r = test_harness_run(argc, argv);
-	TEST_ASSERT_EQ(pwrite(fd, &before, 1, 0), 1);
+	set_parameter(before);
 	return r;
 }

@@ -512,13 +512,23 @@ static void replace_memory(u32 flags)
 
 static void test_invalid_memory(void)
 {
+	struct itimerval timer = { { 0, 0 }, { 0, 300000 } };
+
 	create_vm(false);
 	open_event(0, "exits", 0);
+	open_event(1, "", PERIOD);
 	replace_memory(KVM_MEM_READONLY);
 	TEST_ASSERT_EQ(run_immediately(), EINTR);
-	ksft_test_result(call(KVM_PV_PERF_READ, 0) == -KVM_EFAULT,
-			 "read-only memory: READ fails with EFAULT\n");
+	ksft_test_result(call(KVM_PV_PERF_READ, 0) == -KVM_EFAULT &&
+			 call(KVM_PV_PERF_READ_ALL, 1) == -KVM_EFAULT,
+			 "read-only memory: READ and READ_ALL fail with EFAULT\n");
+	set_op(SPIN, 0);
+	TEST_ASSERT_EQ(setitimer(ITIMER_REAL, &timer, NULL), 0);
+	TEST_ASSERT_EQ(__vcpu_run(vcpu), -1);
+	TEST_ASSERT_EQ(errno, EINTR);
 	replace_memory(0);
+	ksft_test_result(!call(KVM_PV_PERF_READ, 1) && slot(1)->state == KVM_PV_PERF_STATE_ERROR,
+			 "read-only memory: an overflow stops the event\n");
 	ksft_test_result(!call(KVM_PV_PERF_READ, 0) && slot(0)->count,
 			 "writable memory: READ succeeds again\n");
 	vm_mem_region_move(vm, MEM_SLOT, MEM_GPA + EVENTS * PAGE);
@@ -547,7 +557,7 @@ int main(void)
 	TEST_ASSERT_EQ(sigaction(SIGUSR1, &act, NULL), 0);
 
 	ksft_print_header();
-	ksft_set_plan(20);
+	ksft_set_plan(21);
 	test_ring_of_stopped_vcpu();
 	test_ring_without_change();
 	test_ring_of_running_guest();
