@@ -112,6 +112,7 @@ static void files_close(struct kvmstats *k, void *state)
 	reader_close(&s->reader);
 	free(s->list);
 	free(s->tid);
+	free(s->known);
 	free(s);
 }
 

@@ -61,6 +61,7 @@ struct files_state {
 	int kvm;			/* /dev/kvm, while files hold VMs; -1 */
 	struct kvm_fd *list;		/* files of one process */
 	pid_t *tid;			/* their threads */
+	bool *known;			/* whether they were borrowed */
 	int room;
 	time_t now;
 	int error;

@@ -44,19 +44,31 @@ static int list_fds(struct kvmstats *k, struct files_state *s, pid_t pid, long *
 	while ((n = proc_kvm_fds(core_proc(k), pid, s->list, s->room, all)) > s->room) {
 		struct kvm_fd *list = realloc(s->list, 2 * n * sizeof(*list));
 		pid_t *tid = realloc(s->tid, 2 * n * sizeof(*tid));
+		bool *known = realloc(s->known, 2 * n * sizeof(*known));
 
 		s->list = list ? list : s->list;
 		s->tid = tid ? tid : s->tid;
-		if (!list || !tid)
+		s->known = known ? known : s->known;
+		if (!list || !tid || !known)
 			return -ENOMEM;
 		s->room = 2 * n;
 	}
 	return n;
 }
 
-static bool same_fd(const struct kvm_fd *a, const struct kvm_fd *b)
+static int compare_numbers(const void *a, const void *b)
 {
-	return a->kind == b->kind && a->id == b->id && a->num == b->num;
+	const struct kvm_fd *x = a, *y = b;
+
+	return x->num - y->num;
+}
+
+/* Return a file in the list, which is sorted by number, or NULL. */
+static const struct kvm_fd *find_fd(const struct files_state *s, int n, const struct kvm_fd *fd)
+{
+	const struct kvm_fd *found = n ? bsearch(fd, s->list, n, sizeof(*fd), compare_numbers) : NULL;
+
+	return found && found->kind == fd->kind && found->id == fd->id ? found : NULL;
 }
 
 /* Has the VMM closed the file (EBADF), or got another with the same number? */
@@ -242,17 +254,6 @@ void files_hand_over(struct files_state *s, struct process *p)
 	}
 }
 
-static const struct taken *find_taken(const struct process *p, const struct kvm_fd *fd)
-{
-	const struct taken *t;
-
-	for (t = p->taken; t; t = t->next) {
-		if (!t->missing && !t->gone.hup && same_fd(&t->from, fd))
-			return t;
-	}
-	return NULL;
-}
-
 static bool has_rows(const struct process *p)
 {
 	const struct taken *t;
@@ -281,7 +282,7 @@ static bool take_kind(struct kvmstats *k, struct files_state *s, struct process 
 		const char *wrong = NULL;
 		struct taken *t;
 
-		if (s->list[i].kind != kind || find_taken(p, &s->list[i]))
+		if (s->list[i].kind != kind || s->known[i])
 			continue;
 		t = calloc(1, sizeof(*t));
 		if (!t) {
@@ -434,17 +435,21 @@ static bool count_fds(struct files_state *s, struct process *p, int n)
 	return p->vms || has_vcpu;
 }
 
-static void mark_missing(struct files_state *s, struct process *p, int n)
+/* Find out which files are missing in the list, and which ones of the list are known. */
+static void compare_list(struct files_state *s, struct process *p, int n)
 {
+	const struct kvm_fd *found;
 	struct taken *t;
-	int i;
 
+	if (n)
+		memset(s->known, 0, n * sizeof(*s->known));
 	for (t = p->taken; t; t = t->next) {
-		for (i = 0; i < n && !same_fd(&t->from, &s->list[i]); i++)
-			;
+		found = find_fd(s, n, &t->from);
 		/* A file that reports the end of its VM is valid until then. */
-		if (!t->tells && (i == n || replaced(s, p, t)))
+		if (!t->tells && (!found || replaced(s, p, t)))
 			t->missing = true;
+		if (found && !t->missing && !t->gone.hup)
+			s->known[found - s->list] = true;
 	}
 }
 
@@ -491,7 +496,7 @@ void files_scan_process(struct kvmstats *k, struct files_state *s, struct proces
 	if (n > KVM_FDS_MAX)
 		n = KVM_FDS_MAX;
 	p->is_vmm = count_fds(s, p, n);
-	mark_missing(s, p, n);
+	compare_list(s, p, n);
 	/* A process that has only files of other VMMs is an agent like us. */
 	if (!p->is_vmm) {
 		p->is_vmm = p->taken;
