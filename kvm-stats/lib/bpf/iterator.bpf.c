@@ -671,8 +671,32 @@ static __always_inline bool is_owner(__u64 vm)
 static const struct file *files_at_once[FILES_AT_ONCE];
 
 /*
+ * Return whether a file is a VM or vCPU that has to be written. Global, like the next two functions,
+ * so that the verifier checks it once, and not for each file of a part of the table.
+ */
+__noinline int is_wanted(__u64 address)
+{
+	const struct file *file = (const void *)address;
+	const struct file_operations *operations = BPF_CORE_READ(file, f_op);
+	const void *object;
+
+	if (!file || operations == other_operations)
+		return false;
+	if (operations != vm_operations && operations != vcpu_operations) {
+		if (vm_operations && vcpu_operations)
+			return false;
+		look_at_name(file);
+		if (operations == other_operations)
+			return false;
+	}
+	scan.found = 1;
+	object = BPF_CORE_READ(file, private_data);
+	return !is_repeated((__u64)object, is_owner(vm_of(file, object)));
+}
+
+/*
  * Return the descriptor of the next VM or vCPU in a part of the table that has to be written, or
- * that of the next part. Global, like write_file(), so that the verifier checks it once.
+ * that of the next part.
  */
 __noinline int find_file(__u64 address, __u32 first)
 {
@@ -680,32 +704,15 @@ __noinline int find_file(__u64 address, __u32 first)
 	struct file *const *files = BPF_CORE_READ(table, fd);
 	const unsigned long *open = BPF_CORE_READ(table, open_fds);
 	const __u32 at = first % FILES_AT_ONCE;
-	const struct file_operations *operations;
-	const struct file *file;
-	const void *object;
 	__u32 i, bits = 0;
 
 	first -= at;
 	bpf_probe_read_kernel(&bits, sizeof(bits), (const void *)open + first / 8);
+	bits &= -1U << at;
 	if (!bits || bpf_probe_read_kernel(files_at_once, sizeof(files_at_once), &files[first]))
 		return first + FILES_AT_ONCE;
 	for (i = 0; i < FILES_AT_ONCE; i++) {
-		file = files_at_once[i];
-		if (i < at || !(bits >> i & 1) || !file)
-			continue;
-		operations = BPF_CORE_READ(file, f_op);
-		if (operations == other_operations)
-			continue;
-		if (operations != vm_operations && operations != vcpu_operations) {
-			if (vm_operations && vcpu_operations)
-				continue;
-			look_at_name(file);
-			if (operations == other_operations)
-				continue;
-		}
-		scan.found = 1;
-		object = BPF_CORE_READ(file, private_data);
-		if (!is_repeated((__u64)object, is_owner(vm_of(file, object))))
+		if (bits >> i & 1 && is_wanted((__u64)files_at_once[i]))
 			return first + i;
 	}
 	return first + FILES_AT_ONCE;
