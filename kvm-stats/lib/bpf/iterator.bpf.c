@@ -543,6 +543,8 @@ struct {
 	__u32 uid;
 	__u32 kind, next;
 	__u32 found;		/* whether it has a VM */
+	/* The file whose record is written */
+	const void *file, *operations;
 } scan;
 
 static __always_inline struct user *find_user(__u32 uid)
@@ -671,7 +673,7 @@ static __always_inline bool is_owner(__u64 vm)
 static const struct file *files_at_once[FILES_AT_ONCE];
 
 /*
- * Return whether a file is a VM or vCPU that has to be written. Global, like the next two functions,
+ * Return whether a file is a VM or vCPU that has to be written. Global, like the next functions,
  * so that the verifier checks it once, and not for each file of a part of the table.
  */
 __noinline int is_wanted(__u64 address)
@@ -719,31 +721,53 @@ __noinline int find_file(__u64 address, __u32 first)
 }
 
 /*
- * Write the record of a VM or vCPU. The file is not referenced: its table must still have it when
- * its values have been read.
+ * Begin the record of a VM or vCPU: which one it is, and the times of its thread. Return whether
+ * there is one. Two functions write a record because the stacks of nested functions have 512 bytes.
  */
-__noinline int write_file(__u64 slot, __u32 fd)
+__noinline int begin_record(__u64 slot, __u32 fd)
 {
-	const struct task_struct *task = (const void *)scan.task;
 	const struct file *file = read_pointer((const void *)slot);
-	const struct file_operations *operations = BPF_CORE_READ(file, f_op);
-	const void *object = BPF_CORE_READ(file, private_data), *stat, *pid;
+	const void *object = BPF_CORE_READ(file, private_data), *pid;
 	struct bpf_record *record;
-	struct bpf_output *out;
-	__u32 n = filled, size;
+	__u32 n = filled;
 
-	if (n >= BPF_SLOTS || (operations != vm_operations && operations != vcpu_operations))
-		return 0;
-	out = &slots[n];
-	record = &out->record;
+	scan.file = file;
+	scan.operations = BPF_CORE_READ(file, f_op);
+	if (n >= BPF_SLOTS || (scan.operations != vm_operations && scan.operations != vcpu_operations))
+		return false;
+	record = &slots[n].record;
+	record->object = (__u64)object;
 	record->vm = vm_of(file, object);
 	record->owner = is_owner(record->vm);
+	record->fd = fd;
 	record->vcpu_id = -1;
 	record->tid = 0;
-	if (operations == vcpu_operations) {
+	if (scan.operations == vcpu_operations) {
 		pid = read_pointer(object + layout.vcpu_pid);
 		record->tid = number(pid);
 		read_thread(object, pid, &record->thread, &quota);
+	}
+	return true;
+}
+
+/*
+ * Add the process and the values. The file is not referenced: its table must still have it when they
+ * have been read.
+ */
+__noinline int finish_record(__u64 slot)
+{
+	const struct file *file = scan.file;
+	struct bpf_record *record;
+	struct bpf_output *out;
+	const void *object, *stat;
+	__u32 n = filled, size;
+
+	if (n >= BPF_SLOTS)
+		return 0;
+	out = &slots[n];
+	record = &out->record;
+	object = (const void *)record->object;
+	if (scan.operations == vcpu_operations) {
 		bpf_probe_read_kernel(&record->vcpu_id, sizeof(record->vcpu_id),
 				      object + layout.vcpu_id);
 		stat = object + layout.vcpu_stat;
@@ -753,14 +777,12 @@ __noinline int write_file(__u64 slot, __u32 fd)
 		stat = object + layout.vm_stat;
 		size = layout.vm_stat_size;
 	}
-	look_at_task(task, record);
-	record->object = (__u64)object;
+	look_at_task((const void *)scan.task, record);
 	record->creator = read_creator(record->vm);
-	record->fd = fd;
 	record->size = size;
 	if (size > sizeof(out->values) || bpf_probe_read_kernel(out->values, size, stat))
 		return 0;
-	if (read_pointer((const void *)slot) != file || BPF_CORE_READ(file, f_op) != operations ||
+	if (read_pointer((const void *)slot) != file || BPF_CORE_READ(file, f_op) != scan.operations ||
 	    BPF_CORE_READ(file, private_data) != object)
 		return 0;
 	count_record(scan.uid, size);
@@ -786,6 +808,7 @@ int kvm_files(struct bpf_iter__task *ctx)
 	const struct fdtable *table;
 	__u32 next, kind;
 	struct user *user;
+	__u64 slot;
 	int i;
 
 	if (begins) {
@@ -822,7 +845,9 @@ int kvm_files(struct bpf_iter__task *ctx)
 		}
 		next = find_file((__u64)table, scan.next);
 		if (next % FILES_AT_ONCE || next == scan.next) {
-			write_file((__u64)&BPF_CORE_READ(table, fd)[next], next);
+			slot = (__u64)&BPF_CORE_READ(table, fd)[next];
+			if (begin_record(slot, next))
+				finish_record(slot);
 			next++;
 		}
 		if (!(next % FILES_AT_ONCE)) {
