@@ -56,7 +56,7 @@ static int list_fds(struct kvmstats *k, struct files_state *s, pid_t pid, long *
 	return n;
 }
 
-static int compare_numbers(const void *a, const void *b)
+static int compare_fds(const void *a, const void *b)
 {
 	const struct kvm_fd *x = a, *y = b;
 
@@ -66,7 +66,7 @@ static int compare_numbers(const void *a, const void *b)
 /* Return a file in the list, which is sorted by number, or NULL. */
 static const struct kvm_fd *find_fd(const struct files_state *s, int n, const struct kvm_fd *fd)
 {
-	const struct kvm_fd *found = n ? bsearch(fd, s->list, n, sizeof(*fd), compare_numbers) : NULL;
+	const struct kvm_fd *found = n ? bsearch(fd, s->list, n, sizeof(*fd), compare_fds) : NULL;
 
 	return found && found->kind == fd->kind && found->id == fd->id ? found : NULL;
 }
