@@ -540,6 +540,12 @@ static void test_full_vcpus(void)
 
 static int shared_vcpu;
 
+struct entry {
+	pthread_t thread;
+	sem_t ended;
+	pid_t tid;	/* 0: the thread has not begun */
+};
+
 static void ignore(int signal)
 {
 }
@@ -547,14 +553,29 @@ static void ignore(int signal)
 /* A vCPU that waits for another one to start it sleeps in KVM_RUN until a signal arrives. */
 static void *enter_once(void *arg)
 {
-	sem_t *entered = arg;
+	struct entry *entry = arg;
 
-	sem_post(entered);
+	__atomic_store_n(&entry->tid, gettid(), __ATOMIC_RELEASE);
 	ioctl(shared_vcpu, KVM_RUN, 0);
-	sem_post(entered);
+	sem_post(&entry->ended);
 	for (;;)
 		pause();
 	return NULL;
+}
+
+/*
+ * Wait until the thread sleeps with the vCPU. Before Linux 6.12, it sleeps earlier as well, while
+ * it replaces the vCPU's previous thread.
+ */
+static void await_entry(const struct entry *entry)
+{
+	char wchan[32] = "";
+	pid_t tid;
+
+	while (!(tid = __atomic_load_n(&entry->tid, __ATOMIC_ACQUIRE)) ||
+	       !read_thread_line(getpid(), tid, "wchan", wchan, sizeof(wchan)) ||
+	       strcmp(wchan, "kvm_vcpu_block"))
+		usleep(50);
 }
 
 /* A user enters a vCPU with many threads, one after the other, which remain. */
@@ -562,24 +583,24 @@ static void be_crowd(int from, int to)
 {
 	const struct sigaction action = { .sa_handler = ignore };
 	int vm = need(ioctl(need(open("/dev/kvm", O_RDWR), "/dev/kvm"), KVM_CREATE_VM, 0), "VM"), i;
+	struct entry entry;
 	pthread_attr_t attr;
-	pthread_t thread;
-	sem_t entered;
 
 	need(ioctl(vm, KVM_CREATE_IRQCHIP, 0), "interrupt controllers");
 	need(ioctl(vm, KVM_CREATE_VCPU, 0), "vCPU");
 	shared_vcpu = need(ioctl(vm, KVM_CREATE_VCPU, 1), "second vCPU");
 	need(setuid(65534), "setuid");
 	sigaction(SIGUSR1, &action, NULL);
-	sem_init(&entered, 0, 0);
+	sem_init(&entry.ended, 0, 0);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 16384);
-	for (i = 0; i < ENTERED && !pthread_create(&thread, &attr, enter_once, &entered); i++) {
-		sem_wait(&entered);
-		do {
-			usleep(50);
-			pthread_kill(thread, SIGUSR1);
-		} while (sem_trywait(&entered));
+	for (i = 0; i < ENTERED; i++) {
+		entry.tid = 0;
+		if (pthread_create(&entry.thread, &attr, enter_once, &entry))
+			break;
+		await_entry(&entry);
+		pthread_kill(entry.thread, SIGUSR1);
+		sem_wait(&entry.ended);
 	}
 	need(write(to, &i, sizeof(i)), "write");
 	for (;;)
