@@ -53,7 +53,7 @@ static struct page *new_page(struct server *s)
 static void add_headers(const struct server *s, struct MHD_Response *r)
 {
 	static const char *const defaults[WEB_HEADERS] = {
-		"default-src 'self'; frame-ancestors 'none'", "nosniff"
+		"default-src 'self'; frame-ancestors 'self'", "nosniff"
 	};
 	const char *value;
 	int i;

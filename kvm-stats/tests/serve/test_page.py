@@ -122,7 +122,7 @@ class Page(Pages):
         """The pages have no script and load nothing from other servers."""
         serving = self.start_quickly(["fine"])
         _, headers, _ = serving.get("", accept="text/html")
-        self.assertEqual(headers["Content-Security-Policy"], "default-src 'self'; frame-ancestors 'none'")
+        self.assertEqual(headers["Content-Security-Policy"], "default-src 'self'; frame-ancestors 'self'")
         for path in "", "?all=1", "?q=x", "vm?vm=fine":
             body = self.page(serving, path)
             page = Table(body)
