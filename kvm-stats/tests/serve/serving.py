@@ -30,6 +30,8 @@ OTHER_USER = "setpriv --reuid 61183 --regid 61183 --clear-groups --inh-caps=-all
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 # Seconds; events take less than one on an idle machine that is not emulated.
 DEADLINE = 60 * float(os.environ.get("SLOWER", "1"))
+# The process that serves may not start the thread that finds leaks.
+SANITIZER = {"ASAN_OPTIONS": "quarantine_size_mb=1:detect_leaks=0"}
 
 # never through a proxy
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -169,13 +171,12 @@ class Serve:
                  stdin=subprocess.DEVNULL):
         self.errors = tempfile.NamedTemporaryFile("r")
         listen = ["--listen", listen] if listen else []
-        # Not the file that is read: its offset would move the output. The process that serves may
-        # not start the thread that finds leaks.
+        # Not the file that is read: its offset would move the output.
         with open(self.errors.name, "w") as errors:
             self.process = subprocess.Popen(
                 [program, "serve", *listen, *options],
                 stdin=stdin, stdout=subprocess.DEVNULL, stderr=errors,
-                env={**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1:detect_leaks=0", **env})
+                env={**os.environ, **SANITIZER, **env})
         self.url = wait_for(self._url, "the address")
         self.port = int(self.url.rsplit(":", 1)[1].strip("/"))
         self.scrape = self.connect()
