@@ -38,8 +38,8 @@ static uint64_t nmis;
 static struct kvm_pv_perf_info info;
 static struct kvm_pv_perf_attr attr;
 static struct kvm_pv_perf_slot slot __aligned(32);
-/* The slot after the hypercall; KVM writes it again when the exit to userspace is completed. */
-static struct kvm_pv_perf_slot seen;
+/* The slot around the hypercall; KVM writes it again when the exit to userspace is completed. */
+static struct kvm_pv_perf_slot before, seen;
 
 static void count_nmi(struct ex_regs *regs)
 {
@@ -55,6 +55,8 @@ static void guest_code(void)
 			;
 		if (op == WRITE_CLOCK)
 			wrmsr(MSR_KVM_SYSTEM_TIME_NEW, 0);
+		before = slot;
+		barrier();
 		ret = kvm_hypercall(KVM_HC_PV_PERF, op, arg1, arg2, 0);
 		barrier();
 		seen = slot;
@@ -75,6 +77,7 @@ static int64_t call(struct kvm_vcpu *vcpu, uint64_t new_op, uint64_t new_arg1)
 	TEST_ASSERT_EQ(get_ucall(vcpu, &uc), UCALL_SYNC);
 	sync_global_from_guest(vcpu->vm, ret);
 	sync_global_from_guest(vcpu->vm, slot);
+	sync_global_from_guest(vcpu->vm, before);
 	sync_global_from_guest(vcpu->vm, seen);
 	return ret;
 }
@@ -213,7 +216,7 @@ KVM_ONE_VCPU_TEST(pv_perf_events, counts_a_statistic, guest_code)
 	TEST_ASSERT_EQ(seen.count, count + 1);
 	TEST_ASSERT_EQ(seen.seq, seq + 2);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ_ALL, 0), 0);
-	TEST_ASSERT_EQ(seen.count, count + 1);
+	TEST_ASSERT_EQ(seen.seq, before.seq);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ_ALL, 3 << 3), -KVM_ENOENT);
 	TEST_ASSERT_EQ(seen.count, count + 3);
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_ENABLE, 3), 0);
