@@ -41,6 +41,7 @@ struct bpf_state {
 	uint64_t looked;	/* when all processes were, with this result */
 	int found;
 	bool partial;		/* the last scan left out files */
+	bool noted;		/* threads run vCPUs that the last scan did not find */
 	struct final *finals;	/* last values of vCPUs, not reported yet */
 	size_t final_count, final_room;
 	__u64 lost;
@@ -274,11 +275,12 @@ static int read_all_records(struct bpf_state *s, bool threads, const struct bpf_
  */
 static int read_records(struct bpf_state *s, const struct bpf_record ***records)
 {
-	bool news = uevents_news(&s->events);
+	bool news = uevents_news(&s->events) || s->noted;
 	uint64_t start = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	uint64_t now = read_clock(CLOCK_MONOTONIC);
 	int n;
 
+	s->noted = false;
 	if (news || s->partial || bpf_iterator_hides(s->iterator) || !s->looked ||
 	    now - s->looked >= FULL_SCAN_INTERVAL_NS) {
 		s->looked = now;
@@ -470,6 +472,13 @@ static int bpf_sample(struct kvmstats *k, void *state)
 	return report_finals(k, s);
 }
 
+static void bpf_note(void *state)
+{
+	struct bpf_state *s = state;
+
+	s->noted = bpf_iterator_note(s->iterator) || s->noted;
+}
+
 static void bpf_close(struct kvmstats *k, void *state)
 {
 	struct bpf_state *s = state;
@@ -488,5 +497,6 @@ const struct source_ops source_bpf = {
 	.what = "a BPF program that looks at the open files of all processes",
 	.open = bpf_open,
 	.sample = bpf_sample,
+	.note = bpf_note,
 	.close = bpf_close,
 };

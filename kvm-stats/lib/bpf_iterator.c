@@ -358,6 +358,16 @@ static int walk(struct bpf_iterator *iterator, enum bpf_mode mode, bool threads,
 	return error;
 }
 
+bool bpf_iterator_note(struct bpf_iterator *iterator)
+{
+	size_t len = 0;
+
+	iterator->program->bss->mode = BPF_NOTE;
+	iterator->program->bss->news = false;
+	return iterator->thread_link && !run_link(iterator, iterator->thread_link, &len) &&
+	       iterator->program->bss->news;
+}
+
 int bpf_iterator_read(struct bpf_iterator *iterator, bool threads,
 		      const struct bpf_record ***records)
 {

@@ -33,11 +33,17 @@ void bpf_iterator_close(struct bpf_iterator *iterator);
 /*
  * Read each VM and vCPU once, whichever processes have its file: sorted by process, then by
  * descriptor (of the process that created the VM, if it has one). With threads, also those
- * without a file that a thread runs at the moment. Returns the number of records or a negative
+ * without a file that a thread runs, or ran when bpf_iterator_note() was called. Returns the number of records or a negative
  * errno. The iterator owns the records until the next read.
  */
 int bpf_iterator_read(struct bpf_iterator *iterator, bool threads,
 		      const struct bpf_record ***records);
+
+/*
+ * Remember which vCPUs threads run at this moment, for later reads with threads. Return true if the
+ * last read did not find one of them.
+ */
+bool bpf_iterator_note(struct bpf_iterator *iterator);
 
 /* Return true if the last read that asked for threads found a VM or vCPU without a file. */
 bool bpf_iterator_hides(const struct bpf_iterator *iterator);

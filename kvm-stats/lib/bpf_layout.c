@@ -202,6 +202,18 @@ static int find_notifier_node(const struct types *types, __u32 *offset)
 	return error;
 }
 
+/* Find the vCPUs of a VM: an array before Linux 5.16. */
+static int find_vcpus(const struct types *types, struct bpf_layout *layout)
+{
+	if (!find_member(types, "kvm", "vcpu_array", &layout->vm_vcpus, NULL, 0))
+		return 0;
+	layout->is_array = 1;
+	if (find_member(types, "kvm", "vcpus", &layout->vm_vcpus, NULL, 0))
+		return -ENOENT;
+	*types->why = '\0';
+	return 0;
+}
+
 static int find_kvm_types(const struct types *types, struct bpf_kvm_types *found)
 {
 	struct bpf_layout *layout = &found->layout;
@@ -210,10 +222,15 @@ static int find_kvm_types(const struct types *types, struct bpf_kvm_types *found
 	return	find_member(types, "kvm", "mm", &layout->vm_mm, NULL, pointer) ?:
 		find_member(types, "kvm", "userspace_pid", &layout->vm_creator, NULL,
 			    sizeof(int)) ?:
+		find_member(types, "kvm", "users_count", &layout->vm_users, NULL,
+			    sizeof(int)) ?:
+		find_vcpus(types, layout) ?:
 		find_member(types, "kvm", "stat", &layout->vm_stat,
 			    &layout->vm_stat_size, 0) ?:
 		find_member(types, "kvm_vcpu", "kvm", &layout->vcpu_kvm, NULL, pointer) ?:
 		find_member(types, "kvm_vcpu", "vcpu_id", &layout->vcpu_id, NULL,
+			    sizeof(int)) ?:
+		find_member(types, "kvm_vcpu", "vcpu_idx", &layout->vcpu_index, NULL,
 			    sizeof(int)) ?:
 		find_member(types, "kvm_vcpu", "pid", &layout->vcpu_pid, NULL, pointer) ?:
 		find_member(types, "kvm_vcpu", "stat", &layout->vcpu_stat,

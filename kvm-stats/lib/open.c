@@ -176,6 +176,12 @@ int kvmstats_open(struct kvmstats **opened, const char *source, const char *proc
 	return ret;
 }
 
+void source_note(struct kvmstats *k)
+{
+	if (k->source && k->source->note)
+		k->source->note(k->state);
+}
+
 int source_open(struct kvmstats **opened, const struct source_ops *source, void *state)
 {
 	struct kvmstats *k = calloc(1, sizeof(*k));

@@ -31,6 +31,12 @@ struct source_ops {
 	 */
 	int (*sample)(struct kvmstats *k, void *state);
 
+	/*
+	 * Between samples, at times that a VMM cannot know: note which vCPUs run, so that the next
+	 * sample finds them wherever their files are. NULL if files are not needed.
+	 */
+	void (*note)(void *state);
+
 	/* Close files that pin a VM; sample() reopens them. NULL if there are none. */
 	void (*release_files)(void *state);
 
@@ -161,6 +167,9 @@ int source_open(struct kvmstats **k, const struct source_ops *source, void *stat
  * recording of that process. The VMs and their totals stay; the caller has core_proc().
  */
 void source_replace(struct kvmstats *k, const struct source_ops *source, void *state);
+
+/* Call the source's note(). */
+void source_note(struct kvmstats *k);
 
 /* Set the time of the VM that is reported next; when all are reported, that of the sample. */
 void core_set_time(struct kvmstats *k, uint64_t nanoseconds);

@@ -17,6 +17,7 @@
 #include "app.h"
 #include "clock.h"
 #include "privileges.h"
+#include "source.h"
 #include "stop.h"
 #include "text.h"
 #include "xalloc.h"
@@ -429,17 +430,32 @@ void app_time_text(uint64_t time, char buf[TIME_SIZE])
 	snprintf(buf + n, TIME_SIZE - n, ".%03uZ", (unsigned int)(time % SECOND / 1000000));
 }
 
+uint64_t app_note_time(uint64_t next)
+{
+	const uint64_t now = app_now();
+	uint64_t random = 0;
+
+	getentropy(&random, sizeof(random));
+	return next > now ? now + random % (next - now) : NOTED;
+}
+
 void app_wait(struct kvmstats *k, uint64_t *next, uint64_t interval)
 {
 	struct pollfd stop = { .fd = stop_fd(), .events = POLLIN };
-	uint64_t now = app_now();
+	uint64_t now = app_now(), note, left;
 
 	*next += interval;
 	if (*next <= now)
 		*next += (now - *next) / interval * interval + interval;
+	note = app_note_time(*next);
 	for (; now < *next && !stop_requested(); now = app_now()) {
+		if (note <= now) {
+			source_note(k);
+			note = NOTED;
+		}
 		/* a second at most: a signal may come just before */
-		const uint64_t left = *next - now < SECOND ? *next - now : SECOND - 1;
+		left = (note < *next ? note : *next) - now;
+		left = left < SECOND ? left : SECOND - 1;
 
 		ppoll(&stop, 1, &(struct timespec){ .tv_nsec = left }, NULL);
 		if (stop_asked)

@@ -117,6 +117,10 @@ const char *app_label(const struct kvmstats_vm *vm, char *buf);
 #define SELECTOR_SIZE	TEXT_SHOWN(2 * LABEL_SIZE)
 void app_selector(const struct kvmstats_vm *first, const struct kvmstats_vm *vm, char *buf);
 
+/* A random time until the next sample, at which source_note() is called once */
+#define NOTED	UINT64_MAX
+uint64_t app_note_time(uint64_t next);
+
 /*
  * Sleep until the time of the next interval, or until stop_requested(); skips those that have
  * passed. Stops the program when it is asked to (SIGTSTP).

@@ -12,10 +12,12 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "abi.h"
 #include "account.h"
+#include "app.h"
 #include "probe_vm.h"
 #include "tap.h"
 #include "vm.h"
@@ -31,7 +33,7 @@ static struct kvmstats *k;
 
 /* The processes that the test starts, and this program, share a page. */
 static struct shared {
-	volatile bool ready, go, done;
+	volatile bool ready, go, done, drop, dropped;
 	pid_t tids[2];
 } *shared;
 
@@ -217,17 +219,24 @@ static void *run_until_killed(void *arg)
 	return NULL;
 }
 
-/* The VMM closes all files of a VM, while its guest runs. */
-static void run_vm_without_files(void)
+/* Create a VM whose guest does not leave KVM_RUN. */
+static void spin_guest(void)
 {
 	static const unsigned char spin[] = { 0x90, 0xeb, 0xfe, 0x90 };	/* nop; jmp to itself */
 	const long page = sysconf(_SC_PAGESIZE);
-	pthread_t thread;
 	long i;
 
 	open_vm(0, 0);
 	for (i = 0; i < page; i += sizeof(spin))
 		memcpy((char *)vms[0].code + i, spin, sizeof(spin));
+}
+
+/* The VMM closes all files of a VM, while its guest runs. */
+static void run_vm_without_files(void)
+{
+	pthread_t thread;
+
+	spin_guest();
 	if (pthread_create(&thread, NULL, run_until_killed, NULL))
 		errx(1, "pthread_create");
 	get_ready();
@@ -240,6 +249,112 @@ static void run_vm_without_files(void)
 	shared->done = true;
 	for (;;)
 		pause();
+}
+
+static int hidden[2];		/* a message in these sockets has the files */
+
+static void hide_files(const int *files, size_t count)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(4 * sizeof(int))];
+	} control = { 0 };
+	struct iovec byte = { .iov_base = (char[]){ 0 }, .iov_len = 1 };
+	const struct msghdr message = {
+		.msg_iov = &byte, .msg_iovlen = 1, .msg_control = &control,
+		.msg_controllen = CMSG_SPACE(count * sizeof(int)),
+	};
+
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+	memcpy(CMSG_DATA(&control.header), files, count * sizeof(int));
+	need(sendmsg(hidden[0], &message, 0), "sendmsg");
+	while (count)
+		close(files[--count]);
+}
+
+/* Return the file of the vCPU, and leave a copy in the message. */
+static int take_vcpu(void)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(4 * sizeof(int))];
+	} control;
+	char data;
+	struct iovec byte = { .iov_base = &data, .iov_len = 1 };
+	struct msghdr message = {
+		.msg_iov = &byte, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control),
+	};
+	int files[2], vcpu;
+
+	need(recvmsg(hidden[1], &message, 0), "recvmsg");
+	memcpy(files, CMSG_DATA(&control.header), sizeof(files));
+	vcpu = need(dup(files[1]), "dup");
+	hide_files(files, 2);
+	return vcpu;
+}
+
+static volatile int hidden_vcpu;	/* its file, while it is in the table */
+
+/* Enter the guest while the test allows it. */
+static void *run_hidden_vcpu(void *arg)
+{
+	shared->tids[0] = gettid();
+	for (;;) {
+		while (!shared->go)
+			usleep(1000);
+		hidden_vcpu = take_vcpu();
+		ioctl(hidden_vcpu, ABI_RUN, 0);
+		shared->done = false;
+	}
+	return NULL;
+}
+
+static void ignore(int signal)
+{
+}
+
+/*
+ * The files of a VM are in a message to the VMM, except at the moment when it enters the guest, and it
+ * rests when the test takes a sample.
+ */
+static void run_hidden_vm(void)
+{
+	const struct sigaction interrupt = { .sa_handler = ignore };
+	pthread_t thread;
+
+	spin_guest();
+	sigaction(SIGUSR1, &interrupt, NULL);
+	need(socketpair(AF_UNIX, SOCK_DGRAM, 0, hidden), "socketpair");
+	close(vms[0].vm_stats);
+	close(vms[0].vcpu_stats);
+	hide_files((int[]){ vms[0].vm, vms[0].vcpu }, 2);
+	if (pthread_create(&thread, NULL, run_hidden_vcpu, NULL))
+		errx(1, "pthread_create");
+	get_ready();
+	for (;;) {
+		while (!hidden_vcpu)
+			usleep(1000);
+		/* The thread is in the guest. */
+		usleep(5000);
+		close(hidden_vcpu);
+		hidden_vcpu = 0;
+		shared->done = true;
+		while (shared->go)
+			usleep(1000);
+		while (shared->done) {
+			pthread_kill(thread, SIGUSR1);
+			usleep(1000);
+		}
+		if (!shared->drop)
+			continue;
+		/* Another VM, perhaps in the same memory */
+		close(hidden[0]);
+		close(hidden[1]);
+		need(ioctl(need(open("/dev/kvm", O_RDWR), "/dev/kvm"), ABI_CREATE_VM, 0), "KVM_CREATE_VM");
+		shared->dropped = true;
+	}
 }
 
 static pid_t start(void (*vmm)(void))
@@ -554,6 +669,64 @@ static void test_without_files(void)
 	}
 	result(!vm || vm->ended, "it ends with its process");
 }
+
+/* Wait until a hidden vCPU runs or rests. */
+static void set_hidden_vm(bool runs)
+{
+	shared->go = runs;
+	while (shared->done != runs)
+		usleep(1000);
+}
+
+#define HIDDEN_ROUNDS	5
+
+static void test_hidden(void)
+{
+	const pid_t pid = start(run_hidden_vm);
+	const struct kvmstats_vm *vm = NULL;
+	uint64_t run, all, exits = 0, next = app_now();
+	unsigned int i, vcpus, found = 0;
+	struct account account;
+	bool ended;
+
+	for (i = 0; i < HIDDEN_ROUNDS; i++) {
+		set_hidden_vm(true);
+		app_wait(k, &next, 50 * MS);
+		set_hidden_vm(false);
+		sample();
+		vm = find_vm(k, pid);
+		found += vm && !vm->ended && vm->vcpus == 1 && total_of(vm, "exits") > exits;
+		exits = total_of(vm, "exits");
+	}
+	/* A wait is booked when it ends. */
+	kill(pid, SIGSTOP);
+	waitpid(pid, NULL, WUNTRACED);
+	sample_for(1, 20);
+	kill(pid, SIGCONT);
+	run = vm ? sum_of(&vm->times, RUNS | WAITS) : 0;
+	account = read_account(pid, shared->tids[0]);
+	all = account.ran + account.waited;
+	result(found == HIDDEN_ROUNDS && all && (run >= all || same(run, all)),
+	       "a VM that hides its files, and rests at samples: in %u of %u samples, with %llu of %llu ms",
+	       found, HIDDEN_ROUNDS, (unsigned long long)(run / MS), (unsigned long long)(all / MS));
+	set_hidden_vm(true);
+	shared->drop = true;
+	set_hidden_vm(false);
+	while (!shared->dropped)
+		usleep(1000);
+	sample();
+	/* The next one has the values of the new VM, which may be a probe as far as is known. */
+	sample();
+	vm = find_vm(k, pid);
+	vcpus = vm && !vm->ended ? vm->vcpus : 0;
+	result(!vcpus, "it is destroyed: another VM of its process has %u of its vCPUs", vcpus);
+	end_process(pid);
+	sample();
+	vm = find_vm(k, pid);
+	ended = !vm || vm->ended;
+	sample();
+	result(ended && !find_vm(k, pid), "it ends with its process");
+}
 #endif
 
 #define THREADS	6000
@@ -707,6 +880,7 @@ int main(int argc, char **argv)
 		test_many_threads();
 #ifdef __x86_64__
 		test_without_files();
+		test_hidden();
 #endif
 	}
 	test_unplugged();

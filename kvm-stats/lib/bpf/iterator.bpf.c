@@ -859,8 +859,8 @@ int kvm_files(struct bpf_iter__task *ctx)
 	return 1;
 }
 
-/* Write the record of a vCPU that a thread runs, or of its VM. */
-static __always_inline void write_running(const struct task_struct *task, __u64 object, __u64 vm,
+/* Write the record of a vCPU that a thread has entered, or of its VM. */
+static __always_inline void write_entered(const struct task_struct *task, __u64 object, __u64 vm,
 					  const struct pid *pid, __u32 uid, const bool vcpu)
 {
 	const __u32 size = vcpu ? layout.vcpu_stat_size : layout.vm_stat_size;
@@ -894,29 +894,139 @@ static __always_inline void write_running(const struct task_struct *task, __u64 
 	mark_written(object, true);
 }
 
-/* vCPUs that a thread runs now, and their VMs, unless kvm_files found them: their files can be closed. */
+/*
+ * The vCPU that a thread has entered, by the address of its struct pid, to which the vCPU holds a
+ * reference: its file can be anywhere, and the thread can rest during each sample.
+ */
+struct entered {
+	__u64 vcpu, vm;
+	__u64 mm;		/* of the process that created the VM */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, BPF_ENTERED_MAX);
+	__type(key, __u64);
+	__type(value, struct entered);
+} entered SEC(".maps");
+
+/* A thread runs a vCPU that the last walk did not write */
+bool news;
+
+static __always_inline void note_entered(__u64 pid, __u64 vcpu)
+{
+	const struct entered *last = bpf_map_lookup_elem(&entered, &pid);
+	struct entered now = { .vcpu = vcpu };
+
+	now.vm = (__u64)read_pointer((void *)vcpu + layout.vcpu_kvm);
+	now.mm = (__u64)read_pointer((void *)now.vm + layout.vm_mm);
+	if (!last || last->vcpu != vcpu || last->vm != now.vm || last->mm != now.mm)
+		bpf_map_update_elem(&entered, &pid, &now, BPF_ANY);
+}
+
+#define XA_CHUNK	64
+
+/* Return the entry below a node of an xarray, or the entry itself if it is not a node. */
+static __always_inline __u64 entry_below(__u64 entry, __u32 index)
+{
+	const struct xa_node *node = (const void *)(entry - 2);
+	__u64 slot;
+
+	if ((entry & 3) != 2)
+		return entry;
+	slot = index >> BPF_CORE_READ(node, shift) & (XA_CHUNK - 1);
+	return (__u64)read_pointer((const void *)node + slot * sizeof(void *) +
+				   bpf_core_field_offset(struct xa_node, slots));
+}
+
+/* Return the vCPU of a VM with this index; 4,096 of them are in two levels of nodes. */
+static __always_inline __u64 vcpu_at(__u64 vm, __u32 index)
+{
+	const void *vcpus = (void *)vm + layout.vm_vcpus;
+
+	if (layout.is_array)
+		return (__u64)read_pointer(vcpus + index * sizeof(void *));
+	return entry_below(entry_below((__u64)BPF_CORE_READ((const struct xarray *)vcpus, xa_head),
+				       index), index);
+}
+
+static __always_inline __u32 read_int(__u64 from)
+{
+	__u32 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), (void *)from);
+	return value;
+}
+
+/*
+ * Return the vCPU that the thread has entered if that exists: the VM of this process has references,
+ * and this vCPU, of which this thread was the last one. Their memory may have been freed, and used again.
+ */
+__noinline __u64 find_entered(__u64 pid)
+{
+	const struct entered *last = bpf_map_lookup_elem(&entered, &pid);
+
+	if (!last || !read_int(last->vm + layout.vm_users) ||
+	    (__u64)read_pointer((void *)last->vm + layout.vm_mm) != last->mm ||
+	    (__u64)read_pointer((void *)last->vcpu + layout.vcpu_kvm) != last->vm ||
+	    (__u64)read_pointer((void *)last->vcpu + layout.vcpu_pid) != pid ||
+	    vcpu_at(last->vm, read_int(last->vcpu + layout.vcpu_index)) != last->vcpu)
+		return 0;
+	return last->vcpu;
+}
+
+/*
+ * KVM holds a reference to the struct pid of a thread that has run a vCPU; few other threads
+ * have a second reference.
+ */
+static __always_inline bool may_be_vcpu(const struct pid *pid)
+{
+	__u32 count = 0;
+
+	bpf_probe_read_kernel(&count, sizeof(count),
+			      (void *)pid + bpf_core_field_offset(pid->count));
+	return count > 1;
+}
+
+/* Return the vCPU that a thread runs, or has entered, or 0. */
+static __always_inline __u64 vcpu_of(const struct task_struct *task, const struct pid *pid)
+{
+	const void *notifier = task->preempt_notifiers.first;
+	__u64 vcpu = (__u64)notifier - layout.vcpu_notifier;
+
+	/* Other ioctls of a vCPU do not run it. */
+	if (!notifier || read_pointer((void *)vcpu + layout.vcpu_pid) != pid)
+		return may_be_vcpu(pid) ? find_entered((__u64)pid) : 0;
+	note_entered((__u64)pid, vcpu);
+	return vcpu;
+}
+
+/*
+ * vCPUs that threads run or have entered, and their VMs, unless kvm_files found them: their files can be
+ * closed.
+ */
 SEC("iter/task")
 int kvm_threads(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	const void *notifier, *vcpu;
 	const struct pid *pid;
 	struct user *user;
-	__u64 vm;
+	__u64 vcpu, vm;
 	__u32 uid;
 
 	if (begins)
 		begin_walk();
 	if (!task)
 		return 0;
-	notifier = task->preempt_notifiers.first;
-	if (!notifier)
+	/* a number, not a pointer, to the verifier */
+	pid = BPF_CORE_READ(task, thread_pid);
+	vcpu = vcpu_of(task, pid);
+	if (!vcpu || is_repeated(vcpu, false))
 		return 0;
-	pid = task->thread_pid;
-	vcpu = notifier - layout.vcpu_notifier;
-	/* Other ioctls of a vCPU do not run it. */
-	if (read_pointer(vcpu + layout.vcpu_pid) != pid || is_repeated((__u64)vcpu, false))
+	if (mode == BPF_NOTE) {
+		news = true;
 		return 0;
+	}
 	if (filled > BPF_SLOTS - 2)
 		return 1;
 	uid = BPF_CORE_READ(task, cred, uid.val);
@@ -926,9 +1036,9 @@ int kvm_threads(struct bpf_iter__task *ctx)
 			leave_out(user, VM_TABLES, uid);
 		return 0;
 	}
-	vm = (__u64)read_pointer(vcpu + layout.vcpu_kvm);
-	write_running(task, vm, vm, pid, uid, false);
-	write_running(task, (__u64)vcpu, vm, pid, uid, true);
+	vm = (__u64)read_pointer((void *)vcpu + layout.vcpu_kvm);
+	write_entered(task, vm, vm, pid, uid, false);
+	write_entered(task, vcpu, vm, pid, uid, true);
 	return 0;
 }
 
@@ -947,19 +1057,6 @@ struct {
 
 /* Records that did not fit into finals */
 __u64 finals_lost;
-
-/*
- * KVM holds a reference to the struct pid of a thread that has run a vCPU; few other threads
- * have a second reference.
- */
-static __always_inline bool may_be_vcpu(const struct pid *pid)
-{
-	__u32 count = 0;
-
-	bpf_probe_read_kernel(&count, sizeof(count),
-			      (void *)pid + bpf_core_field_offset(pid->count));
-	return count > 1;
-}
 
 /*
  * Return which of some files is the vCPU that a thread has run, or FILES_AT_ONCE. Global, so that
@@ -1094,7 +1191,7 @@ static __always_inline int keep_values(struct bpf_raw_tracepoint_args *ctx, bool
 		*kept = 0;
 		return 0;
 	}
-	object = find_vcpu(task, pid, &fd);
+	object = (const void *)find_entered((__u64)pid) ?: find_vcpu(task, pid, &fd);
 	if (!object || has_many_finals(object))
 		return 0;
 	to = bpf_map_lookup_elem(&scratch, &key);

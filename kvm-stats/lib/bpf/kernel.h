@@ -245,6 +245,15 @@ struct pt_regs___arm64 {
 	int syscallno;
 };
 
+struct xarray {
+	void *xa_head;
+};
+
+struct xa_node {
+	unsigned char shift;
+	void *slots[1];
+};
+
 struct bpf_iter_meta {
 	struct seq_file *seq;
 	__u64 seq_num;

@@ -25,6 +25,8 @@
 /* Users and tables that are known; the least recently used ones are forgotten */
 #define BPF_USERS_MAX	1024
 #define BPF_TABLES_MAX	16384
+/* Threads whose vCPU is remembered; the least recently used ones are forgotten */
+#define BPF_ENTERED_MAX	16384
 
 /* Records that the reader takes at a time */
 #define BPF_SLOTS	16
@@ -34,9 +36,10 @@ enum bpf_mode {
 	BPF_ALL,
 	BPF_KNOWN,	/* that had VMs at the last visit */
 	BPF_OWN,	/* the reader */
+	BPF_NOTE,	/* none: only note which vCPUs threads run now */
 };
 
-/* The object was found by the thread that runs it; the largest number, so that files come first */
+/* The object was found by a thread that has entered it; the largest number, so that files come first */
 #define BPF_NO_FILE	0x7fffffff
 
 /* CPUs, and levels of cgroups, that the time of quotas covers */
@@ -115,10 +118,14 @@ struct bpf_output {
 struct bpf_layout {
 	__u32 vm_mm;		/* of struct kvm */
 	__u32 vm_creator;
+	__u32 vm_users;		/* reference count */
+	__u32 vm_vcpus;		/* struct xarray, or the array if is_array */
+	__u32 is_array;
 	__u32 vm_stat;
 	__u32 vm_stat_size;
 	__u32 vcpu_kvm;		/* of struct kvm_vcpu */
 	__u32 vcpu_id;
+	__u32 vcpu_index;	/* in the VM's vCPUs */
 	__u32 vcpu_pid;
 	__u32 vcpu_stat;
 	__u32 vcpu_stat_size;

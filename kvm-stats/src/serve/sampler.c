@@ -379,7 +379,7 @@ static bool handle_messages(struct sampler *m)
 static bool wait_or_fork(struct sampler *m, uint64_t *next)
 {
 	struct pollfd poll_fds[] = { { .fd = stop_fd(), .events = POLLIN }, { .events = POLLIN } };
-	uint64_t now, until;
+	uint64_t note = app_note_time(*next), now, until;
 	int n;
 
 	while (!stop_requested()) {
@@ -393,9 +393,14 @@ static bool wait_or_fork(struct sampler *m, uint64_t *next)
 			return true;
 		if (now >= *next)
 			break;
+		if (now >= note) {
+			source_note(m->k);
+			note = NOTED;
+		}
 		/* when the server may start, has ended, or may have sent more messages */
 		until = !m->server ? m->restart : m->socket < 0 ? now + MESSAGE_INTERVAL : m->read;
 		until = until > now && until < *next ? until : *next;
+		until = note < until ? note : until;
 		poll_fds[1].fd = m->server && now >= m->read ? m->socket : -1;
 		n = ppoll(poll_fds, 2, &(struct timespec){ (until - now) / SECOND,
 							   (until - now) % SECOND }, NULL);
