@@ -150,14 +150,14 @@ static void report_lost_charges(void *arg)
 	const struct blame_counts counts = blame_counts(((struct blame_command *)arg)->sum.blame);
 
 	if (counts.no_vcpu)
-		warnx("blame: vCPUs missed at %llu switches: more than %d vCPUs",
-		      (unsigned long long)counts.no_vcpu, BLAME_VCPUS);
+		warnx("blame: vCPUs missed at %llu switches: a user has too many of them",
+		      (unsigned long long)counts.no_vcpu);
 	if (counts.no_pair)
 		warnx("blame: %llu charges without a name: more than %d pairs of a VM and an owner",
 		      (unsigned long long)counts.no_pair, BLAME_CHARGES);
 	if (counts.no_vm)
-		warnx("blame: %llu waits without a length: more than %d VMs",
-		      (unsigned long long)counts.no_vm, BLAME_VMS);
+		warnx("blame: %llu waits without a length: a user has too many VMs",
+		      (unsigned long long)counts.no_vm);
 	if (counts.unreported > UNREPORTED_NS)
 		warnx("blame: the kernel did not report all switches: %.3f s are unknown",
 		      counts.unreported / 1e9);

@@ -282,11 +282,11 @@ static void report_lost_exits(void *arg)
 	const struct exits_counts counts = exits_counts(((struct exits_command *)arg)->sum.exits);
 
 	if (counts.no_vcpu)
-		warnx("exits: %llu exits not counted: more than %d vCPUs",
-		      (unsigned long long)counts.no_vcpu, EXITS_SLOTS / 2);
+		warnx("exits: %llu exits not counted: a user has too many vCPUs",
+		      (unsigned long long)counts.no_vcpu);
 	if (counts.no_cell)
-		warnx("exits: %llu exits not counted: more than %d reasons and addresses of vCPUs",
-		      (unsigned long long)counts.no_cell, EXITS_CELLS);
+		warnx("exits: %llu exits not counted: vCPUs of a user have too many reasons and addresses",
+		      (unsigned long long)counts.no_cell);
 }
 
 static enum exits_by parse_exits_by(const char *text)

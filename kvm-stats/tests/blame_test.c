@@ -535,6 +535,63 @@ static void test_full_vcpus(void)
 	end_all();
 }
 
+/* A user's VMs, and entries for the waits of all VMs: the user gets three quarters. */
+#define USER		65534
+#define USER_VMS	18
+#define WAITS_MAX	16
+
+/* Charge the vCPUs of VMMs, which are stopped, to a user. */
+static void give_to_user(void)
+{
+	const int map = bpf_map__fd(blame->program->maps.vcpus);
+	struct shares *shares = &blame->program->bss->thread_counts;
+	struct blame_vcpu vcpu;
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		const uint32_t tid = list[i].vcpu;
+
+		if (bpf_map_lookup_elem(map, &tid, &vcpu))
+			continue;
+		--*user_count(shares, vcpu.uid);
+		++*user_count(shares, USER);
+		vcpu.uid = USER;
+		bpf_map_update_elem(map, &tid, &vcpu, BPF_EXIST);
+	}
+}
+
+/* VMs of one user do not take the entries of others for waits that end between two samples. */
+static void test_wait_shares(void)
+{
+	struct shares *shares = &blame->program->bss->wait_shares;
+	const struct blame_waits *waits;
+	const struct blame_vm *vms;
+	const struct process *vm;
+	size_t i, j, n, users = 0, found = 0;
+
+	for (i = 0; i < USER_VMS; i++)
+		add_vmm("0");
+	settle("many VMs of a user");
+	give_to_user();
+	shares->max = WAITS_MAX;
+	proceed();
+	usleep(RUN_MS / 2 * 1000);
+	stop();
+	vm = add_vmm("0");
+	run_for(RUN_MS / 2);
+	n = blame_ended_waits(blame, &vms, &waits);
+	for (i = 0; i < n; i++) {
+		found += vms[i].tgid == (uint32_t)vm->pid && waits[i].ns;
+		for (j = 0; j < USER_VMS; j++)
+			users += vms[i].tgid == (uint32_t)list[j].pid;
+	}
+	tap_result(found && users > WAITS_MAX / 2 && users <= WAITS_MAX / 4 * 3,
+		   "%d VMs of a user have %zu of %d entries for waits, and the VM of another user has %zu",
+		   USER_VMS, users, WAITS_MAX, found);
+	shares->max = BLAME_VMS;
+	end_all();
+}
+
 #ifdef __x86_64__
 #define ENTERED	4300	/* threads, more than there are entries */
 
@@ -589,7 +646,7 @@ static void be_crowd(int from, int to)
 	need(ioctl(vm, KVM_CREATE_IRQCHIP, 0), "interrupt controllers");
 	need(ioctl(vm, KVM_CREATE_VCPU, 0), "vCPU");
 	shared_vcpu = need(ioctl(vm, KVM_CREATE_VCPU, 1), "second vCPU");
-	need(setuid(65534), "setuid");
+	need(setuid(USER), "setuid");
 	sigaction(SIGUSR1, &action, NULL);
 	sem_init(&entry.ended, 0, 0);
 	pthread_attr_init(&attr);
@@ -1176,6 +1233,7 @@ int main(int argc, char **argv)
 	if (CPU_COUNT(&cpus) > 1)
 		test_lost("lost switches, seen from another CPU", other_cpu);
 	test_full_vcpus();
+	test_wait_shares();
 #ifdef __x86_64__
 	test_crowd();
 #else

@@ -113,6 +113,8 @@ static void check(bool ok, const char *what)
 	}
 }
 
+static uid_t user;		/* of the next VMM */
+
 struct vm {
 	int fd, vcpu, stats;
 	struct kvm_run *run;
@@ -142,6 +144,7 @@ static void open_vm(struct vm *vm, const void *code, size_t size, bool apic)
 	vm->run = mmap(NULL, run_size, PROT_READ | PROT_WRITE, MAP_SHARED, vm->vcpu, 0);
 	check(vm->run != MAP_FAILED, "mmap");
 	guest_registers(vm->fd, vm->vcpu, 0x2000);
+	need(setuid(user), "setuid");
 }
 
 /* Run the guest until it writes to DONE. */
@@ -585,6 +588,49 @@ static void test_full(void)
 	end_vmm(&vmm);
 }
 
+#define USER		65534
+/* Entries; a user gets three quarters */
+#define SLOTS_MAX	4
+#define CELLS_MAX	32
+
+/* Threads of one user do not take the slots of others. */
+static void test_slot_shares(void)
+{
+	struct shares *shares = &exits->program->bss->slot_shares;
+	const uint64_t missed = exits_counts(exits).no_vcpu;
+	struct peer users[SLOTS_MAX], vmm;
+	const __u32 max = shares->max;
+	struct exits_cell own, all;
+	struct report report;
+	size_t i, counted = 0;
+
+	exits_sample(exits);
+	shares->max = shares->all + SLOTS_MAX;
+	user = USER;
+	for (i = 0; i < SLOTS_MAX; i++) {
+		users[i] = start_peer(serve_rounds);
+		run(&users[i]);
+	}
+	user = 0;
+	vmm = start_peer(serve_rounds);
+	report = run(&vmm);
+	exits_sample(exits);
+	for (i = 0; i < SLOTS_MAX; i++) {
+		own = sum(&users[i], NULL, -1);
+		counted += own.count > 0;
+		end_vmm(&users[i]);
+	}
+	all = sum(&vmm, NULL, -1);
+	tap_result(all.count == report.exits && counted == SLOTS_MAX - 1 &&
+		   exits_counts(exits).no_vcpu > missed,
+		   "%d vCPUs of a user have %zu of %d slots, and another VM has %llu of %lu exits",
+		   SLOTS_MAX, counted, SLOTS_MAX, all.count, report.exits);
+	end_vmm(&vmm);
+	exits_sample(exits);
+	exits_sample(exits);
+	shares->max = max;
+}
+
 static void test_addresses(void)
 {
 	struct peer vmm = start_peer(serve_rounds);
@@ -637,6 +683,38 @@ static void test_many_addresses(void)
 		   addresses <= EXITS_ADDRESSES + 1,
 		   "%d ports: %zu of them are apart, %llu exits, %lu by KVM", PORTS + 1, addresses,
 		   sum(&vmm, NULL, -1).count, report.exits);
+	end_vmm(&vmm);
+}
+
+/* The cells of one user's VM do not take those of others. */
+static void test_cell_shares(void)
+{
+	struct shares *shares = &exits->program->bss->cell_shares;
+	const __u32 max = shares->max;
+	struct peer users, vmm;
+	struct report report;
+	size_t i, cells = 0;
+	uint64_t counted;
+
+	exits_sample(exits);
+	exits_sample(exits);
+	shares->max = CELLS_MAX;
+	user = USER;
+	users = start_peer(serve_ports);
+	user = 0;
+	run(&users);
+	vmm = start_peer(serve_rounds);
+	report = run(&vmm);
+	exits_sample(exits);
+	for (i = 0; i < exits->count; i++)
+		cells += exits->rows[i].cell.tgid == (uint32_t)users.pid;
+	counted = sum(&vmm, NULL, -1).count;
+	/* The open exit can have another row. */
+	tap_result(counted == report.exits && cells >= CELLS_MAX / 2 && cells <= CELLS_MAX / 4 * 3 + 1,
+		   "%d ports of a user have %zu of %d cells, and another VM has %lu of %lu exits",
+		   PORTS + 1, cells, CELLS_MAX, counted, report.exits);
+	shares->max = max;
+	end_vmm(&users);
 	end_vmm(&vmm);
 }
 
@@ -744,6 +822,7 @@ static void run_tests(void)
 	test_two();
 	test_lost();
 	test_short();
+	test_slot_shares();
 	test_full();
 }
 
@@ -751,6 +830,7 @@ static void run_address_tests(void)
 {
 	test_addresses();
 	test_many_addresses();
+	test_cell_shares();
 }
 
 static int open_exits(bool addresses)

@@ -900,7 +900,7 @@ static __always_inline void write_entered(const struct task_struct *task, __u64 
  */
 struct entered {
 	__u64 vcpu, vm;
-	__u64 mm;		/* of the process that created the VM */
+	__u64 mm;		/* struct mm_struct, to which the VM holds a reference */
 };
 
 struct {

@@ -77,6 +77,9 @@ struct {
 	__type(value, struct blame_waits);
 } ended_waits SEC(".maps");
 
+/* Entries of ended_waits */
+struct shares wait_shares;
+
 struct blame_counts counts;
 
 #define VCPU	struct blame_vcpu
@@ -810,7 +813,7 @@ static __noinline void count_wait(const struct blame_vcpu *vcpu, __u64 ns)
 	__u64 longest;
 	int i;
 
-	if (!waits) {
+	if (!waits && take_entry(&wait_shares, vcpu->uid)) {
 		bpf_map_update_elem(&ended_waits, &vm, &none, BPF_NOEXIST);
 		waits = bpf_map_lookup_elem(&ended_waits, &vm);
 	}
@@ -1091,7 +1094,7 @@ static __noinline void remove_vcpu(struct task_struct *task, const struct blame_
 		__sync_fetch_and_add(sum, charged);
 	else
 		bpf_map_update_elem(&exited, &tgid, &charged, BPF_ANY);
-	return_entry(vcpu->uid);
+	return_entry(&thread_counts, vcpu->uid);
 	bpf_map_delete_elem(&vcpus, &tid);
 }
 

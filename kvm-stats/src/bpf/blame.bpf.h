@@ -5,6 +5,8 @@
 
 #include <linux/types.h>
 
+#include "shares.bpf.h"
+
 /* Owners that a CPU counts at one time, and entries to find them; powers of 2 */
 #define BLAME_SLOTS	64
 #define BLAME_INDEX	256
@@ -13,8 +15,6 @@
 /* Cgroups above a vCPU that have a quota, and whose shares of the throttled time are known */
 #define BLAME_LEVELS	4
 #define BLAME_VCPUS	4096
-/* Users whose threads are counted; a power of 2. Those with the same hash count as one. */
-#define THREAD_USERS	1024
 #define BLAME_CHARGES	8192
 /*
  * Entries for owners with names of threads. A VMM, a cgroup or the kernel gets half of those that
@@ -30,22 +30,6 @@
 /* Bucket 0 has the waits of less than 1024 ns, bucket i those from 2^(i+9) ns on. */
 #define BLAME_BUCKETS	24
 #define BLAME_SHIFT	9
-
-/*
- * Entries of vCPUs' threads that users have, by a hash of the UID, and in all. A user gets three
- * quarters of the entries that the others leave: it cannot fill the map.
- */
-struct thread_counts {
-	__u32 user[THREAD_USERS];
-	__u32 all;
-	__u32 max;		/* entries of the map */
-	__u32 seed;
-};
-
-static inline __u32 hash_user(__u32 uid, __u32 seed)
-{
-	return (uid ^ seed) * 0x9e3779b97f4a7c15ULL >> 40;
-}
 
 enum blame_kind {
 	BLAME_VCPU = 1,	/* id: struct kvm of the vCPU that ran */

@@ -49,6 +49,7 @@ static int load_blame(void *arg, const struct bpf_program_layout *layout)
 	b->program->rodata->vcpu_kvm = layout->vcpu_kvm;
 	b->program->rodata->vcpu_pid = layout->vcpu_pid;
 	b->program->rodata->opened = read_clock(CLOCK_MONOTONIC);
+	b->program->bss->wait_shares.max = BLAME_VMS;
 	error = bpf_map__set_max_entries(b->program->maps.cpus, cpus);
 	return	error ?: set_thread_room(b->program->maps.vcpus, &b->program->bss->thread_counts, b->first) ?:
 		blame_bpf__load(b->program) ?: blame_bpf__attach(b->program);
@@ -137,7 +138,7 @@ static void remove_exited_threads(struct blame *b)
 		more = !bpf_map_get_next_key(map, &tid, &next);
 		if (!blame_lists(b, tid) && !bpf_map_lookup_and_delete_elem(map, &tid, &vcpu) &&
 		    vcpu.task)
-			return_thread(&b->program->bss->thread_counts, vcpu.uid);
+			return_entry(&b->program->bss->thread_counts, vcpu.uid);
 	}
 }
 
@@ -252,12 +253,15 @@ static void find_charge_growth(struct blame *b)
 /* Remove the waits that have ended from the map. */
 static int take_waits(struct blame *b)
 {
+	struct shares *shares = &b->program->bss->wait_shares;
 	__u64 position;
 
 	b->waited = WAITS_ROOM;
 	if (bpf_map_lookup_and_delete_batch(bpf_map__fd(b->program->maps.ended_waits), NULL, &position,
 					    b->vms, b->waits, &b->waited, NULL) && errno != ENOENT)
 		return -errno;
+	memset(shares->user, 0, sizeof(shares->user));
+	shares->all = 0;
 	return 0;
 }
 

@@ -43,6 +43,8 @@ struct {
 } cells SEC(".maps");
 
 struct exits_counts counts;
+/* Slots and cells */
+struct shares slot_shares, cell_shares;
 __u32 serials;		/* the last one that was given to a vCPU */
 
 /* An array costs a third of a hash table for each event. */
@@ -82,6 +84,7 @@ static __noinline int set_vcpu(struct exits_vcpu *v, const struct task_struct *t
 		.kvm = (__u64)read_pointer(vcpu + vcpu_kvm),
 		.tgid = task->tgid,
 		.vcpu = read_u32(vcpu + vcpu_id),
+		.uid = task->cred->uid.val,
 	};
 
 	*v = first;
@@ -90,16 +93,19 @@ static __noinline int set_vcpu(struct exits_vcpu *v, const struct task_struct *t
 
 static __noinline struct exits_vcpu *add_vcpu(const struct task_struct *task)
 {
-	const __u32 tid = task->pid;
+	const __u32 tid = task->pid, uid = task->cred->uid.val;
 	struct exits_vcpu *v;
 	__u32 i, slot;
 
+	if (!take_entry(&slot_shares, uid))
+		return NULL;
 	for (i = 0; i < EXITS_PROBES; i++) {
 		slot = (EXITS_SLOT(tid) + i) % EXITS_SLOTS;
 		v = bpf_map_lookup_elem(&vcpus, &slot);
 		if (!v || !__sync_val_compare_and_swap(&v->tid, 0, tid))
 			return v;
 	}
+	return_entry(&slot_shares, uid);
 	return NULL;
 }
 
@@ -107,7 +113,7 @@ static __noinline struct exits_vcpu *add_vcpu(const struct task_struct *task)
 static __always_inline struct exits_place *place_at(const struct exits_key *key, __u32 i)
 {
 	__u32 hash = key->serial ^ key->reason << 12 ^ key->space ^ (__u32)key->address ^
-		     (__u32)(key->address >> 32), place;
+		     (__u32)(key->address >> 32) ^ cell_shares.seed, place;
 
 	place = ((hash * 2654435769U >> 17) + i) % EXITS_CELLS;
 	return bpf_map_lookup_elem(&cells, &place);
@@ -148,11 +154,13 @@ static __noinline struct exits_cell *add_cell(struct exits_vcpu *v, struct exits
 			v->addresses++;
 		}
 	}
+	if (!take_entry(&cell_shares, v->uid))
+		return NULL;
 	for (i = 0; i < EXITS_PROBES; i++) {
 		place = place_at(key, i);
 		if (!place)
 			return NULL;
-		if (__sync_val_compare_and_swap(&place->taken, 0, 1))
+		if (__sync_val_compare_and_swap(&place->taken, 0, v->uid + 1ULL))
 			continue;
 		cell = &place->cell;
 		cell->kvm = v->kvm;
@@ -166,6 +174,7 @@ static __noinline struct exits_cell *add_cell(struct exits_vcpu *v, struct exits
 		__sync_lock_test_and_set(&place->key.serial, key->serial);
 		return cell;
 	}
+	return_entry(&cell_shares, v->uid);
 	return NULL;
 }
 
@@ -383,6 +392,7 @@ int exits_thread(void *ctx)
 	if (v->exit)
 		close_exit(v, task, bpf_ktime_get_ns());
 	v->notifier = 0;
+	return_entry(&slot_shares, v->uid);
 	__sync_lock_test_and_set(&v->tid, 0);
 	return 0;
 }

@@ -5,6 +5,8 @@
 
 #include <linux/types.h>
 
+#include "shares.bpf.h"
+
 /* Slots for threads of vCPUs, a power of 2 */
 #define EXITS_SLOTS	8192
 /* Number of slots that a thread may have, beginning with EXITS_SLOT(TID) */
@@ -63,7 +65,7 @@ struct exits_cell {
 struct exits_place {
 	struct exits_key key;	/* its serial is set last */
 	struct exits_cell cell;
-	__u64 taken;
+	__u64 taken;		/* UID of the vCPU's thread, plus 1; 0 if it is free */
 };
 
 /* A vCPU's thread and its open exit so far */
@@ -84,12 +86,13 @@ struct exits_vcpu {
 	__u32 tgid, vcpu;
 	__u32 isa;
 	__u32 addresses;	/* cells with an address */
-	__u64 reserved[2];
+	__u32 uid;
+	__u32 unused[3];
 };
 
 /* Exits that did not fit or were lost */
 struct exits_counts {
-	__u64 no_vcpu;		/* exits of vCPUs without an entry */
+	__u64 no_vcpu;		/* exits of vCPUs without a slot */
 	__u64 no_cell;		/* exits without a cell */
 	__u64 healed;		/* exits that had no end */
 };

@@ -35,6 +35,10 @@ struct exits {
 	size_t thread_count;
 };
 
+/* As many as find a place next to their hash */
+#define SLOTS_SHARED	(EXITS_SLOTS / 2)
+#define CELLS_SHARED	(EXITS_CELLS / 4 * 3)
+
 #define SLOTS_SIZE	(EXITS_SLOTS * sizeof(struct exits_vcpu))
 #define PLACES_SIZE	(EXITS_CELLS * sizeof(struct exits_place))
 
@@ -61,6 +65,11 @@ static int load_exits_program(struct exits *e, const struct bpf_program_layout *
 	e->program->rodata->svm_vmcb = layout->svm_vmcb;
 	e->program->rodata->vmcb_exit_code = layout->vmcb_exit_code;
 	e->program->rodata->vmx_exit_reason = layout->vmx_exit_reason;
+	e->program->bss->slot_shares.max = SLOTS_SHARED;
+	e->program->bss->cell_shares.max = CELLS_SHARED;
+	if (getentropy(&e->program->bss->slot_shares.seed, sizeof(__u32)) ||
+	    getentropy(&e->program->bss->cell_shares.seed, sizeof(__u32)))
+		return -errno;
 	bpf_program__set_autoload(e->program->progs.exits_mmio, e->addresses);
 	bpf_program__set_autoload(e->program->progs.exits_pio, e->addresses && layout->ports);
 	bpf_program__set_autoload(e->program->progs.exits_fast_mmio,
@@ -387,6 +396,31 @@ static int update_growth(struct exits *e, __u32 last_serial)
 	return error;
 }
 
+/* Count what users have: their vCPUs may have exited, or lost their slots. */
+static void count_shares(struct exits *e)
+{
+	struct shares slots = e->program->bss->slot_shares, cells = e->program->bss->cell_shares;
+	size_t i;
+
+	memset(slots.user, 0, sizeof(slots.user));
+	memset(cells.user, 0, sizeof(cells.user));
+	slots.all = cells.all = 0;
+	for (i = 0; i < EXITS_SLOTS; i++) {
+		if (e->slots[i].tid) {
+			++*user_count(&slots, e->slots[i].uid);
+			slots.all++;
+		}
+	}
+	for (i = 0; i < EXITS_CELLS; i++) {
+		if (e->places[i].taken) {
+			++*user_count(&cells, e->places[i].taken - 1);
+			cells.all++;
+		}
+	}
+	e->program->bss->slot_shares = slots;
+	e->program->bss->cell_shares = cells;
+}
+
 static void list_threads(struct exits *e)
 {
 	size_t i;
@@ -440,7 +474,9 @@ int exits_sample(struct exits *e)
 	if (error)
 		return error;
 	list_threads(e);
-	return update_growth(e, last_serial);
+	error = update_growth(e, last_serial);
+	count_shares(e);
+	return error;
 }
 
 const struct exits_row *exits_rows(const struct exits *e, size_t *n)

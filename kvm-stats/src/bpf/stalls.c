@@ -170,7 +170,7 @@ static int read_stalls(struct stalls *s)
 		if (!has_thread(&s->threads, row->tid) &&
 		    tgkill(vcpu->vm.tgid, row->tid, 0) && errno == ESRCH &&
 		    !bpf_map_lookup_and_delete_elem(map, &row->tid, vcpu) && vcpu->task)
-			return_thread(&s->program->bss->thread_counts, vcpu->uid);
+			return_entry(&s->program->bss->thread_counts, vcpu->uid);
 		row->vm = vcpu->vm;
 		memcpy(row->ns, vcpu->ns, sizeof(row->ns));
 	}

@@ -87,13 +87,7 @@ bool announce_threads(const struct threads *threads, const struct bpf_map *vcpus
 	return announced;
 }
 
-void return_thread(struct thread_counts *counts, uint32_t uid)
-{
-	__sync_fetch_and_sub(&counts->user[hash_user(uid, counts->seed) % THREAD_USERS], 1);
-	__sync_fetch_and_sub(&counts->all, 1);
-}
-
-int set_thread_room(struct bpf_map *map, struct thread_counts *counts, const struct kvmstats_vm *first)
+int set_thread_room(struct bpf_map *map, struct shares *shares, const struct kvmstats_vm *first)
 {
 	const struct kvmstats_vm *vm;
 	size_t vcpus = 0;
@@ -103,7 +97,6 @@ int set_thread_room(struct bpf_map *map, struct thread_counts *counts, const str
 		vcpus += vm->vcpus;
 	if (2 * vcpus > bpf_map__max_entries(map))
 		error = bpf_map__set_max_entries(map, 2 * vcpus);
-	counts->max = bpf_map__max_entries(map);
-	/* A user must not choose a UID that counts as another user's. */
-	return error ?: getentropy(&counts->seed, sizeof(counts->seed));
+	shares->max = bpf_map__max_entries(map);
+	return error ?: getentropy(&shares->seed, sizeof(shares->seed));
 }

@@ -29,10 +29,7 @@ bool has_thread(const struct threads *threads, uint32_t tid);
 bool announce_threads(const struct threads *threads, const struct bpf_map *vcpus, void *entry,
 		      const struct kvmstats_vm *first);
 
-/* An entry of a user's thread was removed from the map. */
-void return_thread(struct thread_counts *counts, uint32_t uid);
-
 /* Make space in a map for twice the vCPUs of a host, before the program is loaded. */
-int set_thread_room(struct bpf_map *map, struct thread_counts *counts, const struct kvmstats_vm *first);
+int set_thread_room(struct bpf_map *map, struct shares *shares, const struct kvmstats_vm *first);
 
 #endif /* KVMSTATS_BPF_THREADS_H */

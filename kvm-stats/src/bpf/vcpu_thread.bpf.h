@@ -75,34 +75,12 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 	return on_cpu;
 }
 
-struct thread_counts thread_counts;
+/* Entries of vcpus */
+struct shares thread_counts;
 
 static __always_inline __u32 uid_of(struct task_struct *task)
 {
 	return task->cred->uid.val;
-}
-
-static __always_inline __u32 *count_of(__u32 uid)
-{
-	return &thread_counts.user[hash_user(uid, thread_counts.seed) % THREAD_USERS];
-}
-
-static __always_inline bool take_entry(__u32 uid)
-{
-	const __s32 left = thread_counts.max - thread_counts.all;
-	__u32 *count = count_of(uid);
-
-	if (left <= 0 || *count >= 3 * left)
-		return false;
-	__sync_fetch_and_add(count, 1);
-	__sync_fetch_and_add(&thread_counts.all, 1);
-	return true;
-}
-
-static __always_inline void return_entry(__u32 uid)
-{
-	__sync_fetch_and_add(count_of(uid), -1);
-	__sync_fetch_and_add(&thread_counts.all, -1);
 }
 
 /* Add an empty entry. Return NULL if the map is full, or the user's share of it. */
@@ -114,15 +92,15 @@ static __always_inline VCPU *add_entry(struct task_struct *task)
 
 	/* Another thread had this TID. */
 	if (vcpu && vcpu->task)
-		return_entry(vcpu->uid);
-	if (!take_entry(uid)) {
+		return_entry(&thread_counts, vcpu->uid);
+	if (!take_entry(&thread_counts, uid)) {
 		bpf_map_delete_elem(&vcpus, &tid);
 		return NULL;
 	}
 	bpf_map_update_elem(&vcpus, &tid, &none, BPF_ANY);
 	vcpu = bpf_map_lookup_elem(&vcpus, &tid);
 	if (!vcpu)
-		return_entry(uid);
+		return_entry(&thread_counts, uid);
 	else
 		vcpu->uid = uid;
 	return vcpu;
