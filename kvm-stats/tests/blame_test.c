@@ -25,6 +25,7 @@
 #include "../src/bpf/blame.c"
 #include "account.h"
 #include "cgroup.h"
+#include "probe_vm.h"
 #include "tap.h"
 #include "vm.h"
 
@@ -752,6 +753,83 @@ static void test_waiting(char *vms)
 }
 
 /* With many names, the time of a new one belongs to its cgroup. */
+/* Run the vCPU of a VM, whose thread loses its CPU in the guest. */
+static void *run_vcpu(void *arg)
+{
+	while (probe_vm_step(arg))
+		;
+	return NULL;
+}
+
+/* A VMM with a thread that has another name each time it gets a CPU */
+static void be_renamer(int from, int to)
+{
+	struct probe_vm vm;
+	pthread_t thread;
+	char text[200];
+	unsigned int i;
+	uint64_t end;
+
+	if (probe_vm_open(&vm, 0, text, sizeof(text)))
+		errx(1, "%s", text);
+	probe_vm_run(&vm);
+	need(pthread_create(&thread, NULL, run_vcpu, &vm), "pthread_create");
+	move_thread(0, cpu);
+	need(write(to, "", 1), "write");
+	for (i = 0;; i++) {
+		snprintf(text, sizeof(text), "name-%u", i);
+		prctl(PR_SET_NAME, text);
+		usleep(1);
+		end = read_clock(CLOCK_MONOTONIC) + MS / 20;
+		while (read_clock(CLOCK_MONOTONIC) < end)
+			;
+	}
+}
+
+#define PAIRS_LEFT	100
+
+/* A VMM whose thread changes its names is charged, and others keep their names. */
+static void test_renamer(void)
+{
+	struct peer peer = start_peer(be_renamer);
+	const struct process *vm, *hog, *renamer;
+	char ready;
+
+	if (read(peer.from, &ready, 1) != 1)
+		errx(1, "a VMM does not start");
+	close_peer(&peer);
+	vm = add_vmm("0");
+	hog = add_hog(hog_name, cpu);
+	renamer = &list[count];
+	list[count++] = (struct process){ .pid = peer.pid };
+	/* It waits for so long that the thread has more names than there are slots. */
+	setpriority(PRIO_PROCESS, vm->vcpu, 19);
+	settle("a VMM whose thread changes its name");
+	run_for(2 * RUN_MS);
+	check_sum("changing names", vm);
+	check_owner("changing names: their thread", vm, charged(vm, BLAME_VMM, NULL, renamer->pid),
+		    get_ran(renamer));
+	check_hog("changing names: a hog", vm, hog);
+	check_unknown("changing names", vm);
+	/* Few pairs are left before another owner begins. */
+	blame->program->bss->pairs = BLAME_NAMED - PAIRS_LEFT;
+	proceed();
+	usleep(RUN_MS / 2 * 1000);
+	stop();
+	hog = add_hog(new_name, cpu);
+	while (!run_time(hog->pid, new_name))
+		usleep(1000);
+	stop();
+	read_accounts();
+	proceed();
+	await_run(hog->pid, 100 * MS);
+	stop_and_sample();
+	tap_result(charged(vm, BLAME_PROCESS, new_name, 0) + 10 * MS >= get_ran(hog),
+		   "changing names: a new hog keeps its name: %.2f of %.2f ms",
+		   charged(vm, BLAME_PROCESS, new_name, 0) / 1e6, get_ran(hog) / 1e6);
+	end_all();
+}
+
 static void test_many_names(void)
 {
 	const struct process *vm = add_vmm("0"), *hog = add_hog(hog_name, cpu);
@@ -1240,6 +1318,7 @@ int main(int argc, char **argv)
 	printf("# not run, a user's threads that have entered a vCPU: x86 has one that waits for another\n");
 #endif
 	test_full_charges();
+	test_renamer();
 	test_many_names();
 	test_many_cgroups();
 	test_open_wait();
