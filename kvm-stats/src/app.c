@@ -128,6 +128,16 @@ void app_sample(struct kvmstats *k)
 		errx(STATUS_NOTHING, "%s", kvmstats_problem(k));
 }
 
+const char *app_source(const struct kvmstats *k)
+{
+	static char text[32];
+	const char *why;
+
+	snprintf(text, sizeof(text), "%s%s", kvmstats_source(k),
+		 kvmstats_failed_reads_by_reason(k, KVMSTATS_TOO_MANY, &why) ? " (partial)" : "");
+	return text;
+}
+
 /* Print what the source cannot see, and why a better one is not used. */
 static void warn_nothing_found(const struct kvmstats *k, bool unread)
 {

@@ -109,6 +109,9 @@ bool app_selects_any(char **words, int n, const struct kvmstats_vm *first);
 void app_check_patterns(const struct settings *settings, int from);
 bool app_matches(const struct settings *settings, int from, const char *name);
 
+/* The name of the source, with " (partial)" if the last sample reached a bound; valid until the next call */
+const char *app_source(const struct kvmstats *k);
+
 /* The label of its identity; with #? if it is several of them (mixed) */
 #define LABEL_SIZE	144
 const char *app_label(const struct kvmstats_vm *vm, char *buf);

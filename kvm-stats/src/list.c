@@ -68,7 +68,7 @@ int command_list(const struct settings *settings)
 		out_text_or_none(out, vm->identity.pod_uid);
 		out_text_or_none(out, vm->identity.container_id);
 		out_text_or_none(out, vm->identity.cgroup);
-		out_text(out, kvmstats_source(f.k));
+		out_text(out, app_source(f.k));
 	}
 	if (shown || settings->format != OUT_TABLE)
 		out_close(out);

@@ -167,7 +167,7 @@ static void log_vm(struct out *out, const char *now, const struct input *f, cons
 			put_column(out, &columns[i], &item);
 	}
 	out_bool(out, vm->ended);
-	out_text(out, kvmstats_source(f->k));
+	out_text(out, app_source(f->k));
 	for (i = 0; i < columns_count; i++) {
 		if (columns[i].kind == COLUMN_OTHERS)
 			put_column(out, &columns[i], &item);

@@ -372,7 +372,7 @@ static void make_host(struct view *view, const struct input *f, unsigned int wid
 	view->vms = n;
 	view->head = format("kvm-stats: %u VM%s, %u vCPU%s, source %s%s", n,
 			    n == 1 ? "" : "s", sums.vcpus, sums.vcpus == 1 ? "" : "s",
-			    kvmstats_source(f->k), order_name(view, by, sizeof(by)));
+			    app_source(f->k), order_name(view, by, sizeof(by)));
 	view->second = host_line(f, &host);
 	make_lines(view, items, n, &sums, width);
 	free(items);
@@ -397,7 +397,7 @@ static void make_vm(struct view *view, const struct input *f, unsigned int width
 	text_shown(vm->identity.machine, machine, sizeof(machine));
 	view->head = format("%s: %s %d, %u vCPU%s, source %s%s%s", shown_label(vm, label),
 			    vmm, vm->identity.pid, vm->vcpus, vm->vcpus == 1 ? "" : "s",
-			    kvmstats_source(f->k), order_name(view, by, sizeof(by)),
+			    app_source(f->k), order_name(view, by, sizeof(by)),
 			    vm->ended ? ", ENDED: the last values" : "");
 	view->second = format("%s%s%s%s%s", vm->identity.uuid, *vm->identity.uuid ? "  " : "",
 			      machine, *vm->identity.pod_uid ? "  pod " : "", vm->identity.pod_uid);

@@ -121,9 +121,10 @@ static void put_health(const struct server *s, struct cached_text *text, struct 
 	} else if (!works) {
 		buf_printf(b, "no source of statistics works\n%s", s->health);
 	} else {
-		buf_printf(b, "%s%u%s, source %s, sampled ",
+		buf_printf(b, "%s%u%s, source %s%s, sampled ",
 			   age > s->settings.max_age ? "last sample too old: " : "ok: ", m->vms,
-			   m->vms == 1 ? " VM" : " VMs", m->source);
+			   m->vms == 1 ? " VM" : " VMs", m->source,
+			   m->unread[KVMSTATS_TOO_MANY] ? " (partial)" : "");
 		buf_fixed(b, age / 1000000, 3);
 		buf_printf(b, " s ago\n%s", s->health);
 		for (i = 0; i < KVMSTATS_REASONS; i++) {

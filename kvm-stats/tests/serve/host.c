@@ -17,6 +17,7 @@
  *						that they take
  *	cpus NUMBER				online CPUs of the host
  *	unreadable TEXT				a process that cannot be read
+ *	partial TEXT				a bound of the sample was reached
  *	hold FILE				a sample lasts until FILE is removed;
  *						FILE.waiting exists during it
  *	broken					samples fail
@@ -291,6 +292,8 @@ static int host_sample(struct kvmstats *k, void *state)
 			online_cpus = atoi(line + 5);
 		else if (!strncmp(line, "unreadable ", 11))
 			core_unread(k, KVMSTATS_PERMISSION, "%s", line + 11);
+		else if (!strncmp(line, "partial ", 8))
+			core_unread(k, KVMSTATS_TOO_MANY, "%s", line + 8);
 		else if (!strncmp(line, "hold ", 5))
 			hold(line + 5);
 		else if (!strcmp(line, "broken"))

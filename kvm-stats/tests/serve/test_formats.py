@@ -277,6 +277,16 @@ class Formats(Case):
         self.assertEqual(list(found["host"]), ["cpus", "load", "cpu_pressure_percent", "run_percent",
                                                "ready_percent"])
 
+    def test_partial_sample(self):
+        """A sample that reached a bound says so in /healthz and in a metric, and has all VMs."""
+        self.made.extra = ["partial the reason\n"]
+        serving = self.serve(self.made)
+        found = serving.series()
+        self.assertEqual(one(found, "kvm_stats_unreadable", reason="too-many"), 1)
+        self.assertRegex(serving.get("healthz")[2].decode(),
+                         r"\Aok: 2 VMs, source \S+ \(partial\), sampled .*\n"
+                         r"(.*\n)*cannot read 1: the reason\n")
+
     def test_counters_of_alerts_start_at_0(self):
         """The first scrape of a VM has all counters that alerts use."""
         # No second sample before the scrape
