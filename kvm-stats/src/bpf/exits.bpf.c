@@ -109,13 +109,17 @@ static __noinline struct exits_vcpu *add_vcpu(const struct task_struct *task)
 	return NULL;
 }
 
-/* The i-th place that a key may have */
+/*
+ * The i-th place that a key may have. A part of the hash is the distance between them, so that cells of
+ * one user do not occupy all places of another one's.
+ */
 static __always_inline struct exits_place *place_at(const struct exits_key *key, __u32 i)
 {
 	__u32 hash = key->serial ^ key->reason << 12 ^ key->space ^ (__u32)key->address ^
 		     (__u32)(key->address >> 32) ^ cell_shares.seed, place;
 
-	place = ((hash * 2654435769U >> 17) + i) % EXITS_CELLS;
+	hash *= 2654435769U;
+	place = ((hash >> 17) + i * (hash | 1)) % EXITS_CELLS;
 	return bpf_map_lookup_elem(&cells, &place);
 }
 
@@ -125,7 +129,7 @@ static __always_inline struct exits_cell *find_place(const struct exits_key *key
 	struct exits_place *place;
 	__u32 i;
 
-	for (i = 0; i < EXITS_PROBES; i++) {
+	for (i = 0; i < EXITS_PLACES; i++) {
 		place = place_at(key, i);
 		if (!place)
 			return NULL;
@@ -156,7 +160,7 @@ static __noinline struct exits_cell *add_cell(struct exits_vcpu *v, struct exits
 	}
 	if (!take_entry(&cell_shares, v->uid))
 		return NULL;
-	for (i = 0; i < EXITS_PROBES; i++) {
+	for (i = 0; i < EXITS_PLACES; i++) {
 		place = place_at(key, i);
 		if (!place)
 			return NULL;

@@ -12,8 +12,9 @@
 /* Number of slots that a thread may have, beginning with EXITS_SLOT(TID) */
 #define EXITS_PROBES	16
 #define EXITS_SLOT(tid)	(((tid) * 2654435769U) >> 19)
-/* Cells, a power of 2, found in the same way */
+/* Cells, a power of 2, and number of places that one may have */
 #define EXITS_CELLS	32768
+#define EXITS_PLACES	32
 /* Cells with an address that a vCPU may have */
 #define EXITS_ADDRESSES	256
 /* Bucket 0 has the exits of less than 256 ns, bucket i those from 2^(i+7) ns on. */

@@ -35,9 +35,9 @@ struct exits {
 	size_t thread_count;
 };
 
-/* As many as find a place next to their hash */
+/* So many that each finds one by its hash */
 #define SLOTS_SHARED	(EXITS_SLOTS / 2)
-#define CELLS_SHARED	(EXITS_CELLS / 4 * 3)
+#define CELLS_SHARED	(EXITS_CELLS / 8 * 7)
 
 #define SLOTS_SIZE	(EXITS_SLOTS * sizeof(struct exits_vcpu))
 #define PLACES_SIZE	(EXITS_CELLS * sizeof(struct exits_place))
