@@ -3,13 +3,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <libgen.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <pwd.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -21,6 +24,7 @@
 #include "app.h"
 #include "confine.h"
 #include "logging.h"
+#include "xalloc.h"
 
 /* The range of systemd's dynamic users; a user namespace usually has it as well. */
 #define FIRST_USER	61184
@@ -72,12 +76,72 @@ void change_user(void)
 		    user);
 }
 
+/* Let this process read files in the directory of a file. */
+static void allow_directory(int rules, const char *path)
+{
+	struct landlock_path_beneath_attr rule = {
+		.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE,
+	};
+	char *copy = check_alloc(strdup(path));
+
+	rule.parent_fd = open(dirname(copy), O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (rule.parent_fd < 0 || syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0))
+		warn("cannot read files in the directory of %s later", path);
+	close(rule.parent_fd);
+	free(copy);
+}
+
+/* Also where it is, if it is a symbolic link */
+static void allow_file(int rules, const char *path)
+{
+	char *real = realpath(path, NULL);
+
+	allow_directory(rules, path);
+	if (real)
+		allow_directory(rules, real);
+	free(real);
+}
+
+/* Return false if the kernel has no Landlock. */
+static bool limit_files(const struct server *s, const char *path)
+{
+	/* all of its first version */
+	const uint64_t handled = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;
+	const int rules = syscall(SYS_landlock_create_ruleset, &handled, sizeof(handled), 0);
+	unsigned int i;
+	bool limited;
+
+	if (rules < 0)
+		return false;
+	allow_file(rules, path);
+	for (i = 0; i < s->files.nr; i++)
+		allow_file(rules, s->files.file[i].path);
+	limited = !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !syscall(SYS_landlock_restrict_self, rules, 0);
+	close(rules);
+	return limited;
+}
+
+static bool reads_all_files;
+
+void change_reader(const struct server *s, const char *path)
+{
+	reads_all_files = limit_files(s, path);
+	if (!reads_all_files)
+		log_message(LOG_LEVEL_WARN, "this kernel has no Landlock: when another user's file replaces %s or the configuration, it is not read",
+			    path);
+	if (prctl(PR_SET_KEEPCAPS, reads_all_files, 0, 0, 0))
+		err(STATUS_NOTHING, "cannot keep a capability");
+	change_user();
+}
+
 void drop_capabilities(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+	struct __user_cap_data_struct kept[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capset, &header, none))
+	if (reads_all_files)
+		kept[0].effective = kept[0].permitted = 1 << CAP_DAC_READ_SEARCH;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capset, &header, kept))
 		err(STATUS_NOTHING, "cannot give up capabilities");
 }
 

@@ -20,7 +20,13 @@ bool needs_own_user(void);
  */
 void change_user(void);
 
-/* Give up all capabilities. Threads that are created later have none either. */
+/*
+ * The same for a server of a recording, which opens the recording and the configuration again when they
+ * are replaced: it may read files in their directories, whoever owns them, and open no others.
+ */
+void change_reader(const struct server *s, const char *path);
+
+/* Give up all capabilities, except for that of change_reader(). Threads that are created later have none either. */
 void drop_capabilities(void);
 
 /*

@@ -171,6 +171,8 @@ int command_serve(const struct settings *settings)
 	init_server(&s);
 	s.sampled = s.began;
 	start_listening(&s);
+	if (settings->from && needs_own_user())
+		change_reader(&s, settings->from);
 	/* Only the process that samples needs them. */
 	drop_capabilities();
 	/* A descriptor shared with the sampler could end the sampler. */

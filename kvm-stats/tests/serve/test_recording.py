@@ -3,9 +3,12 @@
 
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 import time
 import unittest
+from pathlib import Path
 
 from serving import BUILD, DATA, DEADLINE, HOST, Case, Serve, one, pick, wait_for
 
@@ -144,13 +147,24 @@ class Followed(Case):
         wait_for(lambda: first.samples() > samples + 5, "samples after that")
         self.assert_equal(first, self.follow())
 
-    @unittest.skipIf(os.geteuid(), "needs root, which the server cannot use later")
-    def test_unreadable_file(self):
-        """A server reports that it may not open the new file."""
+    @unittest.skipIf(os.geteuid(), "needs root")
+    def test_server_of_root(self):
+        """A server that root started is another user, follows root's file, and reads none elsewhere."""
         serving = self.follow()
-        os.chown(self.folder, 65534, 65534)
-        self.folder.chmod(0o700)
-        self.file.rename(self.folder / "recording.1")
+        self.assertRegex(Path(f"/proc/{serving.process.pid}/status").read_text(),
+                         r"\nUid:((\t6[1-5]\d{3})\2{3})\nGid:\1\n(.*\n)*Groups:\s*\n(.*\n)*CapPrm:\t0+4\n")
+        before = self.exits(serving.next_sample())[0]
+        self.end_recorder()
+        self.file.unlink()
+        self.record()
+        self.file.chmod(0o600)
+        wait_for(lambda: self.exits(serving.series())[0] < before, "the new file")
+        elsewhere = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, elsewhere)
+        self.end_recorder()
+        shutil.copy(self.file, elsewhere)
+        self.file.unlink()
+        self.file.symlink_to(elsewhere / "recording")
         wait_for(lambda: re.search(f"{self.file}: cannot open the file that replaced it: "
                                    "Permission denied\n", serving.said()), "a message")
 
