@@ -99,7 +99,7 @@ static const char *get_affinity(const struct item *item, char buf[LABEL_SIZE])
 const struct column columns[] = {
 	TEXT("NAME", 'N', 14, 0, OF_ALL, name, "the VM, or the vCPU"),
 	NUMBER("PID", 'P', 7, 4, OF_ALL, pid, "its process; the thread of a vCPU"),
-	TEXT("VMM", 'M', 10, 10, OF_VMS, vmm, "the virtual machine monitor that runs it"),
+	TEXT("VMM", 'M', 11, 10, OF_VMS, vmm, "the virtual machine monitor that runs it"),
 	{ "PROBLEM", 'J', 9, 3, OF_VMS, COLUMN_PROBLEM, 0, NULL, get_problem, NULL,
 	  "the worst of its problems, see h" },
 	NUMBER("CPUS", 'C', 4, 2, OF_VMS, vcpus, "how many vCPUs it has"),

@@ -101,19 +101,29 @@ static bool start(void)
 	return true;
 }
 
-static void put_screen_line(int row, const char *text, bool reverse)
+/* Write len bytes of text, and the mark. */
+static void put_part(int row, const char *text, size_t len, const char *mark, bool reverse)
 {
 	if (row >= LINES)
 		return;
 	if (reverse)
 		attron(A_REVERSE);
 	move(row, 0);
-	addnstr(text, text_fit(text, COLS));
+	addnstr(text, len);
+	addstr(mark);
 	if (reverse) {
 		for (int at = getcurx(stdscr); at < COLS && getcury(stdscr) == row; at++)
 			mvaddch(row, at, ' ');
 		attroff(A_REVERSE);
 	}
+}
+
+static void put_screen_line(int row, const char *text, bool reverse)
+{
+	const char *mark;
+	const size_t fits = text_fit_marked(text, COLS, &mark);
+
+	put_part(row, text, fits, mark, reverse);
 }
 
 /* Write a message that may need several lines, of which the last one is the screen's: its end has the remedy. */
@@ -126,11 +136,13 @@ static void put_message(const char *text)
 	do {
 		rest += text_fit(rest, COLS);
 	} while (*rest && ++needed + 1 < rows);
-	for (row = LINES - 1 - needed; row < LINES; row++) {
-		put_screen_line(row, text, false);
+	for (row = LINES - 1 - needed; row < LINES - 1; row++) {
+		put_part(row, text, text_fit(text, COLS), "", false);
 		clrtoeol();
 		text += text_fit(text, COLS);
 	}
+	put_screen_line(LINES - 1, text, false);
+	clrtoeol();
 }
 
 /* Lines before those of the VMs */
@@ -158,6 +170,19 @@ static void keep_in_sight(struct screen *s)
 	}
 	if (s->first + visible(view) > view->count)
 		s->first = view->count > visible(view) ? view->count - visible(view) : 0;
+}
+
+/* Of count lines, room are shown from the first one on: "16 above, 7 below", or "" if that is all. */
+static const char *describe_hidden(unsigned int first, unsigned int room, unsigned int count, char *buf, size_t size)
+{
+	const unsigned int below = count > first + room ? count - first - room : 0;
+
+	*buf = '\0';
+	if (first && below)
+		snprintf(buf, size, "%u above, %u below", first, below);
+	else if (first || below)
+		snprintf(buf, size, "%u %s", first + below, below ? "below" : "above");
+	return buf;
 }
 
 static void draw_columns(const struct screen *s)
@@ -397,7 +422,7 @@ static unsigned int blame_room(void)
 static void draw_blame(struct screen *s)
 {
 	const unsigned int room = blame_room();
-	char line[160], last[32], time[40] = "", typed[sizeof(s->typed) + 16];
+	char line[160], last[32], time[40] = "", typed[sizeof(s->typed) + 16], hidden[48];
 	struct blame_line *lines;
 	size_t i, count;
 
@@ -417,9 +442,11 @@ static void draw_blame(struct screen *s)
 	for (i = s->first; i < count && i - s->first < room; i++)
 		draw_blame_line(&lines[i], 2 + i - s->first);
 	free(lines);
+	describe_hidden(s->first, room, count, hidden, sizeof(hidden));
+	snprintf(line, sizeof(line), "b back  q quit  p pause%s%s%s", s->f->rec ? "  [ ] n g time" : "",
+		 *hidden ? "  Up, Down: " : "", hidden);
 	snprintf(typed, sizeof(typed), "go to time: %s_", s->typed);
-	put_screen_line(LINES - 1, s->typing ? typed : *s->why ? s->why : s->f->rec ?
-			"b back  q quit  p pause  [ ] n g time" : "b back  q quit  p pause", false);
+	put_screen_line(LINES - 1, s->typing ? typed : *s->why ? s->why : line, false);
 	clrtoeol();
 }
 
@@ -533,20 +560,6 @@ static void sample_panel(struct screen *s)
 		add_sums(s->panel, kvmstats_first(s->f->k), NULL, 0);
 }
 
-/* "; 16 above, 7 below" */
-static const char *hidden_lines(const struct screen *s, char *buf, size_t size)
-{
-	const unsigned int below = s->view->count > s->first + visible(s->view) ?
-		s->view->count - s->first - visible(s->view) : 0;
-
-	*buf = '\0';
-	if (s->first && below)
-		snprintf(buf, size, "; %u above, %u below", s->first, below);
-	else if (s->first || below)
-		snprintf(buf, size, "; %u %s", s->first + below, below ? "below" : "above");
-	return buf;
-}
-
 /* Start the command "why" for the VM that is open or chosen, or for all. */
 static void start_why(struct screen *s)
 {
@@ -658,8 +671,9 @@ static void draw(struct screen *s)
 	text_shown(view->filter, filter, sizeof(filter));
 	if (s->f->rec)
 		recorded(s->f, time, sizeof(time));
-	snprintf(line, sizeof(line), "%s%s%s%s%s%s", time, s->paused ? "PAUSED " : "", view->head,
-		 *filter ? ", filter " : "", filter, hidden_lines(s, hidden, sizeof(hidden)));
+	describe_hidden(s->first, visible(view), view->count, hidden, sizeof(hidden));
+	snprintf(line, sizeof(line), "%s%s%s%s%s%s%s", time, s->paused ? "PAUSED " : "", view->head,
+		 *filter ? ", filter " : "", filter, *hidden ? "; " : "", hidden);
 	put_screen_line(0, line, false);
 	put_screen_line(1, view->second, false);
 	put_screen_line(2, view->titles, true);

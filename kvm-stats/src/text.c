@@ -297,6 +297,17 @@ size_t text_fit(const char *shown, unsigned int width)
 	return measure(shown, width, &columns);
 }
 
+size_t text_fit_marked(const char *shown, unsigned int width, const char **mark)
+{
+	const size_t fits = text_fit(shown, width);
+
+	*mark = "";
+	if (!shown[fits] || !width)
+		return fits;
+	*mark = wcwidth(0x2026) == 1 ? "\u2026" : ">";
+	return text_fit(shown, width - 1);
+}
+
 const char *text_bad_glob(const char *glob)
 {
 	const char *c, *end;

@@ -65,6 +65,8 @@ bool text_hidden(uint32_t code);
 /* Columns of what text_shown() wrote, and how many bytes of it fit into some. */
 unsigned int text_width(const char *shown);
 size_t text_fit(const char *shown, unsigned int width);
+/* The same, if mark follows these bytes: "", or the mark of a text that was cut off */
+size_t text_fit_marked(const char *shown, unsigned int width, const char **mark);
 
 /* Return what is wrong with a pattern of glob(7), NULL if it is valid. */
 const char *text_bad_glob(const char *glob);

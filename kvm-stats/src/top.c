@@ -6,16 +6,21 @@
 
 #include "input.h"
 #include "screen.h"
+#include "text.h"
 #include "view.h"
 
 /* Without a terminal that moves its cursor: one table below the other. */
-static void print(const struct view *view)
+static void print(const struct view *view, unsigned int width)
 {
+	const char *mark;
 	unsigned int i;
+	size_t fits;
 
 	printf("%s\n%s\n%s\n%s%s", view->head, view->second, view->titles, view->sums ?: "", view->sums ? "\n" : "");
-	for (i = 0; i < view->count; i++)
-		puts(view->lines[i].text);
+	for (i = 0; i < view->count; i++) {
+		fits = text_fit_marked(view->lines[i].text, width ?: -1U, &mark);
+		printf("%.*s%s\n", (int)fits, view->lines[i].text, mark);
+	}
 	putchar('\n');
 	app_flush();
 }
@@ -63,7 +68,7 @@ int command_top(const struct settings *settings)
 			break;
 		view_make(&view, &f, output_width());
 		if (view.vms)
-			print(&view);
+			print(&view, output_width());
 		shown += view.vms;
 	} while (++round != count);
 	status = input_status(&f, shown, settings->nr_args);

@@ -66,15 +66,13 @@ static bool is_same_vm(const struct view_key *key, const struct kvmstats_vm *vm)
 }
 
 /* Takes text over. */
-static struct view_line *add_line(struct view *view, char *text, unsigned int width)
+static struct view_line *add_line(struct view *view, char *text)
 {
 	if (view->count == view->room) {
 		view->room = view->room ? 2 * view->room : 64;
 		view->lines = check_alloc(realloc(view->lines,
 					   view->room * sizeof(*view->lines)));
 	}
-	if (width)
-		text[text_fit(text, width)] = '\0';
 	view->lines[view->count] = (struct view_line){ .text = text };
 	return &view->lines[view->count++];
 }
@@ -201,6 +199,7 @@ static void put_cell(FILE *f, unsigned int i, const struct item *item, unsigned 
 {
 	const char *after = !i && item && item->vm && item->vm->ended ? ENDED : "";
 	const unsigned int room = width > strlen(after) ? width - strlen(after) : 0;
+	const char *mark = "";
 	char text[COLUMN_SIZE];
 	int blanks;
 
@@ -209,10 +208,10 @@ static void put_cell(FILE *f, unsigned int i, const struct item *item, unsigned 
 	else
 		strcpy(text, columns[i].title);
 	if (columns[i].text)
-		text[text_fit(text, room)] = '\0';
-	blanks = (int)width - (int)(text_width(text) + strlen(after));
+		text[text_fit_marked(text, room, &mark)] = '\0';
+	blanks = (int)width - (int)(text_width(text) + text_width(mark) + strlen(after));
 	if (columns[i].text)
-		fprintf(f, "%s%s%*s", text, after, blanks > 0 ? blanks : 0, "");
+		fprintf(f, "%s%s%s%*s", text, mark, after, blanks > 0 ? blanks : 0, "");
 	else
 		fprintf(f, "%*s%s", blanks > 0 ? blanks : 0, "", text);
 }
@@ -278,7 +277,7 @@ static void make_lines(struct view *view, const struct item *items, unsigned int
 	for (i = 0; i < n; i++) {
 		struct view_line heat = { 0 };
 		char *text = make_line(&items[i], widths, &heat);
-		struct view_line *line = add_line(view, text, width);
+		struct view_line *line = add_line(view, text);
 
 		heat.text = line->text;
 		heat.key = key_of(items[i].vm, items[i].vcpu ? (int)items[i].vcpu->id : -1);
@@ -299,11 +298,33 @@ static void add_vm_line(struct item *sums, struct kvmstats_activity *activity, c
 		sums->elapsed = vm->elapsed;
 }
 
+/* Add a part to a line, if it fits as a whole: a part of a number would be another number. */
+static void add_part(char **line, unsigned int width, const char *part, ...)
+	__attribute__((format(printf, 3, 4)));
+static void add_part(char **line, unsigned int width, const char *part, ...)
+{
+	char *longer, *text;
+	va_list args;
+
+	va_start(args, part);
+	if (vasprintf(&text, part, args) < 0)
+		err(STATUS_NOTHING, NULL);
+	va_end(args);
+	longer = format("%s%s%s", *line, **line ? ", " : "", text);
+	free(text);
+	if (width && text_width(longer) > width) {
+		free(longer);
+		return;
+	}
+	free(*line);
+	*line = longer;
+}
+
 /*
  * In per cent of one CPU, as in the columns. If the mode of some vCPUs is unknown, the sum of the
  * others is the least that it can be.
  */
-static void put_mode_share(FILE *out, const char *what, const struct item *sums,
+static void add_mode_share(char **line, unsigned int width, const char *what, const struct item *sums,
 			   enum kvmstats_mode mode)
 {
 	const bool known = sums->activity->times.known >> mode & 1;
@@ -313,35 +334,28 @@ static void put_mode_share(FILE *out, const char *what, const struct item *sums,
 	if (!sums->elapsed || (!known && !ns))
 		return;
 	text_permille(kvmstats_permille(ns, sums->vcpu_elapsed), text);
-	fprintf(out, "%s %s%s%%, ", what, known ? "" : "at least ", text);
+	add_part(line, width, "%s %s%s%%", what, known ? "" : "at least ", text);
 }
 
 /* Is the host too small for its guests? sums: of all VMs, also those that are not shown */
-static char *host_line(const struct input *f, const struct item *sums)
+static char *host_line(const struct input *f, const struct item *sums, unsigned int width)
 {
 	const struct host host = input_host(f);
-	char share[TEXT_SIZE];
-	unsigned int load = host.load;
-	char *text = NULL;
-	size_t size;
-	FILE *out;
+	char share[TEXT_SIZE], *line = check_alloc(strdup(""));
 
 	if (!host.cpus)
-		return check_alloc(strdup(""));
-	out = check_alloc(open_memstream(&text, &size));
+		return line;
 	text_permille(sums->vcpus * 10 / host.cpus, share);
-	fprintf(out, "host: %u CPU%s, ", host.cpus, host.cpus == 1 ? "" : "s");
-	put_mode_share(out, "VMs run", sums, KVMSTATS_RUN);
-	put_mode_share(out, "ready", sums, KVMSTATS_READY);
+	add_part(&line, width, "host: %u CPU%s", host.cpus, host.cpus == 1 ? "" : "s");
+	add_mode_share(&line, width, "VMs run", sums, KVMSTATS_RUN);
+	add_mode_share(&line, width, "ready", sums, KVMSTATS_READY);
 	if (sums->activity->times.mode[KVMSTATS_THROTTLED])
-		put_mode_share(out, "throttled", sums, KVMSTATS_THROTTLED);
+		add_mode_share(&line, width, "throttled", sums, KVMSTATS_THROTTLED);
 	if (host.cpu_pressure)
-		fprintf(out, "PSI %u%%, ", (host.cpu_pressure + 50) / 100);
-	/* The last one does not fit on every screen. */
-	fprintf(out, "load %u.%02u, %s vCPUs per CPU", load / 100, load % 100, share);
-	if (fclose(out) || !text)
-		check_alloc(NULL);
-	return text;
+		add_part(&line, width, "PSI %u%%", (host.cpu_pressure + 50) / 100);
+	add_part(&line, width, "load %u.%02u", host.load / 100, host.load % 100);
+	add_part(&line, width, "%s vCPUs per CPU", share);
+	return line;
 }
 
 static void make_host(struct view *view, const struct input *f, unsigned int width)
@@ -373,7 +387,7 @@ static void make_host(struct view *view, const struct input *f, unsigned int wid
 	view->head = format("kvm-stats: %u VM%s, %u vCPU%s, source %s%s", n,
 			    n == 1 ? "" : "s", sums.vcpus, sums.vcpus == 1 ? "" : "s",
 			    app_source(f->k), order_name(view, by, sizeof(by)));
-	view->second = host_line(f, &host);
+	view->second = host_line(f, &host, width);
 	make_lines(view, items, n, &sums, width);
 	free(items);
 }
@@ -457,28 +471,23 @@ static unsigned int add_statistics(struct view_statistic *to, const char *scope,
 	return n;
 }
 
-/* "run 99.8% ready 28.7% ... exits 7515/s ..." */
-static char *activity_line(const struct item *item)
+/* "run 99.8%, ready 28.7%, ... exits 7515/s ..." */
+static char *activity_line(const struct item *item, unsigned int width)
 {
-	char cell[COLUMN_SIZE], *text = NULL;
-	unsigned int i;
-	size_t size;
-	FILE *f = check_alloc(open_memstream(&text, &size));
+	char cell[COLUMN_SIZE], title[COLUMN_SIZE], *line = check_alloc(strdup(""));
+	unsigned int i, c;
 
 	for (i = 0; i < columns_count; i++) {
 		const bool percent = columns[i].kind == COLUMN_PERCENT;
-		const char *c;
 
 		if (!percent && columns[i].kind != COLUMN_EVENT)
 			continue;
-		for (c = columns[i].title; *c && *c != '%' && *c != '/'; c++)
-			putc(tolower((unsigned char)*c), f);
+		for (c = 0; columns[i].title[c] && !strchr("%/", columns[i].title[c]); c++)
+			title[c] = tolower((unsigned char)columns[i].title[c]);
 		column_cell(&columns[i], item, cell);
-		fprintf(f, " %s%s ", cell, percent ? "%" : "/s");
+		add_part(&line, width, "%.*s %s%s", (int)c, title, cell, percent ? "%" : "/s");
 	}
-	if (fclose(f) || !text)
-		check_alloc(NULL);
-	return text;
+	return line;
 }
 
 static void make_statistics(struct view *view, const struct input *f,
@@ -511,7 +520,7 @@ static void make_statistics(struct view *view, const struct input *f,
 				   label, vcpu->id) :
 			    format("%s: statistics of the VM and sums of its vCPUs, the most active first",
 				   label);
-	view->second = activity_line(&item);
+	view->second = activity_line(&item, width);
 	view->titles = format("%-5s %-30s %20s %-6s %14s", "SCOPE", "NAME", "VALUE",
 			      "UNIT", "PER SECOND");
 	for (i = 0; i < n; i++) {
@@ -523,7 +532,7 @@ static void make_statistics(struct view *view, const struct input *f,
 		add_line(view, format("%-5s %-30s %20s %-6s %14s", list[i].scope,
 				      list[i].desc->name, value,
 				      text_is_histogram(list[i].desc) ? "times" : unit,
-				      growth), width);
+				      growth));
 	}
 	free(list);
 }

@@ -51,6 +51,15 @@ static void rounded(uint64_t thousandths, const char *want)
 	same("short", text, want);
 }
 
+/* Without a locale, the mark is ASCII. */
+static void cut(const char *text, unsigned int width, size_t want, const char *want_mark)
+{
+	const char *mark;
+	const size_t fits = text_fit_marked(text, width, &mark);
+
+	tap_result(fits == want && !strcmp(mark, want_mark), "'%s' in %u columns: %zu and '%s'", text, width, fits, mark);
+}
+
 int main(void)
 {
 	const uint64_t second = 1000000000;
@@ -89,6 +98,12 @@ int main(void)
 	rounded(123456000, "123k");
 	rounded(99950000000, "99.9M");
 	rounded(UINT64_MAX, "18.4P");
+
+	cut("104.5", 5, 5, "");
+	cut("104.5", 4, 3, ">");
+	cut("104.5", 1, 0, ">");
+	cut("104.5", 0, 0, "");
+	cut("", 0, 0, "");
 
 	tap_result(!text_bad_glob("a[]x]*?\\[b") && !text_bad_glob("[!a]"), "good patterns");
 	tap_result(text_bad_glob("") && text_bad_glob("[") && text_bad_glob("[]") &&
