@@ -6,7 +6,8 @@ function __kvm_stats_complete
     set -l words (commandline -opc)
     for line in (kvm-stats complete $words[2..] "$typed" 2>/dev/null)
         if test "$line" = \t
-            __fish_complete_path "$typed"
+            set -l option (string match -r -- '^--[^=]*=' "$typed")
+            string replace -r -- '^' "$option" (__fish_complete_path (string replace -- "$option" '' "$typed"))
         else
             echo -- $line
         end

@@ -11,12 +11,17 @@
 #include "columns.h"
 #include "input.h"
 #include "options.h"
+#include "serve/model.h"
 #include "serve/settings.h"
+
+/* The option of a word with both, such as --output=json: length of "--output=", and its text */
+static int attached_len;
+static const char *attached;
 
 static void print_word(const char *typed, const char *word, int len, const char *description)
 {
 	if ((int)strlen(typed) <= len && !strncasecmp(word, typed, strlen(typed)))
-		printf("%.*s%s%s\n", len, word, description ? "\t" : "",
+		printf("%.*s%.*s%s%s\n", attached_len, attached, len, word, description ? "\t" : "",
 		       description ? description : "");
 }
 
@@ -39,7 +44,15 @@ static void print_columns(const char *typed)
 			   columns[i].what);
 }
 
-static void print_statistics(const char *typed)
+/* Return true if --stats accepts this name: a statistic that has a metric already is not exported again. */
+static bool can_export(struct kvmstats_table *const *table, const char *name)
+{
+	const struct serve_options options = { .stats = &name, .nr_stats = 1 };
+
+	return !model_unmatched(&options, table[KVMSTATS_VM], table[KVMSTATS_VCPU]);
+}
+
+static void print_statistics(const char *typed, bool exported)
 {
 	struct kvmstats_table *table[KVMSTATS_SCOPES];
 	unsigned int scope, i;
@@ -53,7 +66,8 @@ static void print_statistics(const char *typed)
 			const char *description = app_stat_description(scope, name);
 
 			/* A name in both scopes is listed once. */
-			if (scope == KVMSTATS_VM || !kvmstats_find(table[KVMSTATS_VM], name))
+			if ((scope == KVMSTATS_VM || !kvmstats_find(table[KVMSTATS_VM], name)) &&
+			    (!exported || can_export(table, name)))
 				print_word(typed, name, strlen(name),
 					   *description ? description : NULL);
 		}
@@ -99,24 +113,63 @@ static void print_commands(const char *typed)
 		print_word(typed, commands[i].name, strlen(commands[i].name), commands[i].help);
 }
 
-static const struct option_row *find_option(const char *word)
+/* Find the option of a word; value is its argument if the word has that as well, or NULL. */
+static const struct option_row *find_option(const char *word, const char **value)
 {
+	const bool is_long = !strncmp(word, "--", 2);
+	const size_t len = is_long ? strcspn(word + 2, "=") : 0;
 	unsigned int i;
 
+	*value = is_long && word[2 + len] ? word + 2 + len + 1 : NULL;
 	for (i = 0; i < nr_options; i++) {
-		if (!strncmp(word, "--", 2) ? !strcmp(word + 2, options[i].name) :
+		if (is_long ? !strncmp(word + 2, options[i].name, len) && !options[i].name[len] :
 		    word[0] == '-' && word[1] == options[i].letter && word[1] && !word[2])
-			return &options[i];
+			return options[i].argument || !*value ? &options[i] : NULL;
 	}
 	return NULL;
+}
+
+static void complete_argument(enum complete what, const char *typed, const struct command *command, const char *from)
+{
+	switch (what) {
+	case COMPLETE_NOTHING:
+		break;
+	case COMPLETE_FILE:
+		puts("\t");
+		break;
+	case COMPLETE_FORMAT:
+		print_words(typed, command ? command->formats : NULL);
+		break;
+	case COMPLETE_COLUMN:
+		print_columns(typed);
+		break;
+	case COMPLETE_SELECTOR:
+		complete_selectors(typed, from);
+		break;
+	case COMPLETE_STATISTIC:
+	case COMPLETE_EXPORTED:
+		print_statistics(typed, what == COMPLETE_EXPORTED);
+		break;
+	case COMPLETE_VCPU:
+		print_words(typed, "vcpu");
+		break;
+	case COMPLETE_BY:
+		print_words(typed, command == &commands[COMMAND_EXITS] ? "vcpu address" : "unit vm thread");
+		break;
+	case COMPLETE_LOG_LEVEL:
+		print_words(typed, LOG_LEVELS);
+		break;
+	case COMPLETE_LOG_FORMAT:
+		print_words(typed, LOG_FORMATS);
+		break;
+	}
 }
 
 int complete(int argc, char **argv)
 {
 	const struct command *command = NULL;
 	const struct option_row *pending = NULL;
-	const char *typed = argc ? argv[argc - 1] : "", *from = NULL;
-	enum complete what;
+	const char *typed = argc ? argv[argc - 1] : "", *from = NULL, *value;
 	int i, arguments = 0;
 
 	for (i = 0; i + 1 < argc; i++) {
@@ -125,39 +178,42 @@ int complete(int argc, char **argv)
 				from = argv[i];
 			pending = NULL;
 		} else if (argv[i][0] == '-') {
-			pending = find_option(argv[i]);
-			if (pending && !pending->argument)
+			pending = find_option(argv[i], &value);
+			if (pending && value && !strcmp(pending->name, "from"))
+				from = value;
+			if (pending && (value || !pending->argument))
 				pending = NULL;
-		} else if (!command) {
-			command = find_command(argv[i]);
-		} else {
+		} else if (command) {
 			arguments++;
+		} else if (strcmp(argv[i], "help")) {
+			command = find_command(argv[i]);
+			/* the name of a VM, which top opens */
+			arguments = !command;
+			command = command ?: &commands[COMMAND_TOP];
 		}
 	}
-	what = pending ? pending->complete : !command ? COMPLETE_NOTHING :
-	       arguments ? command->others : command->first;
-	if (!pending && *typed == '-')
-		print_options(typed, command ? command : &commands[COMMAND_TOP]);
-	else if (!pending && !command)
+	if (!pending && *typed == '-') {
+		pending = find_option(typed, &value);
+		if (pending && value) {
+			attached = typed;
+			attached_len = value - typed;
+			typed = value;
+		} else {
+			print_options(typed, command ?: &commands[COMMAND_TOP]);
+			goto end;
+		}
+	}
+	if (pending) {
+		complete_argument(pending->complete, typed, command, from);
+	} else if (command) {
+		complete_argument(arguments ? command->others : command->first, typed, command, from);
+	} else {
 		print_commands(typed);
-	else if (what == COMPLETE_FILE)
-		puts("\t");
-	else if (what == COMPLETE_FORMAT)
-		print_words(typed, command ? command->formats : NULL);
-	else if (what == COMPLETE_COLUMN)
-		print_columns(typed);
-	else if (what == COMPLETE_SELECTOR)
-		complete_selectors(typed, from);
-	else if (what == COMPLETE_STATISTIC)
-		print_statistics(typed);
-	else if (what == COMPLETE_VCPU)
-		print_words(typed, "vcpu");
-	else if (what == COMPLETE_BY)
-		print_words(typed, "vcpu address unit vm thread");
-	else if (what == COMPLETE_LOG_LEVEL)
-		print_words(typed, LOG_LEVELS);
-	else if (what == COMPLETE_LOG_FORMAT)
-		print_words(typed, LOG_FORMATS);
+		/* Without a command, a name opens a VM. Before it is typed, the commands are enough. */
+		if (*typed)
+			complete_selectors(typed, from);
+	}
+end:
 	app_flush();
 	return STATUS_OK;
 }

@@ -191,7 +191,7 @@ const struct option_row options[] = {
 	  serve_set_max_age, COMPLETE_NOTHING,
 	  "Fail if the last sample is older than SECONDS.", "30" },
 	{ 0, "stats", "PATTERN", ON(EXPORT) | ON(SERVE),
-	  serve_set_stats, COMPLETE_STATISTIC,
+	  serve_set_stats, COMPLETE_EXPORTED,
 	  "Also export the statistics that match PATTERN.", NULL },
 	{ 0, "detail", "vcpu", ON(EXPORT) | ON(SERVE),
 	  serve_set_detail, COMPLETE_VCPU, "Also export each vCPU.", NULL },

@@ -17,6 +17,7 @@ enum complete {
 	COMPLETE_COLUMN,
 	COMPLETE_SELECTOR,
 	COMPLETE_STATISTIC,
+	COMPLETE_EXPORTED,	/* a statistic for --stats */
 	COMPLETE_VCPU,		/* the word "vcpu" */
 	COMPLETE_BY,		/* what exits or owners are separated by */
 	COMPLETE_LOG_LEVEL,

@@ -102,7 +102,7 @@ static bool start(void)
 }
 
 /* Write len bytes of text, and the mark. */
-static void put_part(int row, const char *text, size_t len, const char *mark, bool reverse)
+static void put_piece(int row, const char *text, size_t len, const char *mark, bool reverse)
 {
 	if (row >= LINES)
 		return;
@@ -123,7 +123,7 @@ static void put_screen_line(int row, const char *text, bool reverse)
 	const char *mark;
 	const size_t fits = text_fit_marked(text, COLS, &mark);
 
-	put_part(row, text, fits, mark, reverse);
+	put_piece(row, text, fits, mark, reverse);
 }
 
 /* Write a message that may need several lines, of which the last one is the screen's: its end has the remedy. */
@@ -137,7 +137,7 @@ static void put_message(const char *text)
 		rest += text_fit(rest, COLS);
 	} while (*rest && ++needed + 1 < rows);
 	for (row = LINES - 1 - needed; row < LINES - 1; row++) {
-		put_part(row, text, text_fit(text, COLS), "", false);
+		put_piece(row, text, text_fit(text, COLS), "", false);
 		clrtoeol();
 		text += text_fit(text, COLS);
 	}
