@@ -160,15 +160,27 @@ static void warn_nothing_found(const struct kvmstats *k, bool unread)
 	warnx("no VMs found (source: %s)", kvmstats_source(k));
 }
 
-int app_status(const struct kvmstats *k, unsigned int shown, bool selected)
+void app_warn_unmatched(const char *what, char **words, int n)
+{
+	char list[256] = "", word[128];
+	int i;
+
+	for (i = 0; i < n && strlen(list) + sizeof(word) < sizeof(list); i++) {
+		text_line(words[i], word, sizeof(word) - 8);
+		sprintf(list + strlen(list), "%s'%s'", i ? " or " : "", word);
+	}
+	warnx("no %s matches %s%s", what, list, i < n ? " or the others" : "");
+}
+
+int app_status(const struct kvmstats *k, unsigned int shown, char **words, int n)
 {
 	unsigned int unread;
 	const char *why;
 
 	app_flush();
 	unread = kvmstats_failed_reads(k, &why);
-	if (!shown && selected && kvmstats_first(k))
-		warnx("no VM matches");
+	if (!shown && n && kvmstats_first(k))
+		app_warn_unmatched("VM", words, n);
 	else if (!shown)
 		warn_nothing_found(k, unread);
 	if (unread)

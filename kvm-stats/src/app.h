@@ -85,10 +85,13 @@ struct kvmstats *app_open(bool wait);
 void app_sample(struct kvmstats *k);
 
 /*
- * Return the exit status of a command that showed this many VMs; print why it is not 0 on
- * standard error.
+ * Return the exit status of a command that showed this many VMs of those that the words select;
+ * print why it is not 0 on standard error.
  */
-int app_status(const struct kvmstats *k, unsigned int shown, bool selected);
+int app_status(const struct kvmstats *k, unsigned int shown, char **words, int n);
+
+/* Print that no VM or statistic matches any of the words. */
+void app_warn_unmatched(const char *what, char **words, int n);
 
 /* Write everything out. Ends the program with a message if it cannot be. */
 void app_flush(void);

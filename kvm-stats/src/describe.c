@@ -72,6 +72,6 @@ int command_describe(const struct settings *settings)
 	kvmstats_free_table(vm);
 	kvmstats_free_table(vcpu);
 	if (!rows)
-		warnx("no statistic matches");
+		app_warn_unmatched("statistic", settings->args, settings->nr_args);
 	return rows ? STATUS_OK : STATUS_NOTHING;
 }

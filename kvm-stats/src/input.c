@@ -50,6 +50,19 @@ static void seek_start(struct input *in, const struct settings *settings)
 	input_seek_time(in, at);
 }
 
+/* Exit if the present sample is not before --until. */
+static void check_end(struct input *in, const struct settings *settings)
+{
+	char now[TIME_SIZE], until[TIME_SIZE];
+
+	if (!in->until || input_time(in) < in->until)
+		return;
+	app_time_text(input_time(in), now);
+	app_time_text(in->until, until);
+	errx(STATUS_NOTHING, "%s has no sample before %s: it %s at %s", settings->from, until,
+	     settings->at ? "continues" : "begins", now);
+}
+
 void input_open(struct input *in, const struct settings *settings, enum input_start start,
 		bool wait, int selectors)
 {
@@ -62,6 +75,7 @@ void input_open(struct input *in, const struct settings *settings, enum input_st
 			seek_start(in, settings);
 		else if (start == INPUT_LAST)
 			input_seek_samples(in, recording_count(in->rec));
+		check_end(in, settings);
 	} else {
 		in->k = app_open(wait);
 	}
@@ -155,18 +169,20 @@ uint64_t input_time(const struct input *in)
 	return app_wall(time ? time : app_now());
 }
 
-int input_status(struct input *in, unsigned int shown, bool selected)
+int input_status(struct input *in, unsigned int shown, char **words, int n)
 {
 	unsigned int unread;
 	const char *why;
 
 	if (!in->rec)
-		return app_status(in->k, shown, selected);
+		return app_status(in->k, shown, words, n);
 	app_flush();
 	input_warn_problem(in);
 	unread = kvmstats_failed_reads(in->k, &why);
-	if (!shown)
-		warnx("no VM %s", selected && kvmstats_first(in->k) ? "matches" : "is in this sample");
+	if (!shown && n && kvmstats_first(in->k))
+		app_warn_unmatched("VM", words, n);
+	else if (!shown)
+		warnx("no VM is in this sample");
 	if (unread)
 		warnx("%u could not be read then: %s", unread, why);
 	if (!shown)

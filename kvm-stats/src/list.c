@@ -33,7 +33,7 @@ static int list_selectors(const struct settings *settings, struct input *f)
 		app_selector(kvmstats_first(f->k), vm, selector);
 		puts(selector);
 	}
-	status = input_status(f, shown, settings->nr_args);
+	status = input_status(f, shown, settings->args, settings->nr_args);
 	input_close(f);
 	return status;
 }
@@ -72,7 +72,7 @@ int command_list(const struct settings *settings)
 	}
 	if (shown || settings->format != OUT_TABLE)
 		out_close(out);
-	status = input_status(&f, shown, settings->nr_args);
+	status = input_status(&f, shown, settings->args, settings->nr_args);
 	input_close(&f);
 	return status;
 }

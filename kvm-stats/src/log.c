@@ -344,7 +344,7 @@ int command_log(const struct settings *settings)
 	} while (++round != settings->count);
 	out_close(out);
 	if (!shown || unread || f.rec)
-		status = input_status(&f, shown, settings->nr_args);
+		status = input_status(&f, shown, settings->args, settings->nr_args);
 	if (stalls.missing && f.rec)
 		warnx("%s has no stalls of this time; record --stalls writes them", settings->from);
 	if (shown && (unread || file.lost || stalls.missing))

@@ -104,7 +104,7 @@ int sampled_run(const struct settings *settings, const struct sampled *command)
 		app_sample(in.k);
 	add_sums(sums, kvmstats_first(in.k), settings->args, settings->nr_args);
 	if (!sums->count && settings->nr_args && !in.rec) {
-		status = input_status(&in, 0, true);
+		status = input_status(&in, 0, settings->args, settings->nr_args);
 		goto out;
 	}
 	if (!in.rec && !settings->interval && isatty(STDERR_FILENO))
@@ -130,7 +130,7 @@ int sampled_run(const struct settings *settings, const struct sampled *command)
 	if (sums->dropped)
 		warnx("%s: %zu VMs that exited were left out: more than %d", app_command,
 		      sums->dropped, MAX_EXITED);
-	status = input_status(&in, sums->count, settings->nr_args);
+	status = input_status(&in, sums->count, settings->args, settings->nr_args);
 	if (sums->count && unread)
 		status = STATUS_PARTIAL;
 out:

@@ -703,7 +703,7 @@ static void draw(struct screen *s)
 		snprintf(line, sizeof(line), "%u not read: %s", unread, why);
 	else if (!view->count && view->level == VIEW_HOST)
 		snprintf(line, sizeof(line), "no VMs%s; new ones are shown when they come",
-			 *view->filter ? " of this name" : "");
+			 *view->filter || view->settings->nr_args ? " of these names" : "");
 	else
 		snprintf(line, sizeof(line),
 			 "q quit  h help  w why  b blame  x exits  o stalls  %s/ filter  p %s%s",

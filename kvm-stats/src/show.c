@@ -120,13 +120,13 @@ int command_show(const struct settings *settings)
 	if (view.rows || settings->format != OUT_TABLE)
 		out_close(view.out);
 	if (shown && !view.matched) {
-		warnx("no statistic matches");
+		app_warn_unmatched("statistic", settings->args + 1, settings->nr_args - 1);
 		shown = 0;
 		status = STATUS_NOTHING;
 	} else {
 		if (shown && !view.rows)
 			warnx("all values are 0 (-z shows them)");
-		status = input_status(&f, shown, true);
+		status = input_status(&f, shown, settings->args, 1);
 	}
 	input_close(&f);
 	return status;

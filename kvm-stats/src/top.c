@@ -71,7 +71,7 @@ int command_top(const struct settings *settings)
 			print(&view, output_width());
 		shown += view.vms;
 	} while (++round != count);
-	status = input_status(&f, shown, settings->nr_args);
+	status = input_status(&f, shown, settings->args, settings->nr_args);
 	view_free(&view);
 	input_close(&f);
 	return status;

@@ -475,7 +475,7 @@ int command_why(const struct settings *settings)
 	input_open(&c.in, settings, INPUT_FIRST, false, settings->nr_args);
 	/* VMs may start, but not those that the user has named. */
 	if (!c.in.rec && settings->nr_args && !app_selects_any(settings->args, settings->nr_args, kvmstats_first(c.in.k))) {
-		status = input_status(&c.in, 0, settings->nr_args);
+		status = input_status(&c.in, 0, settings->args, settings->nr_args);
 		goto close;
 	}
 	stop_catch(STATUS_PARTIAL, NULL);
@@ -487,7 +487,7 @@ int command_why(const struct settings *settings)
 	collect(&c);
 	if (c.window.vms)
 		write_why(&c);
-	status = input_status(&c.in, c.window.vms, settings->nr_args);
+	status = input_status(&c.in, c.window.vms, settings->args, settings->nr_args);
 	close_programs(&c.programs);
 	for (i = 0; i < c.window.vms; i++)
 		free_facts(c.vm[i].facts);

@@ -54,7 +54,7 @@ int command_export(const struct settings *settings)
 	fwrite(b.text, b.len, 1, stdout);
 	app_flush();
 	/* A host without VMs is not an error. */
-	status = kvmstats_failed_reads(in.k, NULL) ? input_status(&in, m->vms, false) : STATUS_OK;
+	status = kvmstats_failed_reads(in.k, NULL) ? input_status(&in, m->vms, NULL, 0) : STATUS_OK;
 	buf_free(&b);
 	model_free(m);
 	input_close(&in);
