@@ -22,14 +22,14 @@ struct blame_command {
 static const struct out_column blame_columns[] = {
 	{ NULL, "time", false },
 	{ "VM", "vm", false },
-	{ "WAITED", "wait_s", true },
+	{ "WAITED-s", "wait_s", true },
 	{ "WAITS", "waits", true },
 	{ "MEAN-ms", "mean_s", true },
 	{ "MAX-ms", "max_s", true },
 	{ "OWNER", "kind", false },
 	{ "NAME", "name", false },
 	{ "PID", "pid", true },
-	{ "TIME", "s", true },
+	{ "TIME-s", "s", true },
 	{ "SHARE", "share", true },
 	{ NULL, NULL, false }
 };

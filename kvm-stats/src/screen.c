@@ -422,7 +422,7 @@ static unsigned int blame_room(void)
 static void draw_blame(struct screen *s)
 {
 	const unsigned int room = blame_room();
-	char line[160], last[32], time[40] = "", typed[sizeof(s->typed) + 16], hidden[48];
+	char line[160], time[40] = "", typed[sizeof(s->typed) + 16], hidden[48];
 	struct blame_line *lines;
 	size_t i, count;
 
@@ -432,13 +432,12 @@ static void draw_blame(struct screen *s)
 		s->first = count > room ? count - room : 0;
 	if (s->f->rec)
 		recorded(s->f, time, sizeof(time));
-	snprintf(line, sizeof(line), "%s%sthreads that ran while vCPUs waited, %s %.0f s",
-		 time, s->paused ? "PAUSED " : "", s->f->rec ? "in the last" : "for",
-		 (s->f->rec ? s->recorded : app_now() - s->blame_start) / 1e9);
+	snprintf(line, sizeof(line), "%s%sowners of waits for a CPU in %.0f s; recent: %.0f s",
+		 time, s->paused ? "PAUSED " : "",
+		 (s->f->rec ? s->recorded : app_now() - s->blame_start) / 1e9,
+		 (s->f->rec ? s->recent : app_now() - s->part_start[0]) / 1e9);
 	put_screen_line(0, line, false);
-	snprintf(last, sizeof(last), "LAST %.0f s", (s->f->rec ? s->recent : app_now() - s->part_start[0]) / 1e9);
-	snprintf(line, sizeof(line), "%-16s %9s   SHARE     ALL s   SHARE  OWNER", "NAME", last);
-	put_screen_line(1, line, true);
+	put_screen_line(1, "NAME              RECENT-s   SHARE     ALL-s   SHARE  OWNER", true);
 	for (i = s->first; i < count && i - s->first < room; i++)
 		draw_blame_line(&lines[i], 2 + i - s->first);
 	free(lines);
@@ -456,7 +455,7 @@ static void draw_exits(const struct exits_vm *vm, const char *when, unsigned int
 	size_t i;
 
 	snprintf(line, sizeof(line), "REASON, %-10s %8s %8s %8s %7s %8s %8s %8s", when, "EXITS",
-		 "KERNEL", "USER", "SHARE", "READY", "HALT", "MAX-us");
+		 "KERNEL-s", "USER-s", "SHARE", "READY-s", "HALT-s", "MAX-us");
 	put_screen_line(row++, line, true);
 	for (i = 0; vm && i < vm->sum.count; i++) {
 		const struct exits_total *total = exits_total_at(vm, i);
@@ -476,7 +475,7 @@ static void draw_stalls(const struct stalls_vm *vm, const char *when, unsigned i
 	char line[256], share[TEXT_SIZE];
 	size_t i;
 
-	snprintf(line, sizeof(line), "%-8s %9s %7s  MEANING, %s", "REASON", "TIME", "SHARE", when);
+	snprintf(line, sizeof(line), "%-8s %9s %7s  MEANING, %s", "REASON", "TIME-s", "SHARE", when);
 	put_screen_line(row++, line, true);
 	for (i = 0; vm && i < vm->sum.count; i++) {
 		const struct stall_share *stall = stall_share_at(&vm->sum, i);

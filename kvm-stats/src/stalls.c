@@ -10,9 +10,9 @@
 static const struct out_column stalls_columns[] = {
 	{ NULL, "time", false },
 	{ "VM", "vm", false },
-	{ "STALLED", "stall_s", true },
+	{ "STALLED-s", "stall_s", true },
 	{ "REASON", "reason", false },
-	{ "TIME", "s", true },
+	{ "TIME-s", "s", true },
 	{ "SHARE", "share", true },
 	{ "MEANING", NULL, false },
 	{ NULL, NULL, false }
