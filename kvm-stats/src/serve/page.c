@@ -158,7 +158,7 @@ void page_list(struct buf *b, const struct model *m, const struct page_request *
 	put_head(b, m, request, &rows, NULL);
 	put_filter(b, request);
 	put_key(b, modes);
-	buf_str(b, "<table id=vms><thead><tr><th scope=col>VM<th scope=col>problem<th scope=col>vCPUs");
+	buf_str(b, "<table id=vms><thead><tr><th scope=col>VM<th scope=col>problem<th scope=col class=n>vCPUs");
 	put_mode_heads(b, modes);
 	buf_str(b, "<th scope=col>busy</thead>\n<tbody>\n");
 	left = put_rows(b, &rows, request, modes, &matching);

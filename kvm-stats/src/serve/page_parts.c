@@ -177,8 +177,8 @@ void put_mode_heads(struct buf *b, unsigned int modes)
 
 	buf_str(b, "<th scope=col>time");
 	for (i = 0; i < modes; i++)
-		buf_printf(b, "<th scope=col>%s %%", kvmstats_mode_name(i));
-	buf_str(b, "<th scope=col>exits/s");
+		buf_printf(b, "<th scope=col class=n>%s %%", kvmstats_mode_name(i));
+	buf_str(b, "<th scope=col class=n>exits/s");
 }
 
 /*

@@ -153,7 +153,7 @@ static void put_vcpus_html(struct buf *b, const struct model *m, const struct vm
 	if (m->mark[0])
 		buf_printf(b, "<p>In the last %llu s.</p>\n",
 			   (unsigned long long)((m->time - m->mark[0]) / SECOND));
-	buf_str(b, "<table id=vcpus><thead><tr><th scope=col>vCPU<th scope=col>thread");
+	buf_str(b, "<table id=vcpus><thead><tr><th scope=col>vCPU<th scope=col class=n>thread");
 	put_mode_heads(b, modes);
 	buf_str(b, "</thead>\n<tbody>\n");
 	for (i = 0; i < e->nr_vcpu && b->len < PAGE_ROOM; i++)
@@ -185,7 +185,7 @@ static void put_owners_html(struct buf *b, const struct model *m, const struct v
 	}
 	buf_str(b, "<p>Shares of the time that its vCPUs were ready or throttled in the last five "
 		"minutes.</p>\n<table id=owners><thead><tr><th scope=col>owner<th scope=col>kind"
-		"<th scope=col>%</thead>\n<tbody>\n");
+		"<th scope=col class=n>share %</thead>\n<tbody>\n");
 	for (i = 0; i < e->waits->count; i++) {
 		const struct wait_owner *owner = &e->waits->owner[i];
 
@@ -214,8 +214,8 @@ static void put_exits_html(struct buf *b, const struct model *m, const struct vm
 		recent += exits_total_at(e->exits, i)->item.recent;
 	buf_str(b, "<p>Shares of exit time in the last five minutes, halts included; numbers and "
 		"seconds since kvm-stats serve started.</p>\n<table id=exits><thead><tr>"
-		"<th scope=col>reason<th scope=col>%<th scope=col>exits<th scope=col>s in the kernel"
-		"<th scope=col>s in the VMM</thead>\n<tbody>\n");
+		"<th scope=col>reason<th scope=col class=n>share %<th scope=col class=n>exits"
+		"<th scope=col class=n>kernel s<th scope=col class=n>VMM s</thead>\n<tbody>\n");
 	for (i = 0; i < e->exits->sum.count; i++) {
 		const struct exits_total *total = exits_total_at(e->exits, i);
 

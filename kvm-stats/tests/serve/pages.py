@@ -14,6 +14,8 @@ class Table(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.rows, self.addresses, self.scripts, self.row, self.small = [], [], 0, None, False
+        # for each row, which cells have numbers at their right edge
+        self.right = []
         self.feed(text if isinstance(text, str) else text.decode())
 
     def handle_starttag(self, tag, attrs):
@@ -24,8 +26,10 @@ class Table(html.parser.HTMLParser):
         if tag == "tr":
             self.row = []
             self.rows.append(self.row)
+            self.right.append([])
         elif tag in ("td", "th"):
             self.row.append("")
+            self.right[-1].append("n" in attrs.get("class", "").split())
 
     def handle_endtag(self, tag):
         self.small = False

@@ -316,6 +316,21 @@ class VMPage(Pages):
                 self.assertAlmostEqual(float(cell), one(
                     found, "kvm_vm_exit_seconds_total", phase=phase, **reason), delta=0.001)
 
+    def test_heads(self):
+        """Each head of a table is over its values, and has the name of a quantity, not only its unit."""
+        host = self.host().vm(1, "web", vcpus=2, run=400, ready=500, exits=1000).vm(2, "db", run=900)
+        host.extra = ["exit 1 30 1000 100 500\n", "wait 1 600 vm 2\n"]
+        serving = self.serve(host, "--exits", "2", "--blame", "2")
+        wait_for(lambda: "<table id=exits" in self.page(serving, "vm?vm=web") and
+                 "<table id=owners" in self.page(serving, "vm?vm=web"), "exits and owners")
+        for name, text in (("vms", self.page(serving, "?all=1")), ("vcpus", self.page(serving, "vm?vm=web")),
+                           ("exits", self.page(serving, "vm?vm=web")), ("owners", self.page(serving, "vm?vm=web"))):
+            with self.subTest(table=name):
+                table = Table(re.search(rf"<table id={name}>.*?</table>", text, re.DOTALL)[0])
+                self.assertEqual(table.right[0], table.right[1])
+                for head in table.rows[0]:
+                    self.assertRegex(head, r"^[A-Za-z]{2}")
+
     def bars(self, serving, vm):
         """Return the place and the text of each bar of the last hour."""
         return [(int(at), title) for at, title in re.findall(
