@@ -86,7 +86,9 @@ static int compare_items(const void *x, const void *y, void *arg)
 {
 	const struct item *a = x, *b = y;
 	const struct order *how = arg;
-	int order = column_compare(how->column, a, b);
+	/* vcpu2 is before vcpu10 */
+	int order = a->vcpu && b->vcpu && how->column == columns ?
+		    (a->vcpu->id > b->vcpu->id) - (a->vcpu->id < b->vcpu->id) : column_compare(how->column, a, b);
 
 	if (how->reverse)
 		order = -order;
@@ -101,9 +103,15 @@ static int compare_items(const void *x, const void *y, void *arg)
 	return order;
 }
 
+/* A list of vCPUs has no PROBLEM, for example: they keep their places then. */
+static const struct column *view_order(const struct view *view)
+{
+	return view->level != VIEW_HOST && columns[view->sort].of == OF_VMS ? &columns[0] : &columns[view->sort];
+}
+
 static void sort_view_items(const struct view *view, struct item *items, unsigned int n)
 {
-	struct order order = { &columns[view->sort], view->reverse };
+	struct order order = { view_order(view), view->reverse };
 
 	qsort_r(items, n, sizeof(*items), compare_items, &order);
 }
@@ -111,7 +119,7 @@ static void sort_view_items(const struct view *view, struct item *items, unsigne
 /* ", by RUN%" */
 static const char *order_name(const struct view *view, char *buf, size_t size)
 {
-	snprintf(buf, size, ", by %s%s", columns[view->sort].title,
+	snprintf(buf, size, ", by %s%s", view_order(view)->title,
 		 view->reverse ? ", reversed" : "");
 	return buf;
 }
