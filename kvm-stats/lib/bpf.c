@@ -70,6 +70,23 @@ static void explain_permission(struct kvmstats_probe *p)
 		    privileges_memlock());
 }
 
+bool bpf_explain_shortage(int error, struct kvmstats_probe *p)
+{
+	switch (-error) {
+	case EMFILE:
+		say(p->help, "raise RLIMIT_NOFILE");
+		return true;
+	case ENFILE:
+		say(p->help, "raise the host's limit of open files: sysctl fs.file-max");
+		return true;
+	case ENOMEM:
+		say(p->help, "give this process more memory: ulimit -v, or memory.max of its cgroup");
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* Why the kernel does not take the program. */
 void bpf_explain_load(int error, struct kvmstats_probe *p)
 {
@@ -94,6 +111,8 @@ void bpf_explain_load(int error, struct kvmstats_probe *p)
 		if (access("/sys/kernel/security/lockdown", F_OK))
 			say(p->help, "mount securityfs at /sys/kernel/security to see whether the kernel is locked down");
 		break;
+	default:
+		bpf_explain_shortage(error, p);
 	}
 }
 
@@ -111,6 +130,8 @@ static void explain_probe_vm(int error, struct kvmstats_probe *p)
 	case ENODEV:
 		say(p->help, "load kvm_amd, kvm_intel or what this machine has; VMs without it have no statistics");
 		break;
+	default:
+		bpf_explain_shortage(error, p);
 	}
 }
 
@@ -173,7 +194,8 @@ static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 	}
 	error = bpf_types_find(&types, p->why, sizeof(p->why));
 	if (error) {
-		say(p->help, "use a kernel with CONFIG_DEBUG_INFO_BTF, with KVM loaded");
+		if (!bpf_explain_shortage(error, p))
+			say(p->help, "use a kernel with CONFIG_DEBUG_INFO_BTF, with KVM loaded");
 		goto no_types;
 	}
 	uevents_open(&s->events);

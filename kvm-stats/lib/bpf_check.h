@@ -36,4 +36,7 @@ int bpf_iterator_open_checked(struct bpf_iterator **iterator,
 /* Add to p->why and p->help why the kernel refused to load a program. */
 void bpf_explain_load(int error, struct kvmstats_probe *p);
 
+/* Return false if the error is not a shortage of files or memory, which is not the kernel's fault. */
+bool bpf_explain_shortage(int error, struct kvmstats_probe *p);
+
 #endif /* KVMSTATS_BPF_CHECK_H */

@@ -24,12 +24,12 @@ int bpf_program_open(enum bpf_program_kind kind,
 		return -EOPNOTSUPP;
 	}
 	error = bpf_program_layout_find(kind, &layout, p->why, sizeof(p->why));
-	if (error) {
+	if (error && !bpf_explain_shortage(error, p))
 		snprintf(p->help, sizeof(p->help), "%s", error == -ENODEV ?
 			 "load kvm_amd or kvm_intel" :
 			 "use Linux 5.17 or later with CONFIG_DEBUG_INFO_BTF, and load KVM");
+	if (error)
 		return error;
-	}
 	bpf_complaints(complaint);
 	error = load(arg, &layout);
 	bpf_complaints(NULL);

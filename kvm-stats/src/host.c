@@ -13,7 +13,8 @@ static unsigned int read_cpu_pressure(void)
 
 	if (!f)
 		return 0;
-	if (fscanf(f, "some avg10=%u.%2u", &whole, &hundredths) != 2)
+	/* lxcfs and container runtimes replace files of /proc: a share is 100 % at most. */
+	if (fscanf(f, "some avg10=%3u.%2u", &whole, &hundredths) != 2 || whole > 100)
 		whole = hundredths = 0;
 	fclose(f);
 	return 100 * whole + hundredths;

@@ -10,15 +10,19 @@
 #include "priority.h"
 #include "serve/settings.h"
 
-/* Otherwise the next file that is opened would be standard input, output or error. */
+/*
+ * Otherwise the next file that is opened would be standard input, output or error. Output that
+ * goes nowhere is an error.
+ */
 static void open_standard_files(void)
 {
+	static const int modes[] = { O_RDONLY, O_RDONLY, O_RDWR };
 	int fd;
 
-	while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
-		;
-	if (fd >= 0)
-		close(fd);
+	for (fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) < 0)
+			open("/dev/null", modes[fd]);
+	}
 }
 
 int main(int argc, char **argv)
