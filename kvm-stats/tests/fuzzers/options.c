@@ -29,6 +29,11 @@ COMMAND(export) COMMAND(complete) COMMAND(why)
 
 void app_flush(void) {}
 
+void app_time_text(uint64_t time, char buf[TIME_SIZE])
+{
+	*buf = '\0';
+}
+
 /* Statistics of this kernel, the columns of top, and rates do not matter here. */
 const struct column columns[] = { { .title = "RUN" } };
 const unsigned int columns_count = 1;
