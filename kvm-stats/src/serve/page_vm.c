@@ -275,6 +275,10 @@ bool page_vm(struct buf *b, const struct model *m, const struct page_request *re
 	else if (!has_problem(row))
 		buf_str(b, "<span class=fine>No problem</span>");
 	buf_str(b, "</p>\n");
+	/* This process has no access to what "why" examines. A PID needs no quotes in a shell. */
+	if (has_problem(row) && row->judgement.problem != PROBLEM_ENDED)
+		buf_printf(b, "<p><code>kvm-stats why %d</code> on this host prints the cause, and what would "
+			   "change it.</p>\n", row->e->identity.pid);
 	put_hour(b, m, row->e);
 	put_modes_html(b, row);
 	put_owners_html(b, m, row->e);
