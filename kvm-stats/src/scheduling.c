@@ -232,15 +232,18 @@ static bool describe_competitor(struct cgroups *cgroups, const struct cgroup *cg
 	return read_cgroup_limits(cgroups, &c->cgroup, &c->limits);
 }
 
-static bool has_autogroups(int proc)
+/* Read the group of a process's session. Nice of threads counts within it only. */
+static void read_autogroup(int proc, pid_t pid, struct competitor *c)
 {
-	char text[8];
 	int fd = open("/proc/sys/kernel/sched_autogroup_enabled", O_RDONLY | O_CLOEXEC);
-	bool has = fd >= 0 && read(fd, text, sizeof(text)) > 0 && *text == '1';
+	char text[64];
 
-	if (fd >= 0)
-		close(fd);
-	return has;
+	if (fd < 0)
+		return;
+	if (read(fd, text, sizeof(text)) > 0 && *text == '1' && proc_read(proc, pid, "autogroup", text, sizeof(text)) &&
+	    sscanf(text, "/autogroup-%u nice %d", &c->autogroup, &c->autogroup_nice) != 2)
+		c->autogroup = 0;
+	close(fd);
 }
 
 /* A session of a user has all that the user starts, among them VMs. */
@@ -281,7 +284,23 @@ static bool is_in_unit_of_vm(const struct cgroups *cgroups, const struct kvmstat
 	return is_in;
 }
 
-void find_contest(struct cgroups *cgroups, int proc, const struct kvmstats_vm *vm,
+/* Count the vCPUs of the VMs whose first one is in a cgroup. */
+static unsigned int count_vcpus(const struct cgroups *cgroups, const struct kvmstats_vm *first, const struct cgroup *group)
+{
+	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
+	unsigned int vcpus = 0;
+
+	for (; first; first = first->next) {
+		if (!first->ended && first->vcpus &&
+		    find_thread_cgroup(cgroups, first->vcpu[0]->tid, HIERARCHY_CPU, cgroup) &&
+		    is_in_cgroup(cgroup->path, group->path))
+			vcpus += first->vcpus;
+	}
+	free(cgroup);
+	return vcpus;
+}
+
+void find_contest(struct cgroups *cgroups, int proc, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,
 		  const struct contest_owner *from, struct contest *contest)
 {
 	struct cgroup *cgroup = check_alloc(calloc(3, sizeof(*cgroup)));
@@ -297,7 +316,14 @@ void find_contest(struct cgroups *cgroups, int proc, const struct kvmstats_vm *v
 	contest->own = is_in_unit_of_vm(cgroups, vm, search.pid);
 	contest->known = describe_competitor(cgroups, vms, common, end[0], &contest->vm) &&
 			 describe_competitor(cgroups, owner, common, end[1], &contest->owner);
-	contest->autogroups = !*vms->path && !*owner->path && has_autogroups(proc);
+	contest->vm.vcpus = contest->vm.is_shared ? count_vcpus(cgroups, first, &contest->vm.cgroup) : vm->vcpus;
+	if (!*vms->path)
+		read_autogroup(proc, vm->identity.pid, &contest->vm);
+	if (!*owner->path)
+		read_autogroup(proc, search.pid, &contest->owner);
+	/* In the same session, nice of threads counts. */
+	if (contest->vm.autogroup == contest->owner.autogroup)
+		contest->vm.autogroup = contest->owner.autogroup = 0;
 	contest->owner.has_reader = search.has_reader ||
 		(contest->owner.is_group && find_thread_cgroup(cgroups, getpid(), HIERARCHY_CPU, self) &&
 		 is_in_cgroup(self->path, contest->owner.cgroup.path));

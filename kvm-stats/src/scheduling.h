@@ -42,14 +42,17 @@ struct competitor {
 	enum manager manager;
 	char unit[NAME_MAX + 1];
 	bool is_shared;			/* others are in the group as well */
+	unsigned int vcpus;		/* of VMs in the group of the VM */
 	bool has_reader;		/* this process is in the group */
+	/* Without a group: the threads are in the root, where each session is a group that has nice itself. */
+	unsigned int autogroup;		/* its number, 0 without one */
+	int autogroup_nice;
 };
 
 /* How a VM and the processes that ran instead of it compete */
 struct contest {
 	bool known;
 	bool own;			/* the owner is in the cgroup or unit of the VM */
-	bool autogroups;		/* both are in the root, and each session is a group */
 	struct competitor vm, owner;
 	struct thread_policy *threads;	/* the owner's; may be empty */
 	unsigned int nr_threads;
@@ -67,8 +70,8 @@ struct contest_owner {
 	uint64_t took_ns;		/* on one CPU: a younger process is not the only one */
 };
 
-/* Compare a VM with an owner. The caller passes the contest to free_contest(). */
-void find_contest(struct cgroups *cgroups, int proc, const struct kvmstats_vm *vm,
+/* Compare a VM with an owner. first: all VMs of the host. The caller passes the contest to free_contest(). */
+void find_contest(struct cgroups *cgroups, int proc, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,
 		  const struct contest_owner *owner, struct contest *contest);
 void free_contest(struct contest *contest);
 

@@ -380,14 +380,15 @@ static void examine_policies(const struct kvmstats_vm *vm, struct why_facts *fac
 }
 
 /* The owner that took the most: a process, or another VM, which is known by its PID only. */
-static void examine_owner(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why)
+static void examine_owner(const struct why_cpus *cpus, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,
+			  struct why_vm *why)
 {
 	const struct blame_share *owner = find_owner(why->waits, "process vm");
 
 	why->facts->owner = owner;
 	if (!owner)
 		return;
-	find_contest(cpus->cgroups, cpus->proc, vm,
+	find_contest(cpus->cgroups, cpus->proc, vm, first,
 		     &(struct contest_owner){ strcmp(owner->key.kind, "vm") ? owner->key.name : NULL, owner->pid,
 					      owner->starter, owner->cgroup, owner->item.cost / (vm->vcpus ?: 1) },
 		     &why->facts->contest);
@@ -407,7 +408,7 @@ void examine_vm(struct why_cpus *cpus, const struct kvmstats_vm *vm, const struc
 	find_libvirt_uuid(&vm->identity, why->facts->uuid);
 	examine_affinity(cpus, vm, why);
 	examine_policies(vm, why->facts);
-	examine_owner(cpus, vm, why);
+	examine_owner(cpus, vm, first, why);
 	why->state = find_state(cpus->proc, vm);
 	why->swap = examine_swap(cpus->proc, vm->identity.pid);
 	if (why->vm->activity.times.mode[KVMSTATS_THROTTLED])

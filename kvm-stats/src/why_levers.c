@@ -45,28 +45,36 @@ static unsigned int estimate_gain(const struct why_vm *vm, uint64_t ns, double w
 	return ns > kept ? cpus_of_time(vm, ns - kept) : 0;
 }
 
-static double thread_weight(const struct thread_policy *t)
+static double nice_weight(int nice)
 {
 	double weight = NICE_0_WEIGHT;
-	int nice;
 
-	if (t->policy == SCHED_IDLE)
-		return IDLE_WEIGHT;
-	for (nice = 0; nice < t->nice; nice++)
+	for (; nice > 0; nice--)
 		weight /= NICE_STEP;
-	for (nice = 0; nice > t->nice; nice--)
+	for (; nice < 0; nice++)
 		weight *= NICE_STEP;
 	return weight;
+}
+
+static double thread_weight(const struct thread_policy *t)
+{
+	return t->policy == SCHED_IDLE ? IDLE_WEIGHT : nice_weight(t->nice);
 }
 
 /* Return the weight of one side on a CPU that the VM uses. */
 static double competitor_weight(const struct competitor *c, const struct thread_policy *thread)
 {
 	if (!c->is_group)
-		return thread_weight(thread);
+		return c->autogroup ? nice_weight(c->autogroup_nice) : thread_weight(thread);
 	if (c->limits.idle)
 		return IDLE_WEIGHT;
 	return c->limits.weight * NICE_0_WEIGHT / WEIGHT_DEFAULT(c->cgroup.v2);
+}
+
+/* Return true if both sides are not cgroups, but each session is a group. */
+static bool has_autogroups(const struct contest *c)
+{
+	return !c->vm.is_group && !c->owner.is_group && (c->vm.autogroup || c->owner.autogroup);
 }
 
 static void put_cgroup(FILE *f, const struct competitor *c)
@@ -145,10 +153,12 @@ static void put_manager(FILE *f, const struct competitor *c)
 		fputs(" is not known to be a unit of this host's systemd: change its CPU weight where it is defined", f);
 }
 
-/* Return the number of CPUs for which the VM competes. */
+/* Return the number of CPUs among which the kernel divides the weight of the VM's side. */
 static unsigned int used_cpus(const struct why_vm *vm, const struct why_host *host)
 {
-	return vm->vm->vcpus < host->cpus || !host->cpus ? vm->vm->vcpus : host->cpus;
+	const unsigned int vcpus = vm->facts->contest.vm.is_group ? vm->facts->contest.vm.vcpus : vm->vm->vcpus;
+
+	return vcpus < host->cpus || !host->cpus ? vcpus : host->cpus;
 }
 
 /* Lower the owner's group, if nothing else is in it; else raise the VM's. */
@@ -314,7 +324,7 @@ static bool change_nice(struct remedy_draft *d, const struct why_vm *vm, uint64_
 	const struct thread_policy lowest = { .nice = NICE_MAX };
 	unsigned int i, n = 0, gain;
 
-	if (c->vm.is_group || c->owner.is_group || c->autogroups || c->owner.has_reader)
+	if (c->vm.is_group || c->owner.is_group || c->vm.autogroup || c->owner.autogroup || c->owner.has_reader)
 		return false;
 	for (i = 0; i < c->nr_threads; i++)
 		n += c->threads[i].policy != SCHED_IDLE && c->threads[i].nice < NICE_MAX;
@@ -372,7 +382,7 @@ void put_limit_owner(struct remedy_draft *d, const struct why_vm *vm, const stru
 		put_manager(d->text, &c->vm);
 	else if (!c->known)
 		fprintf(d->text, "find out why %s runs%s", owner->key.name, c->ended ? "" : ": the cgroups of both cannot be read");
-	else if (c->autogroups)
+	else if (has_autogroups(c))
 		fprintf(d->text, "move the VM or %s to a cgroup: the kernel divides CPU time between their sessions",
 			owner->key.name);
 	else
@@ -390,7 +400,7 @@ bool has_low_weight(const struct why_vm *vm)
 	if (c->vm.is_group)
 		return c->vm.limits.idle ||
 		       (c->vm.limits.weight && c->vm.limits.weight < WEIGHT_DEFAULT(c->vm.cgroup.v2));
-	return !c->autogroups && (vm->facts->slowest.policy == SCHED_IDLE || vm->facts->slowest.nice > 0);
+	return !c->vm.autogroup && (vm->facts->slowest.policy == SCHED_IDLE || vm->facts->slowest.nice > 0);
 }
 
 void put_low_weight(FILE *f, const struct why_vm *vm)

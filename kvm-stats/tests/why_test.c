@@ -163,6 +163,7 @@ static void set_contest(struct scene *s)
 	strcpy(c->vm.cgroup.path, "/vm.scope");
 	strcpy(c->owner.cgroup.path, "/backup.scope");
 	c->vm.limits.weight = c->owner.limits.weight = 100;
+	c->vm.vcpus = 2;
 }
 
 static void set_low_weight(struct scene *s, bool above)
@@ -483,6 +484,21 @@ static void check_weights(void)
 	check_command("unit of kvm-stats", &s, UNIT("machine.slice CPUWeight=2000"), UNIT("machine.slice CPUWeight=100"));
 	c->vm.limits.weight = 3000;
 	check_command("no weight is better than today's", &s, "", "");
+	s.host.cpus = 64;
+	c->vm.vcpus = 5;
+	check_command("unit of several VMs", &s, UNIT("machine.slice CPUWeight=5000"), UNIT("machine.slice CPUWeight=3000"));
+
+	c = begin_contest(&s);
+	c->owner.is_group = false;
+	c->threads = s.threads;
+	c->nr_threads = 1;
+	s.threads[0] = (struct thread_policy){ 77, SCHED_OTHER, 19, 0 };
+	check_command("owner with nice 19", &s, "", "");
+	c->owner.autogroup = 7;
+	check_command("owner with nice 19 in another session", &s, "echo 2000 >/sys/fs/cgroup/vm.scope/cpu.weight",
+		      "echo 100 >/sys/fs/cgroup/vm.scope/cpu.weight");
+	c->owner.autogroup_nice = 19;
+	check_command("owner in a session with nice 19", &s, "", "");
 
 	c = begin_contest(&s);
 	c->owner.manager = c->vm.manager = MANAGER_UNKNOWN;
@@ -532,9 +548,9 @@ static void check_threads(void)
 	s.threads[1] = (struct thread_policy){ 78, SCHED_OTHER, 0, 0 };
 	check_command("threads in the cgroup of the VM", &s, "renice -n 19 -p 78 && renice -n 19 -p 77",
 		      "renice -n 5 -p 77 && renice -n 0 -p 78");
-	c->autogroups = true;
+	c->owner.autogroup = 5;
 	check_command("threads in other sessions", &s, "", "");
-	c->autogroups = false;
+	c->owner.autogroup = 0;
 	c->owner.has_reader = true;
 	check_command("threads of kvm-stats", &s, "", "");
 
