@@ -6,17 +6,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app.h"
 #include "other_waits.h"
 #include "proc.h"
 #include "xalloc.h"
 
 struct other_thread {
 	pid_t pid, tid;
-	uint64_t ns;
+	uint64_t ran, waited;
 };
 
 struct other_waits {
 	int proc;
+	uint64_t at;		/* on CLOCK_MONOTONIC */
 	struct other_thread *threads;	/* sorted by PID and TID */
 	size_t count;
 	const struct kvmstats_vm *vm;	/* whose threads are read */
@@ -41,12 +43,12 @@ static bool is_vcpu_thread(const struct kvmstats_vm *vm, pid_t tid)
 static int add_other_thread(void *arg, int dirfd, int tid)
 {
 	struct other_waits *w = arg;
-	struct other_thread thread = { w->vm->identity.pid, tid, 0 };
+	struct other_thread thread = { w->vm->identity.pid, tid };
 	char text[128];
 
 	/* Columns of schedstat: time on a CPU, time waiting for one, turns */
 	if (is_vcpu_thread(w->vm, tid) || !proc_read(dirfd, tid, "schedstat", text, sizeof(text)) ||
-	    sscanf(text, "%*u %" SCNu64, &thread.ns) != 1)
+	    sscanf(text, "%" SCNu64 " %" SCNu64, &thread.ran, &thread.waited) != 2)
 		return 0;
 	/* The array grows when its size is a power of two. */
 	if (!(w->count & (w->count - 1)))
@@ -62,6 +64,7 @@ struct other_waits *read_other_waits(int proc, const struct kvmstats_vm *first)
 	int fd;
 
 	w->proc = proc;
+	w->at = app_now();
 	for (w->vm = first; w->vm; w->vm = w->vm->next) {
 		snprintf(path, sizeof(path), "%d/task", w->vm->identity.pid);
 		fd = w->vm->ended ? -1 : openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -97,33 +100,32 @@ static size_t find_first_thread(const struct other_waits *w, pid_t pid)
 	return low;
 }
 
-uint64_t find_other_wait(const struct other_waits *before, const struct other_waits *now, pid_t pid, char comm[32])
+struct other_use find_other_use(const struct other_waits *before, const struct other_waits *now, pid_t pid)
 {
+	struct other_use use = { .elapsed = now->at - before->at };
 	const struct other_thread *thread, *old;
-	uint64_t ns, sum = 0, most = 0;
-	pid_t tid = 0;
+	uint64_t most = 0;
 	size_t i;
 
-	*comm = '\0';
 	for (i = find_first_thread(now, pid); before->count && i < now->count; i++) {
 		thread = &now->threads[i];
 		if (thread->pid != pid)
 			break;
 		/* A process with several VMs is read for each of them. */
 		if (i + 1 < now->count && !compare_other_threads(thread, thread + 1))
-			return 0;
+			return (struct other_use){ 0 };
 		old = bsearch(thread, before->threads, before->count, sizeof(*thread), compare_other_threads);
 		/* A TID can be another thread by now. */
-		if (!old || old->ns > thread->ns)
+		if (!old || old->waited > thread->waited || old->ran > thread->ran)
 			continue;
-		ns = thread->ns - old->ns;
-		sum += ns;
-		if (ns > most) {
-			most = ns;
-			tid = thread->tid;
+		use.ran += thread->ran - old->ran;
+		use.waited += thread->waited - old->waited;
+		if (thread->waited - old->waited > most) {
+			most = thread->waited - old->waited;
+			use.tid = thread->tid;
 		}
 	}
-	if (!tid || !proc_comm(now->proc, tid, comm, 32))
-		*comm = '\0';
-	return sum;
+	if (!use.tid || !proc_comm(now->proc, use.tid, use.comm, sizeof(use.comm)))
+		*use.comm = '\0';
+	return use;
 }

@@ -11,10 +11,13 @@ struct other_waits;
 struct other_waits *read_other_waits(int proc, const struct kvmstats_vm *first);
 void free_other_waits(struct other_waits *waits);
 
-/*
- * Return the nanoseconds for which the threads of a VM's process waited between two reads, and set the name
- * of the one that waited for most of it. Return 0 if the process has several VMs.
- */
-uint64_t find_other_wait(const struct other_waits *before, const struct other_waits *now, pid_t pid, char comm[32]);
+/* What the threads of a VM's process did between two reads; all 0 if the process has several VMs */
+struct other_use {
+	uint64_t elapsed, ran, waited;	/* nanoseconds */
+	pid_t tid;		/* thread that waited most; 0 if all ran at once */
+	char comm[32];		/* its name */
+};
+
+struct other_use find_other_use(const struct other_waits *before, const struct other_waits *now, pid_t pid);
 
 #endif /* OTHER_WAITS_H */

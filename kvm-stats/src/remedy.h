@@ -40,6 +40,7 @@ struct remedy {
 struct remedy_draft {
 	struct remedy remedy;
 	bool ends_cause;
+	unsigned int most;	/* thousandths of a CPU that another limit leaves; 0 without one */
 	FILE *text, *part, *undo;	/* the last two of the current part */
 	char *part_text, *undo_text;
 	size_t sizes[3];

@@ -348,12 +348,23 @@ static bool lists_cgroup(const struct cgroup *list, unsigned int n, size_t strid
 	return false;
 }
 
-/* Count the CPUs that the VMs in a cgroup can use. A VM is where its first vCPU is. */
-static unsigned int count_wanted_cpus(const struct cgroups *cgroups, const struct kvmstats_vm *vm,
-				      const struct kvmstats_vm *first, const struct cgroup *level)
+/* Return how many CPUs the threads of a VMM can use that are not vCPUs: those that they wanted, at least one. */
+static unsigned int count_other_cpus(const struct other_use *use)
+{
+	const unsigned int permille = kvmstats_permille(use->ran + use->waited, use->elapsed);
+
+	/* A tenth of another CPU does not count. */
+	return permille > 1100 ? (permille + 899) / 1000 : 1;
+}
+
+/* Count the CPUs that the VMs in a cgroup can use. */
+static unsigned int count_wanted_cpus(const struct cgroups *cgroups, const struct kvmstats_vm *first,
+				      const struct other_waits *before, const struct other_waits *now,
+				      const struct cgroup *level)
 {
 	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
 	unsigned int i, in, cpus = 0;
+	struct other_use use;
 
 	for (; first; first = first->next) {
 		in = 0;
@@ -362,8 +373,12 @@ static unsigned int count_wanted_cpus(const struct cgroups *cgroups, const struc
 			      is_in_cgroup(cgroup->path, level->path);
 		}
 		/* The cgroup of one vCPU has no other threads, see the VMM's own below. */
-		cpus += in + (in && find_thread_cgroup(cgroups, first->identity.pid, HIERARCHY_CPU, cgroup) &&
-			      is_in_cgroup(cgroup->path, level->path));
+		cpus += in;
+		if (in && find_thread_cgroup(cgroups, first->identity.pid, HIERARCHY_CPU, cgroup) &&
+		    is_in_cgroup(cgroup->path, level->path)) {
+			use = find_other_use(before, now, first->identity.pid);
+			cpus += count_other_cpus(&use);
+		}
 	}
 	free(cgroup);
 	return cpus;
@@ -377,7 +392,8 @@ static int compare_quota_levels(const void *a, const void *b)
 }
 
 unsigned int find_quotas(struct cgroups *cgroups, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,
-			 struct quota_level **levels, bool *complete)
+			 const struct other_waits *before, const struct other_waits *now, struct quota_level **levels,
+			 bool *complete)
 {
 	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
 	struct quota_level *list = NULL, *level;
@@ -402,7 +418,7 @@ unsigned int find_quotas(struct cgroups *cgroups, const struct kvmstats_vm *vm, 
 			level->cgroup = *cgroup;
 			level->limits = limits;
 			level->manager = find_manager(cgroups, cgroup, level->unit);
-			level->cpus = count_wanted_cpus(cgroups, vm, first, cgroup);
+			level->cpus = count_wanted_cpus(cgroups, first, before, now, cgroup);
 		} while (leave_cgroup(cgroup));
 	}
 	free(cgroup);
@@ -411,6 +427,33 @@ unsigned int find_quotas(struct cgroups *cgroups, const struct kvmstats_vm *vm, 
 		qsort(list, n, sizeof(*list), compare_quota_levels);
 	*levels = list;
 	return n;
+}
+
+/* Threads that ran for so much of their quota have used it up. */
+#define USED_UP_PERMILLE	900
+
+struct quota_level *find_other_quota(struct cgroups *cgroups, const struct kvmstats_vm *vm, const struct other_use *use)
+{
+	struct quota_level *level = check_alloc(calloc(1, sizeof(*level)));
+	struct cgroup *vcpu = check_alloc(malloc(sizeof(*vcpu)));
+	bool found = find_thread_cgroup(cgroups, use->tid, HIERARCHY_CPU, &level->cgroup);
+	const struct cgroup_limits *limits = &level->limits;
+	unsigned int i;
+
+	/* Quotas above vCPUs stop these as well, which is another cause. */
+	for (i = 0; found && i < vm->vcpus; i++)
+		found = find_thread_cgroup(cgroups, vm->vcpu[i]->tid, HIERARCHY_CPU, vcpu) &&
+			!is_in_cgroup(vcpu->path, level->cgroup.path);
+	found = found && read_cgroup_limits(cgroups, &level->cgroup, &level->limits) && limits->quota_us &&
+		kvmstats_permille(use->ran, use->elapsed) >= limits->quota_us * USED_UP_PERMILLE / limits->period_us;
+	free(vcpu);
+	if (!found) {
+		free(level);
+		return NULL;
+	}
+	level->manager = find_manager(cgroups, &level->cgroup, level->unit);
+	level->cpus = count_other_cpus(use);
+	return level;
 }
 
 static int compare_cgroups(const void *a, const void *b)

@@ -9,6 +9,7 @@
 #include <sched.h>
 
 #include "cgroups.h"
+#include "other_waits.h"
 #include "structures.h"
 
 #define NICE_MAX	19
@@ -81,15 +82,23 @@ struct quota_level {
 	struct cgroup_limits limits;
 	enum manager manager;
 	char unit[NAME_MAX + 1];
-	unsigned int cpus;		/* that the VMs in it can use: vCPUs, and one for other threads of each VM */
+	unsigned int cpus;		/* that the VMs in it can use: one for each vCPU, and those of their other threads */
 };
 
 /*
- * List the quotas above all vCPUs of a VM, the uppermost first. first: all VMs of the host. Return their
- * number; the caller frees *levels. complete: set to false if a cgroup could not be read.
+ * List the quotas above all vCPUs of a VM, the uppermost first. first: all VMs of the host; before, now: what their
+ * other threads used. Return their number; the caller frees *levels. complete: set to false if a cgroup
+ * could not be read.
  */
 unsigned int find_quotas(struct cgroups *cgroups, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,
-			 struct quota_level **levels, bool *complete);
+			 const struct other_waits *before, const struct other_waits *now, struct quota_level **levels,
+			 bool *complete);
+
+/*
+ * Return the quota that threads of the VMM have used up in a cgroup without vCPUs, where the thread is that waited
+ * most, or NULL. The caller frees it.
+ */
+struct quota_level *find_other_quota(struct cgroups *cgroups, const struct kvmstats_vm *vm, const struct other_use *use);
 
 /* List the frozen cgroups above all vCPUs, the uppermost first; as above. */
 unsigned int find_frozen(struct cgroups *cgroups, const struct kvmstats_vm *vm, struct cgroup **frozen);

@@ -194,7 +194,7 @@ static void collect(struct why_command *c)
 						why->vm->failed, why->vm->ended);
 	}
 	for (i = 0; i < c->window.vms && c->in.rec; i++)
-		c->vm[i].others_waited = c->vm[i].vm->activity.other_waits;
+		c->vm[i].others.waited = c->vm[i].vm->activity.other_waits;
 	c->host.ran = kvmstats_permille(c->ran, c->elapsed);
 	c->host.wanted = kvmstats_permille(c->ran + c->ready, c->elapsed);
 	c->host.cpus = input_host(&c->in).cpus;

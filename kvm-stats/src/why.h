@@ -35,6 +35,7 @@ struct why_facts {
 	struct quota_level *quotas;
 	unsigned int nr_quotas;
 	bool quotas_complete;
+	struct quota_level *other_quota;	/* that stops threads of the VMM that are not vCPUs, or NULL */
 	struct cgroup *frozen;
 	unsigned int nr_frozen;
 	struct vcpu_cpus *vcpus;
@@ -64,8 +65,7 @@ struct why_vm {
 	unsigned int unpin_gain;	/* thousandths of a CPU */
 	char state;		/* that all its threads have: 'T' stopped, 't' traced, 'D' blocked */
 	uint64_t swap;		/* bytes of the VMM that are swapped out */
-	uint64_t others_waited;	/* nanoseconds for which its threads that are not vCPUs waited for a CPU */
-	char other_thread[32];	/* the one that waited most */
+	struct other_use others;	/* its threads that are not vCPUs */
 	struct why_facts *facts;	/* NULL if the VM was not examined */
 	/* What follows from all of this */
 	const struct why_rule *cause[CAUSES_MAX];
@@ -130,11 +130,15 @@ uint64_t get_lost_time(const struct why_vm *vm);
 void put_limit_owner(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_raise_weight(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_raise_quota(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
+void put_raise_other_quota(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_continue(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_thaw(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_poll_less(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_memory_source(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_unpin(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
+
+/* Return the quota that was used up, as "blame" has it, or else the nearest one. There must be a quota. */
+const struct quota_level *find_used_quota(const struct why_vm *vm);
 
 /* Return true if the VM has less weight than its owner's default; and write the reason. */
 bool has_low_weight(const struct why_vm *vm);

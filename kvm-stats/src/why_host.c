@@ -112,7 +112,7 @@ void end_examination(struct why_cpus *cpus)
 void examine_other_threads(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why)
 {
 	if (cpus->now)
-		why->others_waited = find_other_wait(cpus->before, cpus->now, vm->identity.pid, why->other_thread);
+		why->others = find_other_use(cpus->before, cpus->now, vm->identity.pid);
 }
 
 /* The kernel does not move threads between these CPUs; the file is empty if there are none. */
@@ -412,8 +412,10 @@ void examine_vm(struct why_cpus *cpus, const struct kvmstats_vm *vm, const struc
 	why->state = find_state(cpus->proc, vm);
 	why->swap = examine_swap(cpus->proc, vm->identity.pid);
 	if (why->vm->activity.times.mode[KVMSTATS_THROTTLED])
-		why->facts->nr_quotas = find_quotas(cpus->cgroups, vm, first, &why->facts->quotas,
-						    &why->facts->quotas_complete);
+		why->facts->nr_quotas = find_quotas(cpus->cgroups, vm, first, cpus->before, cpus->now,
+						    &why->facts->quotas, &why->facts->quotas_complete);
+	if (why->others.tid)
+		why->facts->other_quota = find_other_quota(cpus->cgroups, vm, &why->others);
 	if (find_stall_time(why->stalls, STALL_MEMORY))
 		examine_memory(cpus, vm->identity.pid, why->facts);
 	if (why->vm->activity.times.mode[KVMSTATS_OTHER])
@@ -434,6 +436,7 @@ void free_facts(struct why_facts *facts)
 	free_contest(&facts->contest);
 	free(facts->threads);
 	free(facts->quotas);
+	free(facts->other_quota);
 	free(facts->frozen);
 	free(facts->memory_limit);
 	free(facts->memory_file);

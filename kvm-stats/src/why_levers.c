@@ -455,6 +455,63 @@ void put_raise_weight(struct remedy_draft *d, const struct why_vm *vm, const str
 
 /* Quotas */
 
+/* Return true if "blame" names this level: by the unit that the cgroup is, or is in, or else by the cgroup. */
+static bool names_quota(const struct blame_share *share, const struct quota_level *level)
+{
+	const char *name = share->key.name, *base = base_name(level->cgroup.path);
+	size_t len = strlen(name);
+
+	if (strcmp(share->key.kind, "quota"))
+		return false;
+	return !strcmp(base, name) || (base - level->cgroup.path > (ptrdiff_t)len && base[-1] == '/' &&
+				       base[-2 - (ptrdiff_t)len] == '/' && looks_like_unit(name) &&
+				       !strncmp(base - 1 - len, name, len));
+}
+
+/*
+ * Return true if the quota of a level was used up. Each counts as used up if it is unknown which one
+ * was, because a name is not that of a level.
+ */
+static bool is_used_up(const struct why_vm *vm, const struct quota_level *level)
+{
+	bool known = false, named;
+	size_t i, j;
+
+	for (i = 0; vm->waits && i < vm->waits->sum.count; i++) {
+		const struct blame_share *share = blame_share_at(vm->waits, i);
+
+		if (strcmp(share->key.kind, "quota"))
+			continue;
+		if (names_quota(share, level))
+			return true;
+		for (j = 0, named = false; j < vm->facts->nr_quotas; j++)
+			named |= names_quota(share, &vm->facts->quotas[j]);
+		if (!named)
+			return true;
+		known = true;
+	}
+	return !known;
+}
+
+const struct quota_level *find_used_quota(const struct why_vm *vm)
+{
+	const struct blame_share *used = find_owner(vm->waits, "quota");
+	const struct quota_level *quotas = vm->facts->quotas;
+	unsigned int i;
+
+	for (i = 0; used && i < vm->facts->nr_quotas; i++) {
+		if (names_quota(used, &quotas[i]))
+			return &quotas[i];
+	}
+	return &quotas[vm->facts->nr_quotas - 1];
+}
+
+/* Return true if a level stops the VM, or would stop it if those that do were higher. */
+static bool limits_vm(const struct why_vm *vm, const struct quota_level *level)
+{
+	return level->cpus * level->limits.period_us > level->limits.quota_us || is_used_up(vm, level);
+}
+
 /*
  * Return the quota in a period that the VMs in a cgroup can use, at most all CPUs. It is more than
  * today's. Return 0 if there should be no quota.
@@ -501,10 +558,29 @@ static void put_quota_value(FILE *f, const struct why_vm *vm, const struct quota
 	put_path(f, vm, &level->cgroup, v2 ? "cpu.max" : "cpu.cfs_quota_us");
 }
 
-/* libvirt has one quota for all vCPUs, each of which has a cgroup. */
+/* Return the name of libvirt's quota for a domain, its emulator or its I/O threads; NULL for another level. */
+static const char *name_libvirt_quota(const struct why_vm *vm, const struct quota_level *level)
+{
+	const char *name = base_name(level->cgroup.path);
+
+	if (!*vm->facts->uuid || !strstr(level->cgroup.path, "/libvirt"))
+		return NULL;
+	if (!strcmp(name, "libvirt"))
+		return "global_quota";
+	if (!strcmp(name, "emulator"))
+		return "emulator_quota";
+	return strncmp(name, "iothread", 8) ? NULL : "iothread_quota";
+}
+
+/* Each vCPU has a cgroup, and libvirt has one quota for all of them. */
 static bool is_vcpu_of_libvirt(const struct why_vm *vm, const struct quota_level *level)
 {
 	return *vm->facts->uuid && strstr(level->cgroup.path, "/libvirt/vcpu");
+}
+
+static void put_libvirt_quota(FILE *f, const struct why_vm *vm, const char *name, uint64_t quota)
+{
+	fprintf(f, "virsh schedinfo --live --domain %s --set %s=%lld", vm->facts->uuid, name, quota ? (long long)quota : -1);
 }
 
 static bool change_libvirt_quota(struct remedy_draft *d, const struct why_vm *vm)
@@ -525,10 +601,8 @@ static bool change_libvirt_quota(struct remedy_draft *d, const struct why_vm *vm
 	/* Otherwise, another program has set it. */
 	if (n != vm->vm->vcpus)
 		return false;
-	fprintf(d->part, "virsh schedinfo --live --domain %s --set vcpu_quota=%llu", vm->facts->uuid,
-		(unsigned long long)one->limits.period_us);
-	fprintf(d->undo, "virsh schedinfo --live --domain %s --set vcpu_quota=%llu", vm->facts->uuid,
-		(unsigned long long)one->limits.quota_us);
+	put_libvirt_quota(d->part, vm, "vcpu_quota", one->limits.period_us);
+	put_libvirt_quota(d->undo, vm, "vcpu_quota", one->limits.quota_us);
 	end_remedy_part(d, REMEDY_QUOTA_LIBVIRT);
 	return true;
 }
@@ -539,15 +613,67 @@ static void put_cpu_count(FILE *f, uint64_t quota, uint64_t period)
 		(unsigned long long)(quota * 100 / period % 100));
 }
 
+/* Return true if no command raises the quota of a level, because another program sets it. */
+static bool is_set_elsewhere(const struct quota_level *level)
+{
+	return level->manager == MANAGER_KUBERNETES || level->manager == MANAGER_UNKNOWN;
+}
+
+static void put_raise_elsewhere(FILE *f, const struct quota_level *level)
+{
+	if (level->manager == MANAGER_KUBERNETES)
+		fprintf(f, "raise the CPU limit of %s, which Kubernetes sets", base_name(level->cgroup.path));
+	else
+		fprintf(f, "raise the quota of %s where it is defined: it is not known to be a unit of this host's systemd",
+			base_name(level->cgroup.path));
+}
+
+/* Return the thousandths of a CPU that the VM can win until a level that no command raises stops it. */
+static unsigned int find_next_limit(const struct why_vm *vm, const struct quota_level *level)
+{
+	const unsigned int quota = level->limits.quota_us * 1000 / level->limits.period_us;
+	const unsigned int used = cpus_of_time(vm, vm->vm->activity.times.mode[KVMSTATS_RUN]);
+
+	return quota > used ? quota - used : 0;
+}
+
+static void raise_quota(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host,
+			const struct quota_level *level, bool libvirt)
+{
+	const uint64_t quota = libvirt ? level->limits.period_us : wanted_quota(level, host);
+	const char *name = name_libvirt_quota(vm, level);
+
+	fprintf(d->text, "%s from ", base_name(level->cgroup.path));
+	put_cpu_count(d->text, level->limits.quota_us, level->limits.period_us);
+	if (quota) {
+		fputs(" to ", d->text);
+		put_cpu_count(d->text, quota, level->limits.period_us);
+		fputs(" CPUs", d->text);
+	} else {
+		fputs(" CPUs to none", d->text);
+	}
+	if (libvirt)
+		return;
+	if (name) {
+		put_libvirt_quota(d->part, vm, name, quota);
+		put_libvirt_quota(d->undo, vm, name, level->limits.quota_us);
+		end_remedy_part(d, REMEDY_QUOTA_LIBVIRT);
+		return;
+	}
+	put_quota_value(d->part, vm, level, quota);
+	put_quota_value(d->undo, vm, level, level->limits.quota_us);
+	end_remedy_part(d, level->manager == MANAGER_SYSTEMD ? REMEDY_QUOTA_UNIT : REMEDY_QUOTA_FILE);
+}
+
 /* Each quota that is less than its VMs can use is raised: otherwise, the next one would stop them. */
 void put_raise_quota(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
 {
-	const struct quota_level *level;
-	unsigned int i, named = 0;
+	const struct quota_level *levels = vm->facts ? vm->facts->quotas : NULL, *next = NULL;
+	const unsigned int n = vm->facts ? vm->facts->nr_quotas : 0;
+	unsigned int i, left, named = 0;
 	bool libvirt;
-	uint64_t quota;
 
-	if (!vm->facts || !vm->facts->nr_quotas) {
+	if (!n) {
 		fputs("raise the quota of its cgroup, or the run time of its threads (chrt --deadline)", d->text);
 		return;
 	}
@@ -555,38 +681,43 @@ void put_raise_quota(struct remedy_draft *d, const struct why_vm *vm, const stru
 		fputs("raise the quotas of its cgroups, some of which cannot be read", d->text);
 		return;
 	}
-	for (i = 0; i < vm->facts->nr_quotas; i++) {
-		level = &vm->facts->quotas[i];
-		if (level->manager == MANAGER_KUBERNETES) {
-			fputs("raise the CPU limit of its pod, which Kubernetes sets", d->text);
+	d->most = UINT_MAX;
+	for (i = 0; i < n; i++) {
+		if (!is_set_elsewhere(&levels[i]) || !limits_vm(vm, &levels[i]))
+			continue;
+		left = is_used_up(vm, &levels[i]) ? 0 : find_next_limit(vm, &levels[i]);
+		if (left < LEAST_GAIN) {
+			put_raise_elsewhere(d->text, &levels[i]);
 			return;
 		}
-		if (level->manager == MANAGER_UNKNOWN) {
-			fprintf(d->text, "raise the quota of %s where it is defined: it is not known to be a unit of this host's systemd",
-				base_name(level->cgroup.path));
-			return;
+		if (left < d->most) {
+			next = &levels[i];
+			d->most = left;
 		}
 	}
 	libvirt = change_libvirt_quota(d, vm);
-	fputs("raise the quota of ", d->text);
-	for (i = 0; i < vm->facts->nr_quotas; i++) {
-		level = &vm->facts->quotas[i];
-		quota = libvirt && is_vcpu_of_libvirt(vm, level) ? level->limits.period_us : wanted_quota(level, host);
-		fprintf(d->text, "%s%s from ", named++ ? ", of " : "", base_name(level->cgroup.path));
-		put_cpu_count(d->text, level->limits.quota_us, level->limits.period_us);
-		if (quota) {
-			fputs(" to ", d->text);
-			put_cpu_count(d->text, quota, level->limits.period_us);
-			fputs(" CPUs", d->text);
-		} else {
-			fputs(" CPUs to none", d->text);
+	fputs("raise the quota", d->text);
+	for (i = 0; i < n; i++) {
+		if (limits_vm(vm, &levels[i]) && !is_set_elsewhere(&levels[i])) {
+			fputs(named++ ? ", of " : " of ", d->text);
+			raise_quota(d, vm, host, &levels[i], libvirt && is_vcpu_of_libvirt(vm, &levels[i]));
 		}
-		if (libvirt && is_vcpu_of_libvirt(vm, level))
-			continue;
-		put_quota_value(d->part, vm, level, quota);
-		put_quota_value(d->undo, vm, level, level->limits.quota_us);
-		end_remedy_part(d, level->manager == MANAGER_SYSTEMD ? REMEDY_QUOTA_UNIT : REMEDY_QUOTA_FILE);
 	}
+	if (next) {
+		fputs("; for more, ", d->text);
+		put_raise_elsewhere(d->text, next);
+	}
+	d->ends_cause = true;
+}
+
+void put_raise_other_quota(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
+{
+	if (is_set_elsewhere(vm->facts->other_quota)) {
+		put_raise_elsewhere(d->text, vm->facts->other_quota);
+		return;
+	}
+	fputs("raise the quota of ", d->text);
+	raise_quota(d, vm, host, vm->facts->other_quota, false);
 	d->ends_cause = true;
 }
 

@@ -76,7 +76,7 @@ static uint64_t get_exits(const struct why_vm *vm)
 
 static uint64_t get_others_waited(const struct why_vm *vm)
 {
-	return vm->others_waited;
+	return vm->others.waited;
 }
 
 /* Causes without a separate time: the whole time */
@@ -186,7 +186,12 @@ static bool is_polling(const struct why_vm *vm, const struct why_host *host)
 
 static bool have_others_waited(const struct why_vm *vm, const struct why_host *host)
 {
-	return kvmstats_permille(vm->others_waited, vm->vm->elapsed) >= READY_NOTICED_PERMILLE;
+	return kvmstats_permille(vm->others.waited, vm->vm->elapsed) >= READY_NOTICED_PERMILLE;
+}
+
+static bool have_others_used_quota(const struct why_vm *vm, const struct why_host *host)
+{
+	return have_others_waited(vm, host) && vm->facts && vm->facts->other_quota;
 }
 
 static bool has_exit_storm(const struct why_vm *vm, const struct why_host *host)
@@ -286,6 +291,9 @@ const struct why_rule why_rules[] = {
 	  "slept outside of halts: paused, or blocked in its VMM. It is unknown which.", "", NULL,
 	  "nothing known") },
 
+	{ "threads", get_others_waited, KVMSTATS_MODES, 0, have_others_used_quota, false,
+	  "threads of its VMM that are not vCPUs were stopped by the CPU quota of {other_quota}{thread}: its I/O is slow by that.",
+	  "", put_raise_other_quota, "higher CPU quotas" },
 	{ "threads", get_others_waited, KVMSTATS_MODES, 0, have_others_waited, false,
 	  "threads of its VMM that are not vCPUs waited for a CPU{thread}: its I/O is slow by that.",
 	  "give these threads more CPUs, or others than the vCPUs and other work use", NULL, "more CPUs for threads of VMMs" },
@@ -471,34 +479,27 @@ static void put_host_cpus(FILE *f, const struct why_vm *vm, const struct why_hos
 	fprintf(f, "%u", host->cpus);
 }
 
-/* The quota that was used up, as blame has it; else the nearest one */
-static const struct quota_level *find_used_quota(const struct why_vm *vm)
+static void put_level(FILE *f, const struct quota_level *level)
 {
-	const struct blame_share *used = find_owner(vm->waits, "quota");
-	const struct quota_level *quotas = vm->facts->quotas;
-	unsigned int i;
+	const uint64_t period = level->limits.period_us ?: 1;
 
-	for (i = 0; used && i < vm->facts->nr_quotas; i++) {
-		if (!strcmp(base_name(quotas[i].cgroup.path), used->key.name))
-			return &quotas[i];
-	}
-	return &quotas[vm->facts->nr_quotas - 1];
+	fprintf(f, "%s, %llu.%02llu CPUs", base_name(level->cgroup.path),
+		(unsigned long long)(level->limits.quota_us / period),
+		(unsigned long long)(level->limits.quota_us * 100 / period % 100));
+}
+
+static void put_other_quota(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	put_level(f, vm->facts->other_quota);
 }
 
 static void put_quota(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
-	const struct quota_level *quota;
-	uint64_t period;
-
 	if (!vm->facts || !vm->facts->nr_quotas) {
 		fputs("its cgroup, or with a real-time policy of its threads", f);
 		return;
 	}
-	quota = find_used_quota(vm);
-	period = quota->limits.period_us ?: 1;
-	fprintf(f, "%s, %llu.%02llu CPUs", base_name(quota->cgroup.path),
-		(unsigned long long)(quota->limits.quota_us / period),
-		(unsigned long long)(quota->limits.quota_us * 100 / period % 100));
+	put_level(f, find_used_quota(vm));
 	if (vm->facts->nr_quotas > 1)
 		fprintf(f, " (%u quotas apply)", vm->facts->nr_quotas);
 }
@@ -544,8 +545,8 @@ static void put_memory(FILE *f, const struct why_vm *vm, const struct why_host *
 
 static void put_thread(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
-	if (*vm->other_thread)
-		fprintf(f, ", above all %s", vm->other_thread);
+	if (*vm->others.comm)
+		fprintf(f, ", above all %s", vm->others.comm);
 }
 
 static void put_rate(FILE *f, const struct why_vm *vm, const struct why_host *host)
@@ -588,7 +589,7 @@ static const struct {
 	{ "waits", put_waits }, { "owners", put_owners }, { "owner", put_main_owner },
 	{ "vcpus", put_vcpus }, { "cpus", put_cpus }, { "idle", put_idle },
 	{ "hostidle", put_host_idle }, { "wanted", put_wanted }, { "hostcpus", put_host_cpus },
-	{ "quota", put_quota }, { "low_weight", put_weight_reason },
+	{ "quota", put_quota }, { "other_quota", put_other_quota }, { "low_weight", put_weight_reason },
 	{ "pid", put_pid }, { "memory", put_memory }, { "thread", put_thread },
 	{ "failed", put_failed }, { "rate", put_rate }, { "exit", put_exit },
 };
@@ -643,5 +644,7 @@ struct remedy find_remedy(const struct why_rule *rule, const struct why_vm *vm, 
 	/* A command that ends the cause can win all of its time. */
 	if (draft.remedy.kind && draft.ends_cause)
 		draft.remedy.gain = kvmstats_permille(rule->time(vm), vm->vm->elapsed);
+	if (draft.most && draft.remedy.gain > draft.most)
+		draft.remedy.gain = draft.most;
 	return end_remedy(&draft);
 }

@@ -275,10 +275,31 @@ static void set_blocked(struct scene *s, bool above)
 	s->vm.state = above ? 'D' : '\0';
 }
 
+static void add_quota(struct scene *s, const char *path, uint64_t quota, uint64_t period)
+{
+	s->vm.facts = &s->facts;
+	s->facts.cgroups = cgroups;
+	s->facts.quotas = &s->quota;
+	s->facts.nr_quotas = 1;
+	s->facts.quotas_complete = true;
+	s->quota.limits = (struct cgroup_limits){ 100, false, quota, period };
+	s->quota.cpus = 1;
+	s->quota.cgroup.v2 = true;
+	strcpy(s->quota.cgroup.path, path);
+}
+
 static void set_others_waited(struct scene *s, bool above)
 {
-	s->vm.others_waited = ELAPSED / 1000 * READY_NOTICED_PERMILLE - !above;
-	strcpy(s->vm.other_thread, "IO iothread0");
+	s->vm.others.waited = ELAPSED / 1000 * READY_NOTICED_PERMILLE - !above;
+	strcpy(s->vm.others.comm, "IO iothread0");
+}
+
+static void set_others_throttled(struct scene *s, bool above)
+{
+	set_others_waited(s, above);
+	add_quota(s, "/m.scope/libvirt/emulator", 20000, 100000);
+	s->facts.nr_quotas = 0;
+	s->facts.other_quota = &s->quota;
 }
 
 static void set_exits(struct scene *s, bool above)
@@ -356,6 +377,9 @@ static const struct {
 	{ "OTHER without reasons", "other", set_other, "It is unknown which" },
 	{ "state T, without reasons", "stopped", set_state_stopped, "(state T or t). let the VMM continue" },
 	{ "state D, without reasons", "blocked", set_blocked, "(state D)" },
+	{ "quota of threads that are not vCPUs", "threads", set_others_throttled,
+	  "stopped by the CPU quota of emulator, 0.20 CPUs, above all IO iothread0: its I/O is slow by that. raise the quota of "
+	  "emulator from 0.20 to 1.00 CPUs" },
 	{ "threads that are not vCPUs", "threads", set_others_waited, "waited for a CPU, above all IO iothread0" },
 	{ "cost of exits", "exits", set_exits, "15.0k exits per second. The most expensive: " },
 	{ "number of exits", "exits", set_exit_storm, "Their cost is unknown" },
@@ -441,6 +465,16 @@ static void check_command(const char *what, struct scene *s, const char *command
 	remedy = find_remedy(s->vm.cause[0], &s->vm, &s->host);
 	tap_result(!strcmp(remedy.command, command) && !strcmp(remedy.undo, undo) && !*command == !remedy.kind,
 		   "%s: %s, undone by: %s", what, remedy.command, remedy.undo);
+	free_remedy(&remedy);
+}
+
+static void check_gain(const char *what, struct scene *s, unsigned int gain)
+{
+	struct remedy remedy;
+
+	find_causes(&s->vm, &s->host);
+	remedy = find_remedy(s->vm.cause[0], &s->vm, &s->host);
+	tap_result(remedy.gain == gain, "%s: gain of %u", what, remedy.gain);
 	free_remedy(&remedy);
 }
 
@@ -578,15 +612,7 @@ static void set_quota(struct scene *s, const char *path, uint64_t quota, uint64_
 {
 	begin_scene(s);
 	set_throttled(s, true);
-	s->vm.facts = &s->facts;
-	s->facts.cgroups = cgroups;
-	s->facts.quotas = &s->quota;
-	s->facts.nr_quotas = 1;
-	s->facts.quotas_complete = true;
-	s->quota.limits = (struct cgroup_limits){ 100, false, quota, period };
-	s->quota.cpus = 1;
-	s->quota.cgroup.v2 = true;
-	strcpy(s->quota.cgroup.path, path);
+	add_quota(s, path, quota, period);
 }
 
 static void check_quotas(void)
@@ -627,10 +653,85 @@ static void check_quotas(void)
 	strcpy(s.facts.uuid, "b1c2");
 	check_command("quota of libvirt", &s, "virsh schedinfo --live --domain b1c2 --set vcpu_quota=100000",
 		      "virsh schedinfo --live --domain b1c2 --set vcpu_quota=20000");
+	strcpy(s.quota.cgroup.path, "/m.scope/libvirt");
+	check_command("quota of a domain of libvirt", &s, "virsh schedinfo --live --domain b1c2 --set global_quota=100000",
+		      "virsh schedinfo --live --domain b1c2 --set global_quota=20000");
+	s.quota.limits.quota_us = 200000;
+	check_command("quota of all CPUs for a domain of libvirt", &s,
+		      "virsh schedinfo --live --domain b1c2 --set global_quota=-1",
+		      "virsh schedinfo --live --domain b1c2 --set global_quota=200000");
+	set_quota(&s, "/m.scope/libvirt/vcpu0", 20000, 100000);
+	strcpy(s.facts.uuid, "b1c2");
 	s.w.vcpus = 2;
 	check_command("quota of one vCPU, which is not libvirt's", &s,
 		      "echo 100000 100000 >/sys/fs/cgroup/m.scope/libvirt/vcpu0/cpu.max",
 		      "echo 20000 100000 >/sys/fs/cgroup/m.scope/libvirt/vcpu0/cpu.max");
+}
+
+static void check_other_quotas(void)
+{
+	struct scene s;
+
+	begin_scene(&s);
+	set_others_throttled(&s, true);
+	check_command("quota of an emulator", &s, "echo 100000 100000 >/sys/fs/cgroup/m.scope/libvirt/emulator/cpu.max",
+		      "echo 20000 100000 >/sys/fs/cgroup/m.scope/libvirt/emulator/cpu.max");
+	strcpy(s.facts.uuid, "b1c2");
+	check_command("quota of an emulator of libvirt", &s, "virsh schedinfo --live --domain b1c2 --set emulator_quota=100000",
+		      "virsh schedinfo --live --domain b1c2 --set emulator_quota=20000");
+	strcpy(s.quota.cgroup.path, "/m.scope/libvirt/iothread2");
+	check_command("quota of I/O threads of libvirt", &s, "virsh schedinfo --live --domain b1c2 --set iothread_quota=100000",
+		      "virsh schedinfo --live --domain b1c2 --set iothread_quota=20000");
+	s.quota.manager = MANAGER_KUBERNETES;
+	check_command("quota of an emulator in a pod", &s, "", "");
+	check_sentence("quota of an emulator in a pod", &s, "the CPU quota of iothread2", "raise the CPU limit of iothread2, which Kubernetes");
+}
+
+/* The quota of a machine, and of a pod in it */
+static void check_quota_levels(void)
+{
+	struct quota_level levels[2];
+	struct scene s;
+
+	set_quota(&s, "/box", 5000, 10000);
+	s.host.cpus = 4;
+	levels[0] = levels[1] = s.quota;
+	levels[0].cpus = levels[1].cpus = 2;
+	strcpy(levels[1].cgroup.path, "/box/kubepods/pod1");
+	levels[1].limits.quota_us = 30000;
+	s.facts.quotas = levels;
+	s.facts.nr_quotas = 2;
+	add_owner(&s, "quota", "box", 0, 1000 * MS);
+	check_command("quota that is large enough", &s, "echo 20000 10000 >/sys/fs/cgroup/box/cpu.max",
+		      "echo 5000 10000 >/sys/fs/cgroup/box/cpu.max");
+	levels[1].limits.quota_us = 19000;
+	check_command("quota that would be the next", &s,
+		      "echo 20000 10000 >/sys/fs/cgroup/box/cpu.max && echo 20000 10000 >/sys/fs/cgroup/box/kubepods/pod1/cpu.max",
+		      "echo 19000 10000 >/sys/fs/cgroup/box/kubepods/pod1/cpu.max && echo 5000 10000 >/sys/fs/cgroup/box/cpu.max");
+	levels[1].manager = MANAGER_KUBERNETES;
+	check_command("quota above a pod", &s, "echo 20000 10000 >/sys/fs/cgroup/box/cpu.max",
+		      "echo 5000 10000 >/sys/fs/cgroup/box/cpu.max");
+	/* The VM runs on one CPU, and the pod may use 1.9. */
+	set_mode(&s, KVMSTATS_THROTTLED, ELAPSED);
+	check_gain("quota above a pod", &s, 900);
+	check_sentence("quota above a pod", &s, "the CPU quota of box",
+		       "raise the quota of box from 0.50 to 2.00 CPUs; for more, raise the CPU limit of pod1, which Kubernetes sets");
+	levels[1].limits.quota_us = 10499;
+	check_command("quota above a pod whose limit is as low", &s, "", "");
+	levels[1].limits.quota_us = 19000;
+	strcpy(s.owner[0].key.name, "pod1");
+	check_command("quota of a pod", &s, "", "");
+	check_sentence("quota of a pod", &s, "the CPU quota of pod1", "raise the CPU limit of pod1, which Kubernetes sets");
+	levels[1].manager = MANAGER_NONE;
+	strcpy(levels[1].cgroup.path, "/box/vm.service/vcpu0");
+	strcpy(s.owner[0].key.name, "vm.service");
+	levels[0].limits.quota_us = 30000;
+	check_command("quota in a unit", &s, "echo 20000 10000 >/sys/fs/cgroup/box/vm.service/vcpu0/cpu.max",
+		      "echo 19000 10000 >/sys/fs/cgroup/box/vm.service/vcpu0/cpu.max");
+	strcpy(levels[1].cgroup.path, "/box/xvm.service/vcpu0");
+	check_command("quota of an unknown level", &s,
+		      "echo 40000 10000 >/sys/fs/cgroup/box/cpu.max && echo 20000 10000 >/sys/fs/cgroup/box/xvm.service/vcpu0/cpu.max",
+		      "echo 19000 10000 >/sys/fs/cgroup/box/xvm.service/vcpu0/cpu.max && echo 30000 10000 >/sys/fs/cgroup/box/cpu.max");
 }
 
 static void check_other_remedies(void)
@@ -805,7 +906,7 @@ static void check_texts(void)
 	check_sentence("memory in a file without a device", &s, "Memory of the VMM is the file /srv/snapshot.", "");
 	begin_scene(&s);
 	set_others_waited(&s, true);
-	*s.vm.other_thread = '\0';
+	*s.vm.others.comm = '\0';
 	check_sentence("threads without the name of one", &s, "waited for a CPU: its I/O", "");
 }
 
@@ -924,6 +1025,8 @@ int main(void)
 	check_weights();
 	check_threads();
 	check_quotas();
+	check_quota_levels();
+	check_other_quotas();
 	check_affinity();
 	check_other_remedies();
 	free_cgroups(cgroups);
