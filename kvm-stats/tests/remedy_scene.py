@@ -50,6 +50,11 @@ def write_starter():
     return "/bin/sh", script
 
 
+def find_changes(state, now):
+    """Return what has changed. Cgroups of other tests appear and vanish."""
+    return {key: value for key, value in now.items() if key in state and state[key] != value}
+
+
 class BaseScene:
     """A VM, and processes that keep it from running."""
 
@@ -108,10 +113,9 @@ class BaseScene:
         time.sleep(STARTER_S)
 
     def vcpu_threads(self):
-        """Return the threads of the vCPUs; others are the first one, "waker", and one of KVM."""
+        """Return the threads of the vCPUs, which have the name that QEMU gives them."""
         tasks = sorted(int(task.name) for task in Path(f"/proc/{self.vmm.pid}/task").iterdir())
-        return [task for task in tasks if task != self.vmm.pid
-                and not re.match("waker|kvm-", read(f"/proc/{task}/comm"))]
+        return [task for task in tasks if read(f"/proc/{task}/comm").startswith("CPU ")]
 
     def run_ns(self):
         """Return the CPU time of the VM."""
@@ -165,7 +169,7 @@ def check(scenario, scene):
         remedy = causes[0]["remedy"]
         before, state = scene.measure(), scene.state()
         status, error = scene.execute(scenario.wrong(scene) if WRONG else remedy["command"])
-        changed = {key for key, value in scene.state().items() if state.get(key) != value}
+        changed = find_changes(state, scene.state())
         after = scene.measure()
         won = before - after
         figures = (f"{scenario.name}: lost {before:.2f} CPUs, then {after:.2f}, promised {remedy['up_to_cpus']:.2f}: "
@@ -176,7 +180,9 @@ def check(scenario, scene):
         if status or others or won < 0.8 * remedy["up_to_cpus"]:
             return f"{figures}; status {status} {error}, changed besides: {others or 'nothing'}"
         status, error = scene.execute(remedy["undo"])
-        left = {key: value for key, value in scene.state().items() if state.get(key) != value}
+        # A signal stops the threads some time later.
+        wait_for(lambda: not find_changes(state, scene.state()))
+        left = find_changes(state, scene.state())
         if status or left:
             return f"undo, {remedy['undo']}: status {status} {error}, left: {left}"
         print(f"# {figures}")
