@@ -43,6 +43,7 @@ struct why_facts {
 	bool userfaultfd;	/* the VMM has one, which fills in guest memory */
 	struct memory_file *memory_file;	/* from which guest memory comes, or NULL */
 	char *memory_limit;	/* cgroup above the VM that is at memory.high, or NULL */
+	char *domain;		/* cgroup in which libvirt has one for each vCPU, or NULL */
 	char uuid[37];		/* of libvirt's domain, if libvirt says that this process is one; else "" */
 };
 

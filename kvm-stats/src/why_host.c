@@ -281,37 +281,70 @@ static uint64_t examine_swap(int proc, pid_t pid)
 /* The directory in which libvirt has the PID and the description of each domain that runs; only root writes there. */
 #define LIBVIRT_QEMU	"/run/libvirt/qemu"
 
-/* Read the start of one of these files. Return false if it is not root's. */
-static bool read_libvirt(const char *domain, const char *suffix, char *text, size_t size)
+/* Open one of these files. Return NULL if it is not root's. */
+static FILE *open_libvirt(const char *domain, const char *suffix)
 {
 	char path[256];
 	struct stat st;
-	size_t n = 0;
 	FILE *f;
 
 	snprintf(path, sizeof(path), LIBVIRT_QEMU "/%s.%s", domain, suffix);
 	f = fopen(path, "re");
-	if (f && !fstat(fileno(f), &st) && !st.st_uid)
-		n = fread(text, 1, size - 1, f);
-	if (f)
+	if (f && (fstat(fileno(f), &st) || st.st_uid)) {
 		fclose(f);
-	text[n] = '\0';
-	return n;
+		f = NULL;
+	}
+	return f;
 }
 
 /* Users choose names and UUIDs of VMs: libvirt must list the process as this domain. */
-static void find_libvirt_uuid(const struct kvmstats_identity *identity, char uuid[37])
+static bool is_libvirt_domain(const struct kvmstats_identity *identity)
 {
-	char text[16384], *at;
+	FILE *f;
 	int pid;
 
-	if (!*identity->domain || strchr(identity->domain, '/') ||
-	    !read_libvirt(identity->domain, "pid", text, sizeof(text)) || sscanf(text, "%d", &pid) != 1 ||
-	    pid != identity->pid || !read_libvirt(identity->domain, "xml", text, sizeof(text)))
+	if (!*identity->domain || strchr(identity->domain, '/'))
+		return false;
+	f = open_libvirt(identity->domain, "pid");
+	if (!f)
+		return false;
+	if (fscanf(f, "%d", &pid) != 1)
+		pid = 0;
+	fclose(f);
+	return pid == identity->pid;
+}
+
+/* The domain follows a list of all its vCPUs. */
+static void read_libvirt_uuid(const char *domain, char uuid[37])
+{
+	FILE *f = open_libvirt(domain, "xml");
+	bool in_domain = false;
+	char *line = NULL, *at;
+	size_t size = 0;
+
+	while (f && !*uuid && getline(&line, &size, f) > 0) {
+		in_domain |= !!strstr(line, "<domain ");
+		at = in_domain ? strstr(line, "<uuid>") : NULL;
+		if (at && strspn(at + 6, "0123456789abcdef-") == 36 && at[6] != '-')
+			sprintf(uuid, "%.36s", at + 6);
+	}
+	free(line);
+	if (f)
+		fclose(f);
+}
+
+static void examine_libvirt(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_facts *facts)
+{
+	struct cgroup *cgroup;
+
+	if (!is_libvirt_domain(&vm->identity))
 		return;
-	at = strstr(text, "<uuid>");
-	if (at && strspn(at + 6, "0123456789abcdef-") == 36 && at[6] != '-')
-		sprintf(uuid, "%.36s", at + 6);
+	read_libvirt_uuid(vm->identity.domain, facts->uuid);
+	cgroup = check_alloc(malloc(sizeof(*cgroup)));
+	if (*facts->uuid && vm->vcpus && find_thread_cgroup(cpus->cgroups, vm->vcpu[0]->tid, HIERARCHY_CPU, cgroup) &&
+	    !strncmp(base_name(cgroup->path), "vcpu", 4) && leave_cgroup(cgroup))
+		facts->domain = check_alloc(strdup(cgroup->path));
+	free(cgroup);
 }
 
 /* Migration, snapshots and their like fill in memory by such a file. */
@@ -405,7 +438,7 @@ void examine_vm(struct why_cpus *cpus, const struct kvmstats_vm *vm, const struc
 	}
 	why->facts = check_alloc(calloc(1, sizeof(*why->facts)));
 	why->facts->cgroups = cpus->cgroups;
-	find_libvirt_uuid(&vm->identity, why->facts->uuid);
+	examine_libvirt(cpus, vm, why->facts);
 	examine_affinity(cpus, vm, why);
 	examine_policies(vm, why->facts);
 	examine_owner(cpus, vm, first, why);
@@ -438,6 +471,7 @@ void free_facts(struct why_facts *facts)
 	free(facts->quotas);
 	free(facts->other_quota);
 	free(facts->frozen);
+	free(facts->domain);
 	free(facts->memory_limit);
 	free(facts->memory_file);
 	free(facts);

@@ -559,13 +559,13 @@ static void put_quota_value(FILE *f, const struct why_vm *vm, const struct quota
 }
 
 /* Return the name of libvirt's quota for a domain, its emulator or its I/O threads; NULL for another level. */
-static const char *name_libvirt_quota(const struct why_vm *vm, const struct quota_level *level)
+static const char *name_libvirt_quota(const struct why_facts *facts, const struct quota_level *level)
 {
-	const char *name = base_name(level->cgroup.path);
+	const char *path = level->cgroup.path, *name = base_name(path);
 
-	if (!*vm->facts->uuid || !strstr(level->cgroup.path, "/libvirt"))
+	if (!facts->domain || !is_in_cgroup(path, facts->domain))
 		return NULL;
-	if (!strcmp(name, "libvirt"))
+	if (!strcmp(path, facts->domain))
 		return "global_quota";
 	if (!strcmp(name, "emulator"))
 		return "emulator_quota";
@@ -573,9 +573,10 @@ static const char *name_libvirt_quota(const struct why_vm *vm, const struct quot
 }
 
 /* Each vCPU has a cgroup, and libvirt has one quota for all of them. */
-static bool is_vcpu_of_libvirt(const struct why_vm *vm, const struct quota_level *level)
+static bool is_vcpu_of_libvirt(const struct why_facts *facts, const struct quota_level *level)
 {
-	return *vm->facts->uuid && strstr(level->cgroup.path, "/libvirt/vcpu");
+	return facts->domain && is_in_cgroup(level->cgroup.path, facts->domain) &&
+	       !strncmp(base_name(level->cgroup.path), "vcpu", 4);
 }
 
 static void put_libvirt_quota(FILE *f, const struct why_vm *vm, const char *name, uint64_t quota)
@@ -590,7 +591,7 @@ static bool change_libvirt_quota(struct remedy_draft *d, const struct why_vm *vm
 
 	for (i = 0; i < vm->facts->nr_quotas; i++) {
 		level = &vm->facts->quotas[i];
-		if (!is_vcpu_of_libvirt(vm, level))
+		if (!is_vcpu_of_libvirt(vm->facts, level))
 			continue;
 		if (one && (one->limits.quota_us != level->limits.quota_us ||
 			    one->limits.period_us != level->limits.period_us))
@@ -641,7 +642,7 @@ static void raise_quota(struct remedy_draft *d, const struct why_vm *vm, const s
 			const struct quota_level *level, bool libvirt)
 {
 	const uint64_t quota = libvirt ? level->limits.period_us : wanted_quota(level, host);
-	const char *name = name_libvirt_quota(vm, level);
+	const char *name = name_libvirt_quota(vm->facts, level);
 
 	fprintf(d->text, "%s from ", base_name(level->cgroup.path));
 	put_cpu_count(d->text, level->limits.quota_us, level->limits.period_us);
@@ -700,7 +701,7 @@ void put_raise_quota(struct remedy_draft *d, const struct why_vm *vm, const stru
 	for (i = 0; i < n; i++) {
 		if (limits_vm(vm, &levels[i]) && !is_set_elsewhere(&levels[i])) {
 			fputs(named++ ? ", of " : " of ", d->text);
-			raise_quota(d, vm, host, &levels[i], libvirt && is_vcpu_of_libvirt(vm, &levels[i]));
+			raise_quota(d, vm, host, &levels[i], libvirt && is_vcpu_of_libvirt(vm->facts, &levels[i]));
 		}
 	}
 	if (next) {

@@ -651,6 +651,7 @@ static void check_quotas(void)
 	set_quota(&s, "/m.scope/libvirt/vcpu0", 20000, 100000);
 	s.w.vcpus = 1;
 	strcpy(s.facts.uuid, "b1c2");
+	s.facts.domain = (char *)"/m.scope/libvirt";
 	check_command("quota of libvirt", &s, "virsh schedinfo --live --domain b1c2 --set vcpu_quota=100000",
 		      "virsh schedinfo --live --domain b1c2 --set vcpu_quota=20000");
 	strcpy(s.quota.cgroup.path, "/m.scope/libvirt");
@@ -660,8 +661,8 @@ static void check_quotas(void)
 	check_command("quota of all CPUs for a domain of libvirt", &s,
 		      "virsh schedinfo --live --domain b1c2 --set global_quota=-1",
 		      "virsh schedinfo --live --domain b1c2 --set global_quota=200000");
-	set_quota(&s, "/m.scope/libvirt/vcpu0", 20000, 100000);
-	strcpy(s.facts.uuid, "b1c2");
+	strcpy(s.quota.cgroup.path, "/m.scope/libvirt/vcpu0");
+	s.quota.limits.quota_us = 20000;
 	s.w.vcpus = 2;
 	check_command("quota of one vCPU, which is not libvirt's", &s,
 		      "echo 100000 100000 >/sys/fs/cgroup/m.scope/libvirt/vcpu0/cpu.max",
@@ -677,6 +678,7 @@ static void check_other_quotas(void)
 	check_command("quota of an emulator", &s, "echo 100000 100000 >/sys/fs/cgroup/m.scope/libvirt/emulator/cpu.max",
 		      "echo 20000 100000 >/sys/fs/cgroup/m.scope/libvirt/emulator/cpu.max");
 	strcpy(s.facts.uuid, "b1c2");
+	s.facts.domain = (char *)"/m.scope/libvirt";
 	check_command("quota of an emulator of libvirt", &s, "virsh schedinfo --live --domain b1c2 --set emulator_quota=100000",
 		      "virsh schedinfo --live --domain b1c2 --set emulator_quota=20000");
 	strcpy(s.quota.cgroup.path, "/m.scope/libvirt/iothread2");
