@@ -631,9 +631,18 @@ char *format_why(const char *text, const struct why_vm *vm, const struct why_hos
 	return to;
 }
 
+/* Return the thousandths of a CPU that a VM does not use, of all CPUs. */
+static unsigned int find_unused(const struct why_vm *vm, const struct why_host *host)
+{
+	const unsigned int used = kvmstats_permille(mode_time(vm, KVMSTATS_RUN), vm->vm->elapsed);
+
+	return host->cpus * 1000 > used ? host->cpus * 1000 - used : 0;
+}
+
 struct remedy find_remedy(const struct why_rule *rule, const struct why_vm *vm, const struct why_host *host)
 {
 	char *text = format_why(rule->remedy, vm, host);
+	const unsigned int unused = find_unused(vm, host);
 	struct remedy_draft draft;
 
 	begin_remedy(&draft);
@@ -646,5 +655,8 @@ struct remedy find_remedy(const struct why_rule *rule, const struct why_vm *vm, 
 		draft.remedy.gain = kvmstats_permille(rule->time(vm), vm->vm->elapsed);
 	if (draft.most && draft.remedy.gain > draft.most)
 		draft.remedy.gain = draft.most;
+	/* Several vCPUs can lose more than the host has. */
+	if (host->cpus && draft.remedy.gain > unused)
+		draft.remedy.gain = unused;
 	return end_remedy(&draft);
 }

@@ -622,6 +622,8 @@ static void check_quotas(void)
 	set_quota(&s, "/a b/vm", 15000, 10000);
 	check_command("quota with another period", &s, "echo 20000 10000 >'/sys/fs/cgroup/a b/vm/cpu.max'",
 		      "echo 15000 10000 >'/sys/fs/cgroup/a b/vm/cpu.max'");
+	set_mode(&s, KVMSTATS_THROTTLED, 2 * ELAPSED);
+	check_gain("two throttled vCPUs on two CPUs, of which one is used", &s, 1000);
 	s.quota.limits.quota_us = 20000;
 	check_command("quota of all CPUs", &s, "echo max >'/sys/fs/cgroup/a b/vm/cpu.max'",
 		      "echo 20000 10000 >'/sys/fs/cgroup/a b/vm/cpu.max'");
