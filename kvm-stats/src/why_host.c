@@ -162,25 +162,12 @@ const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/*
- * Read the CPUs that the cpuset of a thread has, or that above the one that libvirt has for each vCPU, and
- * changes. Return false if there is no cpuset.
- */
-static bool read_cpuset(struct why_cpus *cpus, pid_t tid, bool libvirt, cpu_set_t *set)
+/* Read a list of CPUs as the kernel writes it. */
+static void read_cpu_list(const char *text, cpu_set_t *set)
 {
-	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
-	const char *text = NULL;
 	unsigned int first, last;
 	int n, used;
 
-	if (find_thread_cgroup(cpus->cgroups, tid, HIERARCHY_CPUSET, cgroup)) {
-		if (libvirt && !strncmp(base_name(cgroup->path), "vcpu", 4))
-			leave_cgroup(cgroup);
-		text = read_cgroup(cpus->cgroups, cgroup, cgroup->v2 ? "cpuset.cpus.effective" : "cpuset.effective_cpus");
-	}
-	free(cgroup);
-	if (!text)
-		return false;
 	CPU_ZERO_S(CPU_ALLOC_SIZE(MAX_CPUS), set);
 	while ((n = sscanf(text, "%u%n-%u%n", &first, &used, &last, &used)) > 0) {
 		for (last = n == 2 ? last : first; first <= last && first < MAX_CPUS; first++)
@@ -189,15 +176,53 @@ static bool read_cpuset(struct why_cpus *cpus, pid_t tid, bool libvirt, cpu_set_
 		if (*text++ != ',')
 			break;
 	}
-	return true;
 }
 
 /* The sets of CPUs of one vCPU */
 struct vcpu_sets {
 	cpu_set_t *may;		/* on which it may run */
 	cpu_set_t *could;	/* that its cpuset lets it use, and that are not isolated */
-	cpu_set_t *others;	/* on which no affinity or cpuset lets it run */
+	cpu_set_t *partition;	/* that larger cpusets could let it use */
+	/* Unions over all vCPUs: CPUs of the partition on which a vCPU may not run; CPUs on which it could run, but may not */
+	cpu_set_t *others, *gained;
 };
+
+/*
+ * A partition of v2 takes its CPUs away from all cgroups that are not in it. The kernel does not balance load
+ * between the CPUs of an isolated one.
+ */
+static void read_partition(struct why_cpus *cpus, struct cgroup *cgroup, cpu_set_t *set, bool *isolated)
+{
+	const char *text;
+
+	do {
+		text = read_cgroup(cpus->cgroups, cgroup, "cpuset.cpus.partition");
+		*isolated = text && !strcmp(text, "isolated\n");
+	} while (!*isolated && (!text || strcmp(text, "root\n")) && leave_cgroup(cgroup));
+	text = read_cgroup(cpus->cgroups, cgroup, "cpuset.cpus.effective");
+	if (text)
+		read_cpu_list(text, set);
+}
+
+/* Read the CPUs that the cpuset of a thread has, or that above the one that libvirt has for each vCPU, and changes. */
+static void read_cpusets(struct why_cpus *cpus, pid_t tid, bool libvirt, const struct vcpu_sets *sets, bool *isolated)
+{
+	struct cgroup *cgroup = check_alloc(malloc(sizeof(*cgroup)));
+	const char *text = NULL;
+
+	memset(sets->could, 0xff, CPU_ALLOC_SIZE(MAX_CPUS));
+	memset(sets->partition, 0xff, CPU_ALLOC_SIZE(MAX_CPUS));
+	if (find_thread_cgroup(cpus->cgroups, tid, HIERARCHY_CPUSET, cgroup)) {
+		if (libvirt && !strncmp(base_name(cgroup->path), "vcpu", 4))
+			leave_cgroup(cgroup);
+		text = read_cgroup(cpus->cgroups, cgroup, cgroup->v2 ? "cpuset.cpus.effective" : "cpuset.effective_cpus");
+		if (text)
+			read_cpu_list(text, sets->could);
+		if (cgroup->v2)
+			read_partition(cpus, cgroup, sets->partition, isolated);
+	}
+	free(cgroup);
+}
 
 static void fill_sets(struct why_cpus *cpus, pid_t tid, bool libvirt, const struct vcpu_sets *sets, struct vcpu_cpus *v)
 {
@@ -205,8 +230,7 @@ static void fill_sets(struct why_cpus *cpus, pid_t tid, bool libvirt, const stru
 	unsigned int i;
 	bool usable;
 
-	if (!read_cpuset(cpus, tid, libvirt, sets->could))
-		memset(sets->could, 0xff, size);
+	read_cpusets(cpus, tid, libvirt, sets, &v->isolated);
 	for (i = 0; i < MAX_CPUS; i++) {
 		usable = cpus->cpu[i].all && !cpus->isolated[i];
 		if (!usable)
@@ -218,9 +242,12 @@ static void fill_sets(struct why_cpus *cpus, pid_t tid, bool libvirt, const stru
 				CPU_SET_S(i, size, sets->could);
 			else
 				CPU_CLR_S(i, size, sets->may);
-		} else if (usable) {
-			CPU_SET_S(i, size, sets->others);
+			continue;
 		}
+		if (usable && CPU_ISSET_S(i, size, sets->partition))
+			CPU_SET_S(i, size, sets->others);
+		if (CPU_ISSET_S(i, size, sets->could))
+			CPU_SET_S(i, size, sets->gained);
 	}
 }
 
@@ -230,8 +257,9 @@ static void examine_affinity(struct why_cpus *cpus, const struct kvmstats_vm *vm
 	const size_t size = CPU_ALLOC_SIZE(MAX_CPUS);
 	struct why_facts *facts = why->facts;
 	struct cpu_times others = { 0 };
-	cpu_set_t *set = check_alloc(calloc(3, size));
-	const struct vcpu_sets sets = { set, (void *)((char *)set + size), (void *)((char *)set + 2 * size) };
+	char *set = check_alloc(calloc(5, size));
+	const struct vcpu_sets sets = { (void *)set, (void *)(set + size), (void *)(set + 2 * size),
+					(void *)(set + 3 * size), (void *)(set + 4 * size) };
 	unsigned int i, count;
 
 	facts->vcpus = check_alloc(calloc(vm->vcpus + 1, sizeof(*facts->vcpus)));
@@ -254,11 +282,12 @@ static void examine_affinity(struct why_cpus *cpus, const struct kvmstats_vm *vm
 		}
 	}
 	for (i = 0; i < MAX_CPUS; i++) {
-		if (!CPU_ISSET_S(i, size, sets.others))
-			continue;
-		others.all += cpus->cpu[i].all;
-		others.idle += cpus->cpu[i].idle;
-		why->unpin_gain += kvmstats_permille(cpus->cpu[i].idle, cpus->cpu[i].all);
+		if (CPU_ISSET_S(i, size, sets.others)) {
+			others.all += cpus->cpu[i].all;
+			others.idle += cpus->cpu[i].idle;
+		}
+		if (CPU_ISSET_S(i, size, sets.gained))
+			why->unpin_gain += kvmstats_permille(cpus->cpu[i].idle, cpus->cpu[i].all);
 	}
 	free(set);
 	why->idle_elsewhere = kvmstats_permille(others.idle, others.all);

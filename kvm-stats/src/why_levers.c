@@ -852,7 +852,7 @@ void put_unpin(struct remedy_draft *d, const struct why_vm *vm, const struct why
 			return;
 		}
 	}
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && vm->unpin_gain >= LEAST_GAIN; i++) {
 		/* A cpuset can allow no other CPUs. */
 		if (!*v[i].could || !strcmp(v[i].may, v[i].could) || (!libvirt && has_equal_before(v, i)))
 			continue;

@@ -99,6 +99,7 @@ static void set_pinned(struct scene *s, bool above)
 	s->vm.cpus = 1;
 	strcpy(s->vm.cpu_list, "1");
 	s->vm.idle_elsewhere = IDLE_PERMILLE - !above;
+	s->vm.unpin_gain = 500;
 }
 
 static void set_all_cpus(struct scene *s, bool above)
