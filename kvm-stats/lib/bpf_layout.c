@@ -14,15 +14,27 @@
 /* The module; on x86 the one that kvm-amd and kvm-intel use. */
 #define KVM "/sys/kernel/btf/kvm"
 
+/* The structure that was found last: a search takes a millisecond, and each has several members. */
+struct known_struct {
+	const struct btf *btf;
+	const struct btf_type *type;
+};
+
 struct types {
 	struct btf *vmlinux;
 	struct btf *kvm;	/* NULL: KVM is built in, or the kernel is 5.10 */
+	struct known_struct *known;
 	char *why;
 	size_t why_size;
 };
 
 #define fail(types, error, ...) \
 	(snprintf((types)->why, (types)->why_size, __VA_ARGS__), -(error))
+
+static bool has_struct_name(const struct btf *btf, const struct btf_type *type, const char *name)
+{
+	return btf_is_struct(type) && !strcmp(btf__name_by_offset(btf, type->name_off), name);
+}
 
 /*
  * A structure of this name. The module's own come first: of a kvm.ko that is
@@ -32,14 +44,18 @@ static const struct btf_type *find_struct(const struct types *types,
 					  const char *name)
 {
 	const struct btf *btf = types->kvm ?: types->vmlinux;
+	struct known_struct *known = types->known;
 	__u32 id;
 
+	if (known->btf == btf && has_struct_name(btf, known->type, name))
+		return known->type;
 	for (id = btf__type_cnt(btf) - 1; id; id--) {
 		const struct btf_type *type = btf__type_by_id(btf, id);
 
-		if (btf_is_struct(type) &&
-		    !strcmp(btf__name_by_offset(btf, type->name_off), name))
+		if (has_struct_name(btf, type, name)) {
+			*known = (struct known_struct){ btf, type };
 			return type;
+		}
 	}
 	return NULL;
 }
@@ -270,7 +286,8 @@ static void close_types(struct types *types)
 
 static int find_all(struct bpf_kvm_types *found, char *why, size_t size)
 {
-	struct types types = { .why = why, .why_size = size };
+	struct known_struct known = { 0 };
+	struct types types = { .known = &known, .why = why, .why_size = size };
 	int error;
 
 	memset(found, 0, sizeof(*found));
@@ -410,8 +427,10 @@ static int find_vendor(const struct types *types, const char *module, const char
 		error = find(&vendor, found);
 		++*count;
 	}
-	if (types->kvm)
+	if (types->kvm) {
 		btf__free(vendor.kvm);
+		types->known->btf = NULL;
+	}
 	return error;
 }
 
@@ -498,7 +517,8 @@ int bpf_types_find(struct bpf_kvm_types *found, char *why, size_t size)
 int bpf_program_layout_find(enum bpf_program_kind kind, struct bpf_program_layout *found,
 			    char *why, size_t size)
 {
-	struct types types = { .why = why, .why_size = size };
+	struct known_struct known = { 0 };
+	struct types types = { .known = &known, .why = why, .why_size = size };
 	char complaint[COMPLAINT_SIZE];
 	int error;
 
