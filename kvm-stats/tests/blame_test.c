@@ -786,7 +786,20 @@ static void be_renamer(int from, int to)
 	}
 }
 
-#define PAIRS_LEFT	100
+/* Return how many pairs with names the cgroup of a process has. */
+static __u32 count_pairs(const char *comm)
+{
+	const __u32 seed = blame->program->bss->thread_counts.seed;
+	size_t i;
+
+	for (i = 0; i < blame->count; i++) {
+		const struct blame_owner *owner = &blame->rows[i].pair.owner;
+
+		if (owner->kind == BLAME_PROCESS && !strcmp(owner->comm, comm))
+			return blame->program->bss->named_pairs[hash_group(owner, seed) % BLAME_GROUPS];
+	}
+	return 0;
+}
 
 /* A VMM whose thread changes its names is charged, and others keep their names. */
 static void test_renamer(void)
@@ -805,16 +818,18 @@ static void test_renamer(void)
 	/* It waits for so long that the thread has more names than there are slots. */
 	setpriority(PRIO_PROCESS, vm->vcpu, 19);
 	settle("a VMM whose thread changes its name");
-	run_for(2 * RUN_MS);
+	proceed();
+	await_run(renamer->pid, 100 * MS);
+	stop_and_sample();
 	check_sum("changing names", vm);
 	check_owner("changing names: their thread", vm, charged(vm, BLAME_VMM, NULL, renamer->pid),
 		    get_ran(renamer));
 	check_hog("changing names: a hog", vm, hog);
 	check_unknown("changing names", vm);
-	/* Few pairs are left before another owner begins. */
-	blame->program->bss->pairs = BLAME_NAMED - PAIRS_LEFT;
+	/* Few pairs are left before another owner begins: half of them are more than its group has. */
+	blame->program->bss->pairs = BLAME_NAMED - 2 * (count_pairs(hog_name) + 50);
 	proceed();
-	usleep(RUN_MS / 2 * 1000);
+	await_run(renamer->pid, 100 * MS);
 	stop();
 	hog = add_hog(new_name, cpu);
 	while (!run_time(hog->pid, new_name))
@@ -1307,6 +1322,7 @@ int main(int argc, char **argv)
 	test_own_threads();
 	test_main_thread();
 	test_many();
+	test_renamer();
 	test_lost("lost switches", cpu);
 	if (CPU_COUNT(&cpus) > 1)
 		test_lost("lost switches, seen from another CPU", other_cpu);
@@ -1318,7 +1334,6 @@ int main(int argc, char **argv)
 	printf("# not run, a user's threads that have entered a vCPU: x86 has one that waits for another\n");
 #endif
 	test_full_charges();
-	test_renamer();
 	test_many_names();
 	test_many_cgroups();
 	test_open_wait();
