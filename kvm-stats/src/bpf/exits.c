@@ -37,7 +37,7 @@ struct exits {
 
 /* So many that each finds one by its hash */
 #define SLOTS_SHARED	(EXITS_SLOTS / 2)
-#define CELLS_SHARED	(EXITS_CELLS / 8 * 7)
+#define CELLS_SHARED	(EXITS_CELLS / 16 * 15)
 
 #define SLOTS_SIZE	(EXITS_SLOTS * sizeof(struct exits_vcpu))
 #define PLACES_SIZE	(EXITS_CELLS * sizeof(struct exits_place))
