@@ -930,8 +930,10 @@ uint64_t recording_time(const struct recording *rec, unsigned long sample)
 
 unsigned long recording_position(const struct recording *rec)
 {
+	const unsigned long after = rec->fetched ? 2 : 1;	/* the next one may have been fetched */
+
 	/* 0 also when another file has replaced the one with the sample */
-	return rec->next ? rec->next - 1 : 0;
+	return rec->next >= after ? rec->next - after : 0;
 }
 
 uint64_t recording_fetched(const struct recording *rec)
