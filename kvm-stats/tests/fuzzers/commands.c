@@ -34,6 +34,9 @@ static const char *const lines[][MAX_WORDS] = {
 	{ "blame", "-o", "json" }, { "exits" }, { "exits", "--by", "vcpu" }, { "exits", "--histogram" },
 	{ "stalls" }, { "why" }, { "why", "-o", "json" }, { "export" }, { "export", "-o", "openmetrics" },
 	{ "diff", "--at", "@1", "--until", "@1000000000", "--against", "@1,@2000000000" },
+	/* the times and a VM of the recording "trouble" */
+	{ "diff", "--at", "@1795316460", "--until", "@4000000000", "--against", "@1,@1795316460" },
+	{ "second", "-n", "1" },
 };
 
 static jmp_buf exited;

@@ -136,6 +136,7 @@ static void start(struct server *s, bool users)
 	    kvmstats_open(&s->in.k, NULL, NULL, 0))
 		errx(1, "start");
 	open_sockets(s);
+	read_config(s);
 	start_listening(s);
 	/* The history of the page */
 	for (i = 20; i > 0; i--) {
