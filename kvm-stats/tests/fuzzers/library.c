@@ -242,9 +242,8 @@ static void walk(struct kvmstats *k)
 
 	for (vm = kvmstats_first(k); vm; vm = kvmstats_next(vm)) {
 		for (other = kvmstats_first(k); other != vm; other = kvmstats_next(other)) {
-			/* A VM that has ended has the label of the next one of its process. */
-			if (!strcmp(kvmstats_vm_label(other), kvmstats_vm_label(vm)) &&
-			    (other->identity.pid != vm->identity.pid || (!other->ended && !vm->ended)))
+			/* A VM that exists takes over the label of one that has ended in this sample. */
+			if (!strcmp(kvmstats_vm_label(other), kvmstats_vm_label(vm)) && !other->ended && !vm->ended)
 				abort();
 		}
 		for (i = 0; kvmstats_vm_vcpu(vm, i); i++) {
