@@ -196,7 +196,8 @@ static void examine(int proc, const uint8_t *data, size_t size)
 	struct stall_share stall = { .item.cost = SECOND / 2, .reason = STALL_MEMORY };
 	struct stalls_vm stalls = { .sum = { .items = &stall, .count = 1, .cost = SECOND / 2 } };
 	struct why_vm why = { .vm = &window, .waits = &waits, .stalls = &stalls };
-	struct why_host host = { .cpus = 2, .live = true, .ran = 1000, .wanted = 3000 };
+	struct why_host host = { .cpus = 2, .live = true, .ran = 1000,
+				 .wanted = 1000 + 10 * (size ? data[size - 1] : 0) };
 	struct vcpu_place place;
 	struct why_cpus *cpus;
 	unsigned int i;
