@@ -98,6 +98,12 @@ static unsigned int unit_weight(unsigned int weight, bool v2)
 	return v2 ? weight : weight * 100 / 1024 ?: 1;
 }
 
+/* Return the largest weight of a group: CPUWeight= has 10000 at most, on v1 as well. */
+static unsigned int find_largest_weight(const struct competitor *c)
+{
+	return c->manager == MANAGER_SYSTEMD && !c->cgroup.v2 ? 10000 / 100 * 1024 : WEIGHT_MAX(c->cgroup.v2);
+}
+
 static void put_unit_property(FILE *f, const char *unit)
 {
 	fputs("systemctl set-property --runtime -- ", f);
@@ -187,7 +193,8 @@ static bool change_weights(struct remedy_draft *d, const struct why_vm *vm, cons
 	if (!can_set_limits(&c->vm))
 		return false;
 	weight = WEIGHT_FACTOR * owner_weight * cpus * WEIGHT_DEFAULT(v2) / NICE_0_WEIGHT + 0.5;
-	weight = weight > WEIGHT_MAX(v2) ? WEIGHT_MAX(v2) : weight;
+	if (weight > find_largest_weight(&c->vm))
+		weight = find_largest_weight(&c->vm);
 	gain = estimate_gain(vm, ns, weight * NICE_0_WEIGHT / WEIGHT_DEFAULT(v2) / cpus, owner_weight);
 	if (weight <= c->vm.limits.weight || gain < LEAST_GAIN)
 		return false;

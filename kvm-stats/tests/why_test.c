@@ -524,6 +524,15 @@ static void check_weights(void)
 	check_command("unit of several VMs", &s, UNIT("machine.slice CPUWeight=5000"), UNIT("machine.slice CPUWeight=3000"));
 
 	c = begin_contest(&s);
+	c->owner.is_shared = true;
+	c->owner.cgroup.v2 = c->vm.cgroup.v2 = false;
+	c->owner.limits.weight = c->vm.limits.weight = 10240;
+	c->vm.manager = MANAGER_SYSTEMD;
+	strcpy(c->vm.unit, "machine.slice");
+	check_command("unit of v1 with the largest weight", &s, UNIT("machine.slice CPUWeight=10000"),
+		      UNIT("machine.slice CPUWeight=1000"));
+
+	c = begin_contest(&s);
 	c->owner.is_group = false;
 	c->threads = s.threads;
 	c->nr_threads = 1;
