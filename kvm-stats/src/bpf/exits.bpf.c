@@ -111,13 +111,16 @@ static __noinline struct exits_vcpu *add_vcpu(const struct task_struct *task)
 
 /*
  * The i-th place that a key may have. A part of the hash is the distance between them, so that cells of
- * one user do not occupy all places of another one's.
+ * one user do not occupy all places of another one's. One product alone is linear in the serial: cells
+ * of consecutive serials then lie in lines, and all places of some key may be on one.
  */
 static __always_inline struct exits_place *place_at(const struct exits_key *key, __u32 i)
 {
 	__u32 hash = key->serial ^ key->reason << 12 ^ key->space ^ (__u32)key->address ^
 		     (__u32)(key->address >> 32) ^ cell_shares.seed, place;
 
+	hash *= 2654435769U;
+	hash ^= hash >> 15;
 	hash *= 2654435769U;
 	place = ((hash >> 17) + i * (hash | 1)) % EXITS_CELLS;
 	return bpf_map_lookup_elem(&cells, &place);
