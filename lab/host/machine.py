@@ -194,14 +194,15 @@ class Patience:
         """Return True if the limit is not exceeded; cheap enough for polling."""
         before, waited, sizes = self.last
         now = time.monotonic()
-        # The kernel accounts for a wait only at its end, so use longer intervals.
+        # The kernel accounts for a wait only at its end, so use longer intervals. A wait that was
+        # longer than this one takes back what the previous ones added.
         if now - before > min(1, self.limit / 10):
             self.last = now, self._read_waits(), self._read_sizes()
             longest = max((seconds - waited.get(thread, 0)
                            for thread, seconds in self.last[1].items()), default=0)
-            own = max(0, now - before - longest)
-            self.silence = 0 if self.last[2] != sizes else self.silence + own
-            self.talk += own
+            own = now - before - longest
+            self.silence = 0 if self.last[2] != sizes else max(0, self.silence + own)
+            self.talk = max(0, self.talk + own)
             if self.silence > AFTER_A_FAILURE and self.failed():
                 return False
         return self.silence < self.limit and self.talk < self.TALK * self.limit

@@ -167,6 +167,20 @@ class Boot(unittest.TestCase):
         boot = self.boot(r"printf 'begin a\n| x\n' >&3; kill -9 $$")
         self.assertEqual(boot.problem, "ends early in a")
 
+    def test_long_wait_for_a_cpu(self):
+        """A wait that ends after several intervals is no silence."""
+        with mock.patch.object(machine.Patience, "_read_waits") as waits, \
+                mock.patch.object(machine.time, "monotonic") as now:
+            now.return_value, waits.return_value = 0, {"thread": 0}
+            patience = machine.Patience(os.getpid(), [], 20)
+            for now.return_value in range(2, 40, 2):
+                waits.return_value = {"thread": now.return_value // 10 * 10}
+                self.assertTrue(patience.remains(), now.return_value)
+            for now.return_value in range(40, 70, 2):
+                if not patience.remains():
+                    break
+        self.assertEqual(now.return_value, 50)
+
     def test_events_not_read(self):
         """A boot whose events are not all read is incomplete, and QEMU is killed."""
         boot = self.prepare(r"echo $$ >$0.pid; printf 'begin a\n' >&3; "
