@@ -752,12 +752,16 @@ static void test_waiting(char *vms)
 	end_all();
 }
 
-/* With many names, the time of a new one belongs to its cgroup. */
-/* Run the vCPU of a VM, whose thread loses its CPU in the guest. */
+static sem_t vcpu_entered;
+
+/* Run the vCPU of a VM. */
 static void *run_vcpu(void *arg)
 {
-	while (probe_vm_step(arg))
-		;
+	bool runs = probe_vm_step(arg);
+
+	sem_post(&vcpu_entered);
+	while (runs)
+		runs = probe_vm_step(arg);
 	return NULL;
 }
 
@@ -773,7 +777,10 @@ static void be_renamer(int from, int to)
 	if (probe_vm_open(&vm, 0, text, sizeof(text)))
 		errx(1, "%s", text);
 	probe_vm_run(&vm);
+	sem_init(&vcpu_entered, 0, 0);
 	need(pthread_create(&thread, NULL, run_vcpu, &vm), "pthread_create");
+	/* Until then, the vCPU belongs to this thread for the sample that follows. */
+	sem_wait(&vcpu_entered);
 	move_thread(0, cpu);
 	need(write(to, "", 1), "write");
 	for (i = 0;; i++) {
@@ -844,6 +851,7 @@ static void test_renamer(void)
 	end_all();
 }
 
+/* With many names, the time of a new one belongs to its cgroup. */
 static void test_many_names(void)
 {
 	const struct process *vm = add_vmm("0"), *hog = add_hog(hog_name, cpu);
