@@ -159,23 +159,6 @@ def choose_cpus(record, slot):
     return cpus if racing else [cpus[slot % len(cpus)]]
 
 
-def hold_kicks(record):
-    """Return the command that starts an emulator whose main loop the emulated CPU does not preempt.
-
-    The main loop raises an interrupt, then kicks the emulated CPU. QEMU does not forget the
-    vector of an interrupt that VMRUN has injected: a kick that finds no interrupt any more, because
-    the CPU has handled it between both steps, delivers the vector once more, even to a guest with
-    interrupts off. Guests of two vCPUs then spun for the lock of timers that the interrupted handler
-    held. On one CPU, a real-time priority of the main loop alone leaves nothing between the steps.
-    With virtual time, the emulated CPU raises the interrupts of timers itself.
-    """
-    if record.arch != "x86_64" or record.clock != "host" or record.cpus.partition(",")[0] != "1":
-        return []
-    command = ["chrt", "--fifo", "--reset-on-fork", "1"]
-    # Not everybody may have such a priority.
-    return [] if subprocess.call([*command, "true"], stderr=subprocess.DEVNULL) else command
-
-
 class Patience:
     """Detects that a process, or the files that it writes to, make no progress.
 
@@ -265,8 +248,7 @@ class Boot:
         with acquire_boot_slot() as slot, self.verdict.open("rb", buffering=0) as verdict, \
                 (self.folder / "qemu.log").open("wb") as log:
             cpus = ",".join(map(str, choose_cpus(self.record, slot)))
-            command = ["taskset", "--cpu-list", cpus, *hold_kicks(self.record),
-                       *self.build_command(memory)]
+            command = ["taskset", "--cpu-list", cpus, *self.build_command(memory)]
             start = time.monotonic()
             with subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                   stdout=log, stderr=log) as qemu:

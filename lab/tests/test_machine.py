@@ -167,16 +167,6 @@ class Boot(unittest.TestCase):
         boot = self.boot(r"printf 'begin a\n| x\n' >&3; kill -9 $$")
         self.assertEqual(boot.problem, "ends early in a")
 
-    def test_kicks(self):
-        """Only the main loop of an x86 machine with one CPU and the host's clock has a priority."""
-        for arch, cpus, clock, denied, expected in (
-                ("x86_64", "1", "host", 0, "chrt --fifo --reset-on-fork 1"), ("x86_64", "1", "host", 1, ""),
-                ("x86_64", "2,sockets=2", "host", 0, ""), ("x86_64", "1", "8ns", 0, ""),
-                ("arm64", "1", "host", 0, "")):
-            record = types.SimpleNamespace(arch=arch, cpus=cpus, clock=clock)
-            with mock.patch.object(machine.subprocess, "call", return_value=denied):
-                self.assertEqual(" ".join(machine.hold_kicks(record)), expected)
-
     def test_long_wait_for_a_cpu(self):
         """A wait that ends after several intervals is no silence."""
         with mock.patch.object(machine.Patience, "_read_waits") as waits, \
