@@ -49,9 +49,9 @@ static int load_blame(void *arg, const struct bpf_program_layout *layout)
 	b->program->rodata->vcpu_kvm = layout->vcpu_kvm;
 	b->program->rodata->vcpu_pid = layout->vcpu_pid;
 	b->program->rodata->opened = read_clock(CLOCK_MONOTONIC);
-	b->program->bss->wait_shares.max = BLAME_VMS;
 	error = bpf_map__set_max_entries(b->program->maps.cpus, cpus);
 	return	error ?: set_thread_room(b->program->maps.vcpus, &b->program->bss->thread_counts, b->first) ?:
+		begin_shares(&b->program->bss->wait_shares, BLAME_VMS) ?:
 		blame_bpf__load(b->program) ?: blame_bpf__attach(b->program);
 }
 

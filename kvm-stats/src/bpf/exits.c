@@ -14,6 +14,7 @@
 #include "exits.h"
 #include "probe_vm.h"
 #include "src/bpf/exits.skel.h"
+#include "threads.h"
 
 /* The vCPUs with their open exits at one time, sorted by serial */
 struct vcpus {
@@ -65,16 +66,13 @@ static int load_exits_program(struct exits *e, const struct bpf_program_layout *
 	e->program->rodata->svm_vmcb = layout->svm_vmcb;
 	e->program->rodata->vmcb_exit_code = layout->vmcb_exit_code;
 	e->program->rodata->vmx_exit_reason = layout->vmx_exit_reason;
-	e->program->bss->slot_shares.max = SLOTS_SHARED;
-	e->program->bss->cell_shares.max = CELLS_SHARED;
-	if (getentropy(&e->program->bss->slot_shares.seed, sizeof(__u32)) ||
-	    getentropy(&e->program->bss->cell_shares.seed, sizeof(__u32)))
-		return -errno;
 	bpf_program__set_autoload(e->program->progs.exits_mmio, e->addresses);
 	bpf_program__set_autoload(e->program->progs.exits_pio, e->addresses && layout->ports);
 	bpf_program__set_autoload(e->program->progs.exits_fast_mmio,
 				  e->addresses && layout->ports);
-	error = exits_bpf__load(e->program);
+	error = begin_shares(&e->program->bss->slot_shares, SLOTS_SHARED) ?:
+		begin_shares(&e->program->bss->cell_shares, CELLS_SHARED) ?:
+		exits_bpf__load(e->program);
 	if (error)
 		return error;
 	e->slots = map_array(e->program->maps.vcpus, SLOTS_SIZE);

@@ -87,6 +87,12 @@ bool announce_threads(const struct threads *threads, const struct bpf_map *vcpus
 	return announced;
 }
 
+int begin_shares(struct shares *shares, uint32_t max)
+{
+	shares->max = max;
+	return getentropy(&shares->seed, sizeof(shares->seed)) ? -errno : 0;
+}
+
 int set_thread_room(struct bpf_map *map, struct shares *shares, const struct kvmstats_vm *first)
 {
 	const struct kvmstats_vm *vm;
@@ -97,6 +103,5 @@ int set_thread_room(struct bpf_map *map, struct shares *shares, const struct kvm
 		vcpus += vm->vcpus;
 	if (2 * vcpus > bpf_map__max_entries(map))
 		error = bpf_map__set_max_entries(map, 2 * vcpus);
-	shares->max = bpf_map__max_entries(map);
-	return error ?: getentropy(&shares->seed, sizeof(shares->seed));
+	return error ?: begin_shares(shares, bpf_map__max_entries(map));
 }

@@ -29,6 +29,9 @@ bool has_thread(const struct threads *threads, uint32_t tid);
 bool announce_threads(const struct threads *threads, const struct bpf_map *vcpus, void *entry,
 		      const struct kvmstats_vm *first);
 
+/* Share max entries, before the program is loaded. Return a negative errno without random bytes. */
+int begin_shares(struct shares *shares, uint32_t max);
+
 /* Make space in a map for twice the vCPUs of a host, before the program is loaded. */
 int set_thread_room(struct bpf_map *map, struct shares *shares, const struct kvmstats_vm *first);
 
