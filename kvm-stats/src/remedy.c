@@ -62,6 +62,13 @@ void end_remedy_part(struct remedy_draft *draft, enum remedy_kind kind)
 	open_remedy_part(draft);
 }
 
+void drop_remedy_command(struct remedy_draft *draft)
+{
+	*draft->remedy.command = *draft->remedy.undo = '\0';
+	draft->remedy.kind = REMEDY_SENTENCE;
+	draft->remedy.gain = 0;
+}
+
 static bool is_shown_unchanged(const char *text)
 {
 	const size_t size = TEXT_SHOWN(strlen(text) + 1);
@@ -83,11 +90,8 @@ struct remedy end_remedy(struct remedy_draft *draft)
 	free(draft->undo_text);
 	if (fclose(draft->text))
 		check_alloc(NULL);
-	if (!is_shown_unchanged(remedy->command) || !is_shown_unchanged(remedy->undo)) {
-		*remedy->command = *remedy->undo = '\0';
-		remedy->kind = REMEDY_SENTENCE;
-		remedy->gain = 0;
-	}
+	if (!is_shown_unchanged(remedy->command) || !is_shown_unchanged(remedy->undo))
+		drop_remedy_command(draft);
 	return *remedy;
 }
 

@@ -52,6 +52,9 @@ void begin_remedy(struct remedy_draft *draft);
 /* End the part in draft->part and draft->undo, and begin another one. */
 void end_remedy_part(struct remedy_draft *draft, enum remedy_kind kind);
 
+/* Keep the sentence only: the parts that have ended win nothing. */
+void drop_remedy_command(struct remedy_draft *draft);
+
 /*
  * Return the remedy, which the caller passes to free_remedy(). Without a part, it is a sentence. A
  * command is dropped if a terminal could show another one, because a name has such characters.

@@ -23,6 +23,7 @@ struct vcpu_cpus {
 	bool isolated;		/* it may use isolated CPUs */
 	char *may;		/* on which it may run */
 	char *could;		/* on which it could run, if its affinity allowed that; "" if not known */
+	char idle[12];		/* the idle one that it may use and does not, because another vCPU keeps it waiting; or "" */
 };
 
 /* Facts of this host about a VM in trouble, at the end of the observation */
@@ -64,6 +65,8 @@ struct why_vm {
 	bool cpus_differ;	/* other vCPUs may use others */
 	unsigned int idle_elsewhere;	/* permille of the time of CPUs that a vCPU may not use that was idle */
 	unsigned int unpin_gain;	/* thousandths of a CPU */
+	unsigned int idle_within;	/* permille of the time of CPUs that vCPUs may use that was idle */
+	unsigned int spread_gain;	/* thousandths of a CPU, if the kernel does not balance load between these CPUs */
 	char state;		/* that all its threads have: 'T' stopped, 't' traced, 'D' blocked */
 	uint64_t swap;		/* bytes of the VMM that are swapped out */
 	struct other_use others;	/* its threads that are not vCPUs */
@@ -128,6 +131,8 @@ const char *base_name(const char *path);
 uint64_t get_lost_time(const struct why_vm *vm);
 
 /* Remedies with commands, in why_levers.c: act of struct why_rule */
+void put_divide_cpus(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
+void put_spread(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_limit_owner(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_raise_weight(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_raise_quota(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
@@ -137,6 +142,9 @@ void put_thaw(struct remedy_draft *d, const struct why_vm *vm, const struct why_
 void put_poll_less(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_memory_source(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
 void put_unpin(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host);
+
+/* Reduce what a remedy wins to the CPU time that quotas of the VM leave, and say so. */
+void bound_by_quotas(struct remedy_draft *d, const struct why_vm *vm);
 
 /* Return the quota that was used up, as "blame" has it, or else the nearest one. There must be a quota. */
 const struct quota_level *find_used_quota(const struct why_vm *vm);

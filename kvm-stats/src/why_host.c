@@ -185,6 +185,8 @@ struct vcpu_sets {
 	cpu_set_t *partition;	/* that larger cpusets could let it use */
 	/* Unions over all vCPUs: CPUs of the partition on which a vCPU may not run; CPUs on which it could run, but may not */
 	cpu_set_t *others, *gained;
+	cpu_set_t *within;	/* union of the CPUs on which they may run */
+	cpu_set_t *taken;	/* on which a vCPU ran last, or that it should use */
 };
 
 /*
@@ -236,6 +238,7 @@ static void fill_sets(struct why_cpus *cpus, pid_t tid, bool libvirt, const stru
 		if (!usable)
 			CPU_CLR_S(i, size, sets->could);
 		if (CPU_ISSET_S(i, size, sets->may)) {
+			CPU_SET_S(i, size, sets->within);
 			v->isolated |= cpus->isolated[i];
 			/* A command takes no CPU away from the vCPU. */
 			if (cpus->cpu[i].all)
@@ -251,15 +254,95 @@ static void fill_sets(struct why_cpus *cpus, pid_t tid, bool libvirt, const stru
 	}
 }
 
+/* Return the CPU on which a thread ran last, -1 if that is not known. It is field 39 of a file with spaces in field 2. */
+static int read_last_cpu(int proc, pid_t tid)
+{
+	char text[1024], *field;
+	unsigned int i;
+
+	if (!proc_read(proc, tid, "stat", text, sizeof(text)))
+		return -1;
+	field = strrchr(text, ')');
+	for (i = 2; field && i < 39; i++)
+		field = strchr(field + 1, ' ');
+	return field ? atoi(field + 1) : -1;
+}
+
+/* Return the CPU of a set that was idle for the longest time, apart from those taken; -1 if there is none. */
+static int find_idle_cpu(const struct why_cpus *cpus, const cpu_set_t *set, const cpu_set_t *taken)
+{
+	const size_t size = CPU_ALLOC_SIZE(MAX_CPUS);
+	unsigned int i, idle, most = 0;
+	int found = -1;
+
+	for (i = 0; i < MAX_CPUS; i++) {
+		idle = kvmstats_permille(cpus->cpu[i].idle, cpus->cpu[i].all);
+		if (idle > most && CPU_ISSET_S(i, size, set) && !CPU_ISSET_S(i, size, taken)) {
+			most = idle;
+			found = i;
+		}
+	}
+	return found;
+}
+
+/*
+ * The kernel leaves threads where they are on CPUs between which it does not balance load. Find an idle CPU for
+ * each vCPU that is on the same one as another.
+ */
+static void find_spread(const struct why_cpus *cpus, const struct vcpu_sets *sets, struct why_vm *why)
+{
+	const size_t size = CPU_ALLOC_SIZE(MAX_CPUS);
+	struct vcpu_cpus *v = why->facts->vcpus, *end = v + why->facts->nr_vcpus;
+	int cpu;
+
+	for (; v < end; v++) {
+		cpu = read_last_cpu(cpus->proc, v->tid);
+		if (!v->isolated || cpu < 0 || cpu >= MAX_CPUS)
+			goto none;
+		snprintf(v->idle, sizeof(v->idle), CPU_ISSET_S(cpu, size, sets->taken) ? "%d" : "", cpu);
+		CPU_SET_S(cpu, size, sets->taken);
+	}
+	for (v = why->facts->vcpus; v < end; v++) {
+		if (!*v->idle)
+			continue;
+		read_cpu_list(v->may, sets->may);
+		cpu = find_idle_cpu(cpus, sets->may, sets->taken);
+		if (cpu < 0)
+			goto none;
+		CPU_SET_S(cpu, size, sets->taken);
+		snprintf(v->idle, sizeof(v->idle), "%d", cpu);
+		why->spread_gain += kvmstats_permille(cpus->cpu[cpu].idle, cpus->cpu[cpu].all);
+	}
+	return;
+none:
+	why->spread_gain = 0;
+}
+
+/* Return the idle time of CPUs. */
+static unsigned int find_idle_permille(const struct why_cpus *cpus, const cpu_set_t *set)
+{
+	const size_t size = CPU_ALLOC_SIZE(MAX_CPUS);
+	struct cpu_times sum = { 0 };
+	unsigned int i;
+
+	for (i = 0; i < MAX_CPUS; i++) {
+		if (CPU_ISSET_S(i, size, set)) {
+			sum.all += cpus->cpu[i].all;
+			sum.idle += cpus->cpu[i].idle;
+		}
+	}
+	return kvmstats_permille(sum.idle, sum.all);
+}
+
 /* Describe the vCPU that may use the fewest CPUs. */
 static void examine_affinity(struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why)
 {
 	const size_t size = CPU_ALLOC_SIZE(MAX_CPUS);
 	struct why_facts *facts = why->facts;
-	struct cpu_times others = { 0 };
-	char *set = check_alloc(calloc(5, size));
+	char *set = check_alloc(calloc(7, size));
 	const struct vcpu_sets sets = { (void *)set, (void *)(set + size), (void *)(set + 2 * size),
-					(void *)(set + 3 * size), (void *)(set + 4 * size) };
+					(void *)(set + 3 * size), (void *)(set + 4 * size), (void *)(set + 5 * size),
+					(void *)(set + 6 * size) };
 	unsigned int i, count;
 
 	facts->vcpus = check_alloc(calloc(vm->vcpus + 1, sizeof(*facts->vcpus)));
@@ -282,17 +365,16 @@ static void examine_affinity(struct why_cpus *cpus, const struct kvmstats_vm *vm
 		}
 	}
 	for (i = 0; i < MAX_CPUS; i++) {
-		if (CPU_ISSET_S(i, size, sets.others)) {
-			others.all += cpus->cpu[i].all;
-			others.idle += cpus->cpu[i].idle;
-		}
 		if (CPU_ISSET_S(i, size, sets.gained))
 			why->unpin_gain += kvmstats_permille(cpus->cpu[i].idle, cpus->cpu[i].all);
 	}
+	why->idle_elsewhere = find_idle_permille(cpus, sets.others);
+	why->idle_within = find_idle_permille(cpus, sets.within);
+	find_spread(cpus, &sets, why);
 	free(set);
-	why->idle_elsewhere = kvmstats_permille(others.idle, others.all);
 	count = why->vm->elapsed ? why->vm->activity.times.mode[KVMSTATS_READY] * 1000 / why->vm->elapsed : 0;
 	why->unpin_gain = why->unpin_gain < count ? why->unpin_gain : count;
+	why->spread_gain = why->spread_gain < count ? why->spread_gain : count;
 }
 
 static uint64_t examine_swap(int proc, pid_t pid)
@@ -473,7 +555,7 @@ void examine_vm(struct why_cpus *cpus, const struct kvmstats_vm *vm, const struc
 	examine_owner(cpus, vm, first, why);
 	why->state = find_state(cpus->proc, vm);
 	why->swap = examine_swap(cpus->proc, vm->identity.pid);
-	if (why->vm->activity.times.mode[KVMSTATS_THROTTLED])
+	if (why->vm->activity.times.mode[KVMSTATS_THROTTLED] || why->vm->activity.times.mode[KVMSTATS_READY])
 		why->facts->nr_quotas = find_quotas(cpus->cgroups, vm, first, cpus->before, cpus->now,
 						    &why->facts->quotas, &why->facts->quotas_complete);
 	if (why->others.tid)

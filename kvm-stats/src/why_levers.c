@@ -299,28 +299,33 @@ static void put_policy(struct remedy_draft *d, const struct thread_policy *threa
 	}
 }
 
+static unsigned int count_realtime(const struct contest *c)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; c->known && i < c->nr_threads; i++)
+		n += is_realtime(&c->threads[i]);
+	return n;
+}
+
 /* Threads with a real-time policy run before all others, whatever their weights are. */
 static bool change_policy(struct remedy_draft *d, const struct why_vm *vm, uint64_t ns)
 {
 	struct contest *c = &vm->facts->contest;
-	struct thread_policy *realtime = c->threads;
-	unsigned int n = c->nr_threads;
+	const unsigned int n = count_realtime(c);
 
-	if (n)
-		qsort(c->threads, n, sizeof(*c->threads), compare_policies);
-	while (n && !is_realtime(realtime)) {
-		realtime++;
-		n--;
-	}
 	if (!n)
 		return false;
-	fprintf(d->text, "%u of the threads of %s have a real-time policy, so that weights do not count", n, c->comm);
-	if (c->owner.has_reader || is_realtime(&vm->facts->slowest))
+	qsort(c->threads, c->nr_threads, sizeof(*c->threads), compare_policies);
+	fprintf(d->text, "threads of %s (%u) have a real-time policy, so that weights do not count", c->comm, n);
+	if (c->owner.has_reader)
 		return true;
 	fputs(": give them the normal one", d->text);
-	put_policy(d, realtime, n);
-	d->remedy.gain = estimate_gain(vm, ns, competitor_weight(&c->vm, &vm->facts->slowest),
-				       competitor_weight(&c->owner, &(struct thread_policy){ 0 }));
+	put_policy(d, c->threads + c->nr_threads - n, n);
+	/* A VM with a real-time policy then leaves nothing to them. */
+	d->remedy.gain = is_realtime(&vm->facts->slowest) ? cpus_of_time(vm, ns) :
+		estimate_gain(vm, ns, competitor_weight(&c->vm, &vm->facts->slowest),
+			      competitor_weight(&c->owner, &(struct thread_policy){ 0 }));
 	return true;
 }
 
@@ -398,11 +403,20 @@ void put_limit_owner(struct remedy_draft *d, const struct why_vm *vm, const stru
 		put_starter(d->text, owner, c);
 }
 
+/* Of other VMs, only a real-time policy is changed: it takes the CPU from all others. */
+void put_divide_cpus(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
+{
+	const struct blame_share *owner = vm->facts ? vm->facts->owner : NULL;
+
+	if (!owner || strcmp(owner->key.kind, "vm") || !change_policy(d, vm, owner->item.cost))
+		fputs("give these VMs different CPUs, or more of them", d->text);
+}
+
 bool has_low_weight(const struct why_vm *vm)
 {
 	const struct contest *c = vm->facts ? &vm->facts->contest : NULL;
 
-	if (!c || !c->known || c->own)
+	if (!c || !c->known || c->own || count_realtime(c))
 		return false;
 	if (c->vm.is_group)
 		return c->vm.limits.idle ||
@@ -636,7 +650,7 @@ static void put_raise_elsewhere(FILE *f, const struct quota_level *level)
 			base_name(level->cgroup.path));
 }
 
-/* Return the thousandths of a CPU that the VM can win until a level that no command raises stops it. */
+/* Return the thousandths of a CPU that the VM can win until a level stops it. */
 static unsigned int find_next_limit(const struct why_vm *vm, const struct quota_level *level)
 {
 	const unsigned int quota = level->limits.quota_us * 1000 / level->limits.period_us;
@@ -727,6 +741,44 @@ void put_raise_other_quota(struct remedy_draft *d, const struct why_vm *vm, cons
 	fputs("raise the quota of ", d->text);
 	raise_quota(d, vm, host, vm->facts->other_quota, false);
 	d->ends_cause = true;
+}
+
+/* Return true if "blame" saw that the quota of a level stopped the VM. */
+static bool has_stopped_vm(const struct why_vm *vm, const struct quota_level *level)
+{
+	size_t i;
+
+	for (i = 0; vm->waits && i < vm->waits->sum.count; i++) {
+		if (names_quota(blame_share_at(vm->waits, i), level))
+			return true;
+	}
+	return false;
+}
+
+void bound_by_quotas(struct remedy_draft *d, const struct why_vm *vm)
+{
+	const struct quota_level *levels = vm->facts ? vm->facts->quotas : NULL, *next = NULL;
+	unsigned int i, left, least = d->remedy.gain;
+
+	for (i = 0; levels && i < vm->facts->nr_quotas; i++) {
+		left = has_stopped_vm(vm, &levels[i]) ? 0 : find_next_limit(vm, &levels[i]);
+		if (left < least) {
+			next = &levels[i];
+			least = left;
+		}
+	}
+	if (!next)
+		return;
+	d->remedy.gain = least;
+	if (least < LEAST_GAIN) {
+		drop_remedy_command(d);
+		fputs("; but first, ", d->text);
+	} else {
+		fputs("; for more, ", d->text);
+	}
+	fprintf(d->text, "raise the quota of %s, ", base_name(next->cgroup.path));
+	put_cpu_count(d->text, next->limits.quota_us, next->limits.period_us);
+	fputs(" CPUs", d->text);
 }
 
 /* The other levers */
@@ -846,6 +898,36 @@ static bool has_equal_before(const struct vcpu_cpus *v, unsigned int i)
 	return j < i;
 }
 
+/* Write commands that give a vCPU other CPUs than it has. */
+static void put_cpus_of_vcpu(struct remedy_draft *d, const struct why_vm *vm, const struct vcpu_cpus *v, const char *list)
+{
+	fprintf(d->part, "virsh vcpupin --live --domain %s --vcpu %u --cpulist %s", vm->facts->uuid, v->id, list);
+	fprintf(d->undo, "virsh vcpupin --live --domain %s --vcpu %u --cpulist %s", vm->facts->uuid, v->id, v->may);
+	end_remedy_part(d, REMEDY_AFFINITY_LIBVIRT);
+}
+
+void put_spread(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
+{
+	const struct vcpu_cpus *v = vm->facts ? vm->facts->vcpus : NULL;
+	unsigned int i, n = vm->facts ? vm->facts->nr_vcpus : 0;
+
+	fputs("pin each vCPU to a CPU that is idle", d->text);
+	if (vm->spread_gain < LEAST_GAIN)
+		return;
+	for (i = 0; i < n; i++) {
+		if (!*v[i].idle)
+			continue;
+		if (*vm->facts->uuid) {
+			put_cpus_of_vcpu(d, vm, &v[i], v[i].idle);
+			continue;
+		}
+		put_taskset(d->part, v + i, 1, v[i].idle);
+		put_taskset(d->undo, v + i, 1, v[i].may);
+		end_remedy_part(d, REMEDY_AFFINITY);
+	}
+	d->remedy.gain = vm->spread_gain;
+}
+
 void put_unpin(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host)
 {
 	const struct vcpu_cpus *v = vm->facts ? vm->facts->vcpus : NULL;
@@ -864,11 +946,7 @@ void put_unpin(struct remedy_draft *d, const struct why_vm *vm, const struct why
 		if (!*v[i].could || !strcmp(v[i].may, v[i].could) || (!libvirt && has_equal_before(v, i)))
 			continue;
 		if (libvirt) {
-			fprintf(d->part, "virsh vcpupin --live --domain %s --vcpu %u --cpulist %s", vm->facts->uuid, v[i].id,
-				v[i].could);
-			fprintf(d->undo, "virsh vcpupin --live --domain %s --vcpu %u --cpulist %s", vm->facts->uuid, v[i].id,
-				v[i].may);
-			end_remedy_part(d, REMEDY_AFFINITY_LIBVIRT);
+			put_cpus_of_vcpu(d, vm, &v[i], v[i].could);
 			continue;
 		}
 		put_taskset(d->part, v + i, n - i, v[i].could);

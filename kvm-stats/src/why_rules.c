@@ -129,6 +129,17 @@ static bool waits_for_emulator(const struct why_vm *vm, const struct why_host *h
 	return waits_for_itself(vm, host) && own && strcmp(own->key.name, "vCPUs");
 }
 
+/* The vCPUs wait for each other, and each could have a CPU. */
+static bool waits_for_vcpus(const struct why_vm *vm, const struct why_host *host)
+{
+	return waits_for_itself(vm, host) && !waits_for_emulator(vm, host) && vm->cpus >= vm->vm->vcpus;
+}
+
+static bool is_stacked(const struct why_vm *vm, const struct why_host *host)
+{
+	return waits_for_vcpus(vm, host) && vm->idle_within >= IDLE_PERMILLE;
+}
+
 static bool is_pinned(const struct why_vm *vm, const struct why_host *host)
 {
 	return vm->cpus && vm->cpus < host->cpus && vm->idle_elsewhere >= IDLE_PERMILLE;
@@ -207,6 +218,9 @@ const struct why_rule why_rules[] = {
 	  "KVM could not emulate {failed} instructions of the guest.",
 	  "look for \"emulation failure\" in the VMM's log", NULL, "the log of the VMM" },
 
+	{ "stacked", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, is_stacked, true,
+	  WAITED "{owners}Its vCPUs wait for each other, while the CPUs that they may use, {cpus}, were idle for {idle_within}.",
+	  "", put_spread, "vCPUs that do not share a CPU" },
 	{ "pinned", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, is_pinned, true,
 	  WAITED "{owners}Its {vcpus} may use only {cpus}, while the other CPUs were idle for {idle}.",
 	  "", put_unpin, "more CPUs for VMs that may use only some" },
@@ -223,6 +237,9 @@ const struct why_rule why_rules[] = {
 	  WAITED "{owners}It waits for threads of its VMM that are not vCPUs.",
 	  "give these threads other CPUs than the vCPUs, or the VM more: it may use {cpus}", NULL,
 	  "other CPUs for threads of VMMs" },
+	{ "crowded", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, waits_for_vcpus, true,
+	  WAITED "{owners}Its vCPUs wait for each other, although they may use {cpus}: other work uses these as well.",
+	  "give this VM CPUs that other work does not use", NULL, "CPUs that other work does not use" },
 	{ "self", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, waits_for_itself, true,
 	  WAITED "{owners}It waits for its own threads.",
 	  "fewer vCPUs, or more CPUs for the VM: it may use {cpus}", NULL, "fewer vCPUs" },
@@ -237,7 +254,7 @@ const struct why_rule why_rules[] = {
 	  "", put_limit_owner, "less CPU time for {owner}" },
 	{ "others", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_other_vms, true,
 	  WAITED "{owners}The VMs together want {wanted} CPUs, of {hostcpus}{hostidle}: they compete for some of them.",
-	  "give these VMs different CPUs, or more of them", NULL, "other CPUs for VMs that compete" },
+	  "", put_divide_cpus, "other CPUs for VMs that compete" },
 	{ "mixed", get_ready, KVMSTATS_READY, READY_NOTICED_PERMILLE, has_owners, true,
 	  WAITED "{owners}No single owner took most of the time.",
 	  "", NULL, "less load on this host" },
@@ -461,6 +478,11 @@ static void put_idle(FILE *f, const struct why_vm *vm, const struct why_host *ho
 	put_percent(f, vm->idle_elsewhere);
 }
 
+static void put_idle_within(FILE *f, const struct why_vm *vm, const struct why_host *host)
+{
+	put_percent(f, vm->idle_within);
+}
+
 static void put_host_idle(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
 	if (!host->live)
@@ -587,7 +609,7 @@ static const struct {
 	void (*put)(FILE *f, const struct why_vm *vm, const struct why_host *host);
 } words[] = {
 	{ "waits", put_waits }, { "owners", put_owners }, { "owner", put_main_owner },
-	{ "vcpus", put_vcpus }, { "cpus", put_cpus }, { "idle", put_idle },
+	{ "vcpus", put_vcpus }, { "cpus", put_cpus }, { "idle", put_idle }, { "idle_within", put_idle_within },
 	{ "hostidle", put_host_idle }, { "wanted", put_wanted }, { "hostcpus", put_host_cpus },
 	{ "quota", put_quota }, { "other_quota", put_other_quota }, { "low_weight", put_weight_reason },
 	{ "pid", put_pid }, { "memory", put_memory }, { "thread", put_thread },
@@ -639,6 +661,14 @@ static unsigned int find_unused(const struct why_vm *vm, const struct why_host *
 	return host->cpus * 1000 > used ? host->cpus * 1000 - used : 0;
 }
 
+/* What a VM wants, it gets in the same share as before: it goes on waiting for others. */
+static unsigned int find_share(const struct why_vm *vm, unsigned int gain)
+{
+	const uint64_t run = mode_time(vm, KVMSTATS_RUN), ready = mode_time(vm, KVMSTATS_READY);
+
+	return run ? (double)gain * run / (run + ready) : gain;
+}
+
 struct remedy find_remedy(const struct why_rule *rule, const struct why_vm *vm, const struct why_host *host)
 {
 	char *text = format_why(rule->remedy, vm, host);
@@ -653,6 +683,10 @@ struct remedy find_remedy(const struct why_rule *rule, const struct why_vm *vm, 
 	/* A command that ends the cause can win all of its time. */
 	if (draft.remedy.kind && draft.ends_cause)
 		draft.remedy.gain = kvmstats_permille(rule->time(vm), vm->vm->elapsed);
+	if (draft.ends_cause && rule->lost)
+		draft.remedy.gain = find_share(vm, draft.remedy.gain);
+	if (draft.remedy.kind && rule->mode == KVMSTATS_READY)
+		bound_by_quotas(&draft, vm);
 	if (draft.most && draft.remedy.gain > draft.most)
 		draft.remedy.gain = draft.most;
 	/* Several vCPUs can lose more than the host has. */

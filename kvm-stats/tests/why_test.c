@@ -199,6 +199,21 @@ static void set_emulator(struct scene *s, bool above)
 static void set_self(struct scene *s, bool above)
 {
 	set_owners(s, "self", "vCPUs", "idle", above);
+	s->vm.cpus = 1;
+}
+
+/* Each vCPU could have a CPU. */
+static void set_crowded(struct scene *s, bool above)
+{
+	set_owners(s, "self", "vCPUs", "idle", true);
+	s->vm.cpus = 1 + above;
+	s->vm.idle_within = IDLE_PERMILLE - 1;
+}
+
+static void set_stacked(struct scene *s, bool above)
+{
+	set_crowded(s, true);
+	s->vm.idle_within = IDLE_PERMILLE - !above;
 }
 
 static void set_mixed(struct scene *s, bool above)
@@ -358,6 +373,9 @@ static const struct {
 	{ "helper of the VM", "helper", set_helper, "its own helper virtiofsd (PID 12)" },
 	{ "share of a thread that is not a vCPU", "emulator", set_emulator, "these threads other CPUs" },
 	{ "share of the threads of this VM", "self", set_self, "own vCPUs 50.0%" },
+	{ "it may use a CPU for each vCPU", "crowded", set_crowded, "although they may use CPUs 0-1" },
+	{ "CPUs that it may use are idle", "stacked", set_stacked, "the CPUs that they may use, CPUs 0-1, were idle for 20.0%. "
+	  "pin each vCPU to a CPU that is idle" },
 	{ "several owners", "mixed", set_mixed,
 	  "waited for a CPU for 62.5 ms each time, 71.0 ms at most, which the guest sees as steal time. Then ran: web-2 (vm) 40.0%, cc (PID 12) 30.0%, CPU wakeup latency (idle) 30.0%" },
 	{ "share of unknown owners", "waited", set_unknown_owner, "It is unknown who ran then" },
@@ -519,6 +537,18 @@ static void check_weights(void)
 	check_command("unit of kvm-stats", &s, UNIT("machine.slice CPUWeight=2000"), UNIT("machine.slice CPUWeight=100"));
 	c->vm.limits.weight = 3000;
 	check_command("no weight is better than today's", &s, "", "");
+	c->vm.limits.weight = 100;
+	s.facts.quotas = &s.quota;
+	s.facts.nr_quotas = 1;
+	strcpy(s.quota.cgroup.path, "/machine.slice/box");
+	s.quota.limits = (struct cgroup_limits){ .quota_us = 50000, .period_us = 100000 };
+	check_gain("half of a CPU is allowed, and a fifth used", &s, 300);
+	check_sentence("a quota is the next limit", &s, "from 100 to 2000", "; for more, raise the quota of box, 0.50 CPUs");
+	s.quota.limits.quota_us = 24000;
+	check_command("a quota is nearly used up", &s, "", "");
+	check_sentence("a quota is nearly used up", &s, "from 100 to 2000", "; but first, raise the quota of box, 0.24 CPUs");
+	s.facts.nr_quotas = 0;
+	c->vm.limits.weight = 3000;
 	s.host.cpus = 64;
 	c->vm.vcpus = 5;
 	check_command("unit of several VMs", &s, UNIT("machine.slice CPUWeight=5000"), UNIT("machine.slice CPUWeight=3000"));
@@ -607,6 +637,14 @@ static void check_threads(void)
 	check_command("thread with a deadline", &s, "for t in 77; do chrt --other --pid 0 \"$t\"; done",
 		      "for t in 77; do chrt --deadline --sched-runtime 6000 --sched-deadline 8000 --sched-period 9000 --pid 0 \"$t\"; done");
 
+	strcpy(s.owner[0].key.kind, "vm");
+	s.facts.contest.vm.limits.weight = 1;
+	check_command("another VM with a deadline", &s, "for t in 77; do chrt --other --pid 0 \"$t\"; done",
+		      "for t in 77; do chrt --deadline --sched-runtime 6000 --sched-deadline 8000 --sched-period 9000 --pid 0 \"$t\"; done");
+	s.threads[0].policy = s.threads[1].policy = SCHED_OTHER;
+	check_command("another VM without a real-time policy", &s, "", "");
+	strcpy(s.owner[0].key.kind, "process");
+
 	c->nr_threads = 0;
 	s.facts.threads = s.threads;
 	s.facts.nr_threads = 1;
@@ -634,6 +672,11 @@ static void check_quotas(void)
 		      "echo 15000 10000 >'/sys/fs/cgroup/a b/vm/cpu.max'");
 	set_mode(&s, KVMSTATS_THROTTLED, 2 * ELAPSED);
 	check_gain("two throttled vCPUs on two CPUs, of which one is used", &s, 1000);
+	set_mode(&s, KVMSTATS_READY, ELAPSED);
+	check_gain("a throttled VM that gets half of what it wants", &s, 1000);
+	set_mode(&s, KVMSTATS_THROTTLED, ELAPSED * 3 / 2);
+	check_gain("a VM that gets half of what it wants", &s, 750);
+	set_mode(&s, KVMSTATS_READY, 0);
 	s.quota.limits.quota_us = 20000;
 	check_command("quota of all CPUs", &s, "echo max >'/sys/fs/cgroup/a b/vm/cpu.max'",
 		      "echo 20000 10000 >'/sys/fs/cgroup/a b/vm/cpu.max'");
@@ -823,6 +866,20 @@ static void check_affinity(void)
 		      "virsh vcpupin --live --domain b1c2 --vcpu 0 --cpulist 1");
 	s.vcpus[0].isolated = true;
 	check_command("isolated CPUs", &s, "", "");
+
+	begin_scene(&s);
+	set_stacked(&s, true);
+	s.vm.facts = &s.facts;
+	s.facts.vcpus = s.vcpus;
+	s.facts.nr_vcpus = 2;
+	s.vcpus[0] = (struct vcpu_cpus){ 11, 0, true, (char *)"2-3", (char *)"2-3" };
+	s.vcpus[1] = (struct vcpu_cpus){ 12, 1, true, (char *)"2-3", (char *)"2-3", "3" };
+	check_command("vCPUs that share an isolated CPU, too little idle time", &s, "", "");
+	s.vm.spread_gain = 500;
+	check_command("vCPUs that share an isolated CPU", &s, TASKSET("3", " 12"), TASKSET("2-3", " 12"));
+	strcpy(s.facts.uuid, "b1c2");
+	check_command("vCPUs of libvirt that share an isolated CPU", &s, "virsh vcpupin --live --domain b1c2 --vcpu 1 --cpulist 3",
+		      "virsh vcpupin --live --domain b1c2 --vcpu 1 --cpulist 2-3");
 }
 
 /* Words of sentences, as the facts change */
