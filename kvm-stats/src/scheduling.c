@@ -331,6 +331,44 @@ out:
 	free(cgroup);
 }
 
+const struct contest_owner *find_main_side(const struct cgroups *cgroups, const struct kvmstats_vm *vm,
+					   const struct contest_owner *owners, unsigned int n, uint64_t *took_ns)
+{
+	struct side {
+		char *path;		/* of the sibling, or of the VM's cgroup */
+		const struct contest_owner *first;
+		uint64_t ns;
+	} *sides = check_alloc(calloc(n + 1, sizeof(*sides))), *side, *most = sides;
+	struct cgroup *cgroup = check_alloc(calloc(2, sizeof(*cgroup)));
+	const bool known = find_vm_cgroup(cgroups, vm, &cgroup[0]);
+	size_t end[2];
+	unsigned int i;
+
+	for (i = 0; known && i < n; i++) {
+		if (!find_thread_cgroup(cgroups, owners[i].pid, HIERARCHY_CPU, &cgroup[1]) &&
+		    !find_thread_cgroup(cgroups, owners[i].starter, HIERARCHY_CPU, &cgroup[1]))
+			continue;
+		find_siblings(cgroup[0].path, cgroup[1].path, &end[0], &end[1]);
+		cgroup[1].path[end[1]] = '\0';
+		for (side = sides; side->path && strcmp(side->path, cgroup[1].path); side++)
+			;
+		if (!side->path) {
+			side->path = check_alloc(strdup(cgroup[1].path));
+			side->first = &owners[i];
+		}
+		side->ns += owners[i].took_ns;
+		if (side->ns > most->ns)
+			most = side;
+	}
+	owners = most->first;
+	*took_ns = most->ns;
+	for (side = sides; side->path; side++)
+		free(side->path);
+	free(sides);
+	free(cgroup);
+	return owners;
+}
+
 void free_contest(struct contest *contest)
 {
 	free(contest->threads);

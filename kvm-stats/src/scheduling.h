@@ -12,6 +12,7 @@
 #include "other_waits.h"
 #include "structures.h"
 
+#define NICE_MIN	(-20)
 #define NICE_MAX	19
 /* The headers of C have it since glibc 2.41. */
 #ifndef SCHED_DEADLINE
@@ -75,6 +76,14 @@ struct contest_owner {
 void find_contest(struct cgroups *cgroups, int proc, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,
 		  const struct contest_owner *owner, struct contest *contest);
 void free_contest(struct contest *contest);
+
+/*
+ * Of n owners that compete with a VM, find those that together are the one side that took most: they are in the
+ * same sibling of the VM's cgroup, or in the VM's own. Return the first one of them and write the time of all on all
+ * CPUs, in nanoseconds; NULL if no cgroup is known. owners: took_ns is the time on all CPUs.
+ */
+const struct contest_owner *find_main_side(const struct cgroups *cgroups, const struct kvmstats_vm *vm,
+					   const struct contest_owner *owners, unsigned int n, uint64_t *took_ns);
 
 /* A cgroup above vCPUs that has a quota */
 struct quota_level {

@@ -30,6 +30,7 @@ struct vcpu_cpus {
 struct why_facts {
 	struct cgroups *cgroups;
 	const struct blame_share *owner;	/* that the contest is about, or NULL */
+	uint64_t side_ns;	/* time of all owners on the side of this one, 0 if it is large enough alone */
 	struct contest contest;
 	struct thread_policy *threads, slowest;	/* of vCPUs; the one with the lowest weight */
 	unsigned int nr_threads;
@@ -123,6 +124,7 @@ struct remedy find_remedy(const struct why_rule *rule, const struct why_vm *vm, 
 /* The largest owner that is not a VM, and whether it is worth a change */
 const struct blame_share *find_main_owner(const struct why_vm *vm);
 bool has_main_process(const struct why_vm *vm);
+bool is_main_process(const struct why_vm *vm, uint64_t took_ns);
 
 /* The last component of a path */
 const char *base_name(const char *path);

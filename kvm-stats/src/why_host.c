@@ -523,19 +523,51 @@ static void examine_policies(const struct kvmstats_vm *vm, struct why_facts *fac
 	}
 }
 
+static struct contest_owner make_contest_owner(const struct blame_share *share, unsigned int cpus)
+{
+	return (struct contest_owner){ strcmp(share->key.kind, "vm") ? share->key.name : NULL, share->pid,
+				       share->starter, share->cgroup, share->item.cost / (cpus ?: 1) };
+}
+
+/* Owners of which each is too small to be changed can be one side of the contest. */
+#define SIDE_OWNERS_MAX	64
+
+static void examine_small_owners(const struct why_cpus *cpus, const struct kvmstats_vm *vm, struct why_vm *why)
+{
+	const struct blame_share *share[SIDE_OWNERS_MAX];
+	struct contest_owner owners[SIDE_OWNERS_MAX];
+	const struct contest_owner *found;
+	unsigned int n = 0;
+	size_t i;
+
+	for (i = 0; i < why->waits->sum.count && n < SIDE_OWNERS_MAX; i++) {
+		share[n] = blame_share_at(why->waits, i);
+		if (strcmp(share[n]->key.kind, "process") || !share[n]->pid)
+			continue;
+		owners[n] = make_contest_owner(share[n], 1);
+		n++;
+	}
+	found = find_main_side(cpus->cgroups, vm, owners, n, &why->facts->side_ns);
+	if (found && is_main_process(why, why->facts->side_ns))
+		why->facts->owner = share[found - owners];
+	else
+		why->facts->side_ns = 0;
+}
+
 /* The owner that took the most: a process, or another VM, which is known by its PID only. */
 static void examine_owner(const struct why_cpus *cpus, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,
 			  struct why_vm *why)
 {
-	const struct blame_share *owner = find_owner(why->waits, "process vm");
+	struct why_facts *facts = why->facts;
+	struct contest_owner from;
 
-	why->facts->owner = owner;
-	if (!owner)
+	facts->owner = find_owner(why->waits, "process vm");
+	if (!facts->owner)
 		return;
-	find_contest(cpus->cgroups, cpus->proc, vm, first,
-		     &(struct contest_owner){ strcmp(owner->key.kind, "vm") ? owner->key.name : NULL, owner->pid,
-					      owner->starter, owner->cgroup, owner->item.cost / (vm->vcpus ?: 1) },
-		     &why->facts->contest);
+	if (!strcmp(facts->owner->key.kind, "process") && !has_main_process(why))
+		examine_small_owners(cpus, vm, why);
+	from = make_contest_owner(facts->owner, vm->vcpus);
+	find_contest(cpus->cgroups, cpus->proc, vm, first, &from, &facts->contest);
 }
 
 void examine_vm(struct why_cpus *cpus, const struct kvmstats_vm *vm, const struct kvmstats_vm *first,

@@ -23,9 +23,14 @@ const struct blame_share *find_main_owner(const struct why_vm *vm)
 	return find_owner(vm->waits, NOT_VMS);
 }
 
+bool is_main_process(const struct why_vm *vm, uint64_t took_ns)
+{
+	return took_ns >= vm->waits->sum.cost * MAIN_PROCESS_PERMILLE / 1000;
+}
+
 bool has_main_process(const struct why_vm *vm)
 {
-	return find_main_owner(vm)->item.cost >= vm->waits->sum.cost * MAIN_PROCESS_PERMILLE / 1000;
+	return is_main_process(vm, find_main_owner(vm)->item.cost);
 }
 
 static unsigned int cpus_of_time(const struct why_vm *vm, double ns)
@@ -167,6 +172,23 @@ static unsigned int used_cpus(const struct why_vm *vm, const struct why_host *ho
 	return vcpus < host->cpus || !host->cpus ? vcpus : host->cpus;
 }
 
+/* A group that others share with the owner gets the default, if it has more. */
+static bool reset_owner_weight(struct remedy_draft *d, const struct why_vm *vm, uint64_t ns, double vm_weight)
+{
+	const struct competitor *c = &vm->facts->contest.owner;
+	const unsigned int weight = WEIGHT_DEFAULT(c->cgroup.v2);
+	const unsigned int gain = estimate_gain(vm, ns, vm_weight, NICE_0_WEIGHT);
+
+	if (!can_set_limits(c) || c->has_reader || c->limits.idle || c->limits.weight <= weight || gain < LEAST_GAIN)
+		return false;
+	fputs("lower the CPU weight of ", d->text);
+	put_cgroup(d->text, c);
+	fprintf(d->text, " from %u to the default %u, unless it is high on purpose", c->limits.weight, weight);
+	put_weight(d, vm, c, weight);
+	d->remedy.gain = gain;
+	return true;
+}
+
 /* Lower the owner's group, if nothing else is in it; else raise the VM's. */
 static bool change_weights(struct remedy_draft *d, const struct why_vm *vm, const struct why_host *host, uint64_t ns)
 {
@@ -191,13 +213,13 @@ static bool change_weights(struct remedy_draft *d, const struct why_vm *vm, cons
 		}
 	}
 	if (!can_set_limits(&c->vm))
-		return false;
+		return reset_owner_weight(d, vm, ns, vm_weight);
 	weight = WEIGHT_FACTOR * owner_weight * cpus * WEIGHT_DEFAULT(v2) / NICE_0_WEIGHT + 0.5;
 	if (weight > find_largest_weight(&c->vm))
 		weight = find_largest_weight(&c->vm);
 	gain = estimate_gain(vm, ns, weight * NICE_0_WEIGHT / WEIGHT_DEFAULT(v2) / cpus, owner_weight);
 	if (weight <= c->vm.limits.weight || gain < LEAST_GAIN)
-		return false;
+		return reset_owner_weight(d, vm, ns, vm_weight);
 	fputs("raise the CPU weight of ", d->text);
 	put_cgroup(d->text, &c->vm);
 	fprintf(d->text, " from %u to %u", c->vm.limits.weight, weight);
@@ -351,6 +373,35 @@ static bool change_nice(struct remedy_draft *d, const struct why_vm *vm, uint64_
 	return true;
 }
 
+/* In one cgroup with many owners, change nice of the VM's threads only. */
+static bool raise_threads(struct remedy_draft *d, const struct why_vm *vm, uint64_t ns)
+{
+	const struct why_facts *facts = vm->facts;
+	const uint64_t *mode = vm->vm->activity.times.mode;
+	unsigned int i, gain;
+	double observed;
+	int nice = NICE_MIN;
+
+	if (facts->contest.vm.is_group || facts->contest.owner.is_group || has_autogroups(&facts->contest) ||
+	    !mode[KVMSTATS_RUN] || !facts->nr_threads)
+		return false;
+	for (i = 0; i < facts->nr_threads; i++) {
+		if (is_realtime(&facts->threads[i]) || facts->threads[i].policy == SCHED_IDLE)
+			return false;
+	}
+	observed = thread_weight(&facts->slowest) * mode[KVMSTATS_READY] / mode[KVMSTATS_RUN];
+	while (nice < facts->slowest.nice && nice_weight(nice + 1) > WEIGHT_FACTOR * observed)
+		nice++;
+	gain = estimate_gain(vm, ns, nice_weight(nice), observed);
+	if (nice >= facts->slowest.nice || gain < LEAST_GAIN)
+		return false;
+	fprintf(d->text, "lower nice of its vCPUs to %d: these processes are in its cgroup", nice);
+	qsort(facts->threads, facts->nr_threads, sizeof(*facts->threads), compare_policies);
+	put_nice(d, facts->threads, facts->nr_threads, nice);
+	d->remedy.gain = gain;
+	return true;
+}
+
 /* Name the process from which those of an owner come that have ended. */
 static void put_starter(FILE *f, const struct blame_share *owner, const struct contest *c)
 {
@@ -367,7 +418,10 @@ void put_limit_owner(struct remedy_draft *d, const struct why_vm *vm, const stru
 	struct contest *c;
 
 	if (!has_main_process(vm)) {
-		fputs("run fewer processes on this host, or give the VM a larger CPU weight", d->text);
+		c = vm->facts && vm->facts->side_ns ? &vm->facts->contest : NULL;
+		if (!c || !c->known || c->own ||
+		    (!raise_threads(d, vm, vm->facts->side_ns) && !change_weights(d, vm, host, vm->facts->side_ns)))
+			fputs("run fewer processes on this host, or give the VM a larger CPU weight", d->text);
 		return;
 	}
 	if (!strcmp(owner->key.kind, "kernel")) {
@@ -398,7 +452,7 @@ void put_limit_owner(struct remedy_draft *d, const struct why_vm *vm, const stru
 		fprintf(d->text, "move the VM or %s to a cgroup: the kernel divides CPU time between their sessions",
 			owner->key.name);
 	else
-		fprintf(d->text, "find out why %s runs: no weight of a cgroup would help", owner->key.name);
+		fprintf(d->text, "find out why %s runs: a larger weight of the VM would not help", owner->key.name);
 	if (c->ended)
 		put_starter(d->text, owner, c);
 }

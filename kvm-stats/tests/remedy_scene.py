@@ -88,9 +88,9 @@ class BaseScene:
         for cgroup in cgroups:
             (cgroup / "cgroup.procs").write_text(str(self.vmm.pid))
 
-    def start_hog(self, *cgroups, threads=1, prefix=(), cpu=CPU):
+    def start_hog(self, *cgroups, threads=1, prefix=(), cpu=CPU, name="remedy-hog"):
         """Start a process that wants a CPU, None: any."""
-        path = FOLDER / "remedy-hog"
+        path = FOLDER / name
         if not path.exists():
             path.symlink_to("/usr/bin/python3")
         # pylint: disable-next=consider-using-with # ended with the scene

@@ -537,7 +537,24 @@ static void check_weights(void)
 	check_command("unit of kvm-stats", &s, UNIT("machine.slice CPUWeight=2000"), UNIT("machine.slice CPUWeight=100"));
 	c->vm.limits.weight = 3000;
 	check_command("no weight is better than today's", &s, "", "");
+	c->owner.is_shared = true;
+	c->owner.has_reader = false;
+	c->owner.limits.weight = 5000;
+	c->vm.limits.weight = 10000;
+	check_command("group of several owners with much weight", &s, UNIT("backup.service CPUWeight=100"),
+		      UNIT("backup.service CPUWeight=5000"));
+	c->owner.limits.weight = 100;
+	add_owner(&s, "process", "cc", 0, 14000 * MS);
+	add_owner(&s, "process", "ld", 0, 14000 * MS);
+	s.facts.side_ns = 4000 * MS;
 	c->vm.limits.weight = 100;
+	check_command("small owners", &s, UNIT("machine.slice CPUWeight=2000"), UNIT("machine.slice CPUWeight=100"));
+	s.facts.side_ns = 0;
+	check_command("small owners of several groups", &s, "", "");
+	s.waits.sum.count = 1;
+	s.waits.sum.cost = 4000 * MS;
+	c->owner.is_shared = false;
+	c->owner.has_reader = true;
 	s.facts.quotas = &s.quota;
 	s.facts.nr_quotas = 1;
 	strcpy(s.quota.cgroup.path, "/machine.slice/box");
@@ -625,6 +642,17 @@ static void check_threads(void)
 	c->owner.autogroup = 5;
 	check_command("threads in other sessions", &s, "", "");
 	c->owner.autogroup = 0;
+	add_owner(&s, "process", "cc", 0, 14000 * MS);
+	s.facts.side_ns = 4000 * MS;
+	s.facts.threads = &s.threads[2];
+	s.facts.nr_threads = 1;
+	s.threads[2] = (struct thread_policy){ 50, SCHED_OTHER, 5, 0 };
+	check_command("many processes in the cgroup of the VM", &s, "renice -n -17 -p 50", "renice -n 5 -p 50");
+	s.threads[2].policy = SCHED_RR;
+	check_command("many processes in the cgroup of a real-time VM", &s, "", "");
+	s.waits.sum.count = 1;
+	s.waits.sum.cost = 4000 * MS;
+	s.facts.side_ns = s.facts.nr_threads = 0;
 	c->owner.has_reader = true;
 	check_command("threads of kvm-stats", &s, "", "");
 
