@@ -18,7 +18,6 @@ GET(const char *, vm, vmm, identity.vmm)
 GET(const char *, vm, machine, identity.machine)
 GET(const char *, vm, pod_uid, identity.pod_uid)
 GET(const char *, vm, container_id, identity.container_id)
-GET(const char *, vm, cgroup, identity.cgroup)
 GET(pid_t, vm, pid, identity.pid)
 GET(uint64_t, vm, id, identity.vm_id)
 GET(uint64_t, vm, started, identity.started)
@@ -57,6 +56,11 @@ GET_OF_HOST(const char *, problem, problem)
 GET_OF_HOST(struct kvmstats_vm *, first, first)
 GET_OF_HOST(unsigned int, source_changes, changes)
 GET_OF_HOST(const char *, source_why, source_why)
+
+const char *kvmstats_vm_cgroup(const struct kvmstats_vm *vm)
+{
+	return identity_cgroup(&vm->identity);
+}
 
 struct kvmstats_vm *kvmstats_next(const struct kvmstats_vm *vm)
 {

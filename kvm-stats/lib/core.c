@@ -48,6 +48,7 @@ static void free_vm(struct core_vm *vm)
 	free(vm->growth);
 	free(vm->vcpu_total);
 	free(vm->others.thread);
+	identity_clear(&vm->pub.identity);
 	free(vm);
 }
 
@@ -462,7 +463,7 @@ void core_set_time(struct kvmstats *k, uint64_t nanoseconds)
 void core_vm_identity(struct core_vm *vm, const struct kvmstats_identity *identity,
 		      unsigned int nth)
 {
-	vm->pub.identity = *identity;
+	identity_copy(&vm->pub.identity, identity);
 	vm->pub.nth = nth;
 	vm->has_identity = true;
 	vm->read_due = UINT64_MAX;

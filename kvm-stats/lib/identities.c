@@ -29,17 +29,17 @@ static void schedule_reread(struct core_vm *vm)
 
 static void set_identity(struct core_vm *vm, const struct kvmstats_identity *read, bool complete)
 {
-	struct kvmstats_identity *identity = &vm->pub.identity;
-	const struct kvmstats_identity before = *identity;
+	const struct kvmstats_identity *before = &vm->pub.identity;
+	struct kvmstats_identity identity = *read;
 
-	*identity = *read;
-	strcpy(identity->label, before.label);
-	identity->pid = before.pid;
-	identity->vm_id = before.vm_id;
-	identity->started = before.started;
+	strcpy(identity.label, before->label);
+	identity.pid = before->pid;
+	identity.vm_id = before->vm_id;
+	identity.started = before->started;
 	/* The source may know what the process calls itself. */
-	if (!*identity->name)
-		identity_set_name(identity, before.name);
+	if (!*identity.name)
+		identity_set_name(&identity, before->name);
+	identity_copy(&vm->pub.identity, &identity);
 	if (!complete)
 		return;
 	/* A process that has exited hides nothing. */
@@ -56,34 +56,16 @@ static void set_identity(struct core_vm *vm, const struct kvmstats_identity *rea
 static void update_identity(struct core_vm *vm, const struct kvmstats_identity *read,
 			    bool has_cmdline)
 {
-	const struct kvmstats_identity before = vm->pub.identity;
+	const struct kvmstats_identity *before = &vm->pub.identity;
 
 	vm->is_reading = false;
 	schedule_reread(vm);
 	if (!has_cmdline || !*read->name ||
-	    (!strcmp(read->cgroup, before.cgroup) && !strcmp(read->pod_uid, before.pod_uid) &&
-	     !strcmp(read->container_id, before.container_id)))
+	    (!strcmp(identity_cgroup(read), identity_cgroup(before)) &&
+	     !strcmp(read->pod_uid, before->pod_uid) &&
+	     !strcmp(read->container_id, before->container_id)))
 		return;
 	set_identity(vm, read, true);
-}
-
-static void take_texts(void *arg, const struct proc_texts *texts)
-{
-	struct kvmstats_identity identity;
-	struct kvmstats *k = arg;
-	unsigned int i, end;
-
-	identity_from_proc(texts->comm, texts->cmdline, texts->size, texts->cgroups, texts->pid,
-			   &identity);
-	for (i = core_find_process(k, texts->pid, &end); i < end; i++) {
-		if (!k->vm[i]->has_identity)
-			set_identity(k->vm[i], &identity, texts->complete);
-		else if (k->vm[i]->is_reading && texts->complete)
-			update_identity(k->vm[i], &identity, texts->size);
-		/* Without a command line, they are not taken. */
-		if (texts->complete && texts->size)
-			k->vm[i]->cgroups = texts->cgroups_hash;
-	}
 }
 
 /*
@@ -121,6 +103,29 @@ static void put_back(void *arg, pid_t pid)
 
 	for (i = core_find_process(k, pid, &end); i < end; i++)
 		k->vm[i]->is_reading = false;
+}
+
+static void take_texts(void *arg, const struct proc_texts *texts)
+{
+	struct kvmstats_identity identity;
+	struct kvmstats *k = arg;
+	unsigned int i, end;
+
+	if (!identity_from_proc(texts->comm, texts->cmdline, texts->size, texts->cgroups, texts->pid,
+				&identity)) {
+		delay(k, texts->pid);
+		return;
+	}
+	for (i = core_find_process(k, texts->pid, &end); i < end; i++) {
+		if (!k->vm[i]->has_identity)
+			set_identity(k->vm[i], &identity, texts->complete);
+		else if (k->vm[i]->is_reading && texts->complete)
+			update_identity(k->vm[i], &identity, texts->size);
+		/* Without a command line, they are not taken. */
+		if (texts->complete && texts->size)
+			k->vm[i]->cgroups = texts->cgroups_hash;
+	}
+	identity_clear(&identity);
 }
 
 static bool is_due(const struct core_vm *vm, uint64_t now)

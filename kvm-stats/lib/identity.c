@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "identity.h"
@@ -580,7 +581,6 @@ static void from_cgroup(const char *path, size_t len, struct kvmstats_identity *
 	enum place place = TOP;
 	struct part p;
 
-	PUT(identity->cgroup, path, len);
 	for (p.text = path; p.text < end && place != OUTSIDE; p.text += p.len + 1) {
 		p.len = strcspn(p.text, "/\n");
 		if (p.text + p.len > end)
@@ -591,6 +591,21 @@ static void from_cgroup(const char *path, size_t len, struct kvmstats_identity *
 		else if (p.len)
 			place = parse_part(place, &p, identity);
 	}
+}
+
+static bool put_cgroup_path(struct kvmstats_identity *identity, const char *path, size_t len)
+{
+	/* Each byte may be replaced by a character of three. */
+	const size_t size = 3 * len + 1;
+	char *text = malloc(size);
+	bool set;
+
+	if (!text)
+		return false;
+	put_part(text, size, path, len);
+	set = identity_set_cgroup(identity, text, strlen(text));
+	free(text);
+	return set;
 }
 
 /* Return true if Kata keeps only the vCPU threads of this process in the cgroup of its pod. */
@@ -616,8 +631,8 @@ static void from_kata_threads(const char *text, struct kvmstats_identity *identi
 	strcpy(identity->container_id, thread.container_id);
 }
 
-/* Lines "0::PATH" (v2) and "NUMBER:CONTROLLERS:PATH" (v1). */
-static void from_cgroups(const char *text, struct kvmstats_identity *identity)
+/* Lines "0::PATH" (v2) and "NUMBER:CONTROLLERS:PATH" (v1). Return false if out of memory. */
+static bool from_cgroups(const char *text, struct kvmstats_identity *identity)
 {
 	const char *line, *end, *names, *path, *best = NULL;
 	size_t best_len = 0;
@@ -636,10 +651,12 @@ static void from_cgroups(const char *text, struct kvmstats_identity *identity)
 			best_len = end - path;
 		}
 	}
-	if (best)
-		from_cgroup(best, best_len, identity);
-	if (is_kata_overhead(identity->cgroup))
+	if (!best)
+		return true;
+	from_cgroup(best, best_len, identity);
+	if (is_kata_overhead(best))
 		from_kata_threads(text, identity);
+	return put_cgroup_path(identity, best, best_len);
 }
 
 void identity_set_name(struct kvmstats_identity *identity, const char *name)
@@ -647,14 +664,15 @@ void identity_set_name(struct kvmstats_identity *identity, const char *name)
 	PUT(identity->name, name, strlen(name));
 }
 
-void identity_from_proc(const char *comm, const char *cmdline, size_t size,
+bool identity_from_proc(const char *comm, const char *cmdline, size_t size,
 			const char *cgroups, pid_t pid, struct kvmstats_identity *identity)
 {
 	const char *program, *name;
 	size_t len;
 
 	memset(identity, 0, sizeof(*identity));
-	from_cgroups(cgroups, identity);
+	if (!from_cgroups(cgroups, identity))
+		return false;
 	program = from_cmdline(comm, cmdline, size, pid, identity);
 	/* A QEMU of libvirt without a name on its command line: it is in qemu-N-NAME. */
 	if (!*identity->name && starts(identity->machine, "qemu-")) {
@@ -671,4 +689,5 @@ void identity_from_proc(const char *comm, const char *cmdline, size_t size,
 	}
 	if (starts(identity->machine, "qemu-"))
 		strcpy(identity->domain, identity->name);
+	return true;
 }

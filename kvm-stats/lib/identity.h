@@ -10,9 +10,10 @@
 /*
  * Derive the identity from the contents of /proc files: comm, a command line of size bytes
  * with a '\0' after each argument (and one more after the last byte), /proc/PID/cgroup, with
- * that of a thread if it begins with KATA_OVERHEAD. pid is 0 if it is not known.
+ * that of a thread if it begins with KATA_OVERHEAD. pid is 0 if it is not known. The previous contents
+ * of identity are not used, and the caller calls identity_clear(). Return false if out of memory.
  */
-void identity_from_proc(const char *comm, const char *cmdline, size_t size,
+bool identity_from_proc(const char *comm, const char *cmdline, size_t size,
 			const char *cgroups, pid_t pid, struct kvmstats_identity *identity);
 
 /* Is the process a VMM that this library recognizes? */

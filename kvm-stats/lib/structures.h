@@ -38,8 +38,21 @@ struct kvmstats_identity {
 	pid_t pid;
 	uint64_t vm_id;
 	uint64_t started;
-	char cgroup[4096];	/* any path that the kernel reports */
+	struct shared_text *cgroup;	/* see identity_cgroup(); NULL: "" */
 };
+
+/* Return the path, which is valid while an identity has it. */
+const char *identity_cgroup(const struct kvmstats_identity *identity);
+
+/* Set the path, of len bytes. Return false, and change nothing, if out of memory. */
+bool identity_set_cgroup(struct kvmstats_identity *identity, const char *path, size_t len);
+
+/*
+ * Replace an identity, which is all 0 at first. Each one that was copied to, or whose path was set,
+ * needs an identity_clear(); a copy by "=" may be used while the other one exists.
+ */
+void identity_copy(struct kvmstats_identity *to, const struct kvmstats_identity *from);
+void identity_clear(struct kvmstats_identity *identity);
 
 struct kvmstats_times {
 	uint64_t elapsed;

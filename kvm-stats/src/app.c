@@ -296,7 +296,8 @@ static const char *pid_label(const struct kvmstats_vm *vm, char buf[LABEL_SIZE])
 static bool selects_field(const struct field *field, const char *pattern,
 			  const struct kvmstats_identity *identity)
 {
-	const char *text = (const char *)identity + field->offset;
+	const bool is_cgroup = field->offset == offsetof(struct kvmstats_identity, cgroup);
+	const char *text = is_cgroup ? identity_cgroup(identity) : (const char *)identity + field->offset;
 	char *below;
 	bool matches;
 
@@ -306,7 +307,7 @@ static bool selects_field(const struct field *field, const char *pattern,
 	if (text == identity->container_id)
 		return strlen(pattern) == 12 && !strncmp(pattern, text, 12);
 	/* a cgroup and all in it */
-	if (text != identity->cgroup)
+	if (!is_cgroup)
 		return false;
 	if (asprintf(&below, "%s/*", pattern) < 0)
 		err(STATUS_NOTHING, NULL);

@@ -67,7 +67,7 @@ int command_list(const struct settings *settings)
 		out_text_or_none(out, vm->identity.machine);
 		out_text_or_none(out, vm->identity.pod_uid);
 		out_text_or_none(out, vm->identity.container_id);
-		out_text_or_none(out, vm->identity.cgroup);
+		out_text_or_none(out, identity_cgroup(&vm->identity));
 		out_text(out, app_source(f.k));
 	}
 	if (shown || settings->format != OUT_TABLE)

@@ -5,6 +5,7 @@
 
 #include "rec_encode.h"
 #include "text.h"
+#include "xalloc.h"
 
 void bytes_put(struct bytes *b, const void *data, size_t size)
 {
@@ -89,19 +90,24 @@ uint64_t take_time(struct rec_bytes *t)
 	return take_number(t) * t->unit;
 }
 
-void take_text(struct rec_bytes *t, char *to, size_t size)
+/* Limited by the rest of the chunk */
+static size_t take_length(struct rec_bytes *t)
 {
-	uint64_t len = take_number(t);
+	const uint64_t len = take_number(t);
+
+	if (len <= (uint64_t)(t->end - t->at))
+		return len;
+	t->wrong = true;
+	t->at = t->end;
+	return 0;
+}
+
+static void take_characters(struct rec_bytes *t, size_t len, char *to, size_t size)
+{
 	size_t n = 0, bytes;
 	uint32_t code;
 	char one[5];
 
-	/* limited by the rest of the chunk */
-	if (len > (uint64_t)(t->end - t->at)) {
-		len = 0;
-		t->wrong = true;
-		t->at = t->end;
-	}
 	while (n < len) {
 		memset(one, 0, sizeof(one));
 		memcpy(one, t->at + n, len - n < 4 ? len - n : 4);
@@ -113,6 +119,22 @@ void take_text(struct rec_bytes *t, char *to, size_t size)
 	}
 	to[n] = '\0';
 	t->at += len;
+}
+
+void take_text(struct rec_bytes *t, char *to, size_t size)
+{
+	const size_t len = take_length(t);
+
+	take_characters(t, len, to, size);
+}
+
+char *take_long_text(struct rec_bytes *t)
+{
+	const size_t len = take_length(t);
+	char *text = check_alloc(malloc(len + 1));
+
+	take_characters(t, len, text, len + 1);
+	return text;
 }
 
 void take_message(struct rec_bytes *t, char *to, size_t size)

@@ -35,6 +35,8 @@ int64_t take_signed(struct rec_bytes *t);
 uint64_t take_time(struct rec_bytes *t);
 /* As much as there is room for, in whole characters of UTF-8 */
 void take_text(struct rec_bytes *t, char *to, size_t size);
+/* Return a text of any length; the caller frees it. */
+char *take_long_text(struct rec_bytes *t);
 /* Take a text that is printed as it is, unlike names: it cannot contain terminal escapes. */
 void take_message(struct rec_bytes *t, char *to, size_t size);
 

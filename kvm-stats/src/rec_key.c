@@ -17,6 +17,7 @@ void key_clear_vm(struct key_vm *vm)
 		free(vm->vcpu[--vm->vcpus].words);
 	free(vm->vcpu);
 	free(vm->words);
+	identity_clear(&vm->identity);
 }
 
 void key_clear(struct key_sample *key)

@@ -166,6 +166,7 @@ static void take_words(struct rec_bytes *t, uint64_t *words, size_t count)
 static void take_identity(struct rec_bytes *t, struct key_vm *vm)
 {
 	struct kvmstats_identity *identity = &vm->identity;
+	char *cgroup;
 
 	vm->key = take_number(t);
 	identity->pid = take_most(t, INT32_MAX);
@@ -180,7 +181,10 @@ static void take_identity(struct rec_bytes *t, struct key_vm *vm)
 	take_text(t, identity->machine, sizeof(identity->machine));
 	take_text(t, identity->pod_uid, sizeof(identity->pod_uid));
 	take_text(t, identity->container_id, sizeof(identity->container_id));
-	take_text(t, identity->cgroup, sizeof(identity->cgroup));
+	cgroup = take_long_text(t);
+	if (!identity_set_cgroup(identity, cgroup, strlen(cgroup)))
+		err(1, NULL);
+	free(cgroup);
 }
 
 static size_t values_size(const struct recording *rec, enum kvmstats_scope scope)
@@ -275,9 +279,9 @@ static struct core_vm *report_vm(struct recording *rec, const struct key_vm *who
 }
 
 /* Return how many bytes the library takes for a VM, or for a vCPU. */
-static uint64_t size_of_vm(const struct recording *rec)
+static uint64_t size_of_vm(const struct recording *rec, const struct key_vm *vm)
 {
-	return sizeof(struct core_vm) + sizeof(struct key_vm) +
+	return sizeof(struct core_vm) + sizeof(struct key_vm) + strlen(identity_cgroup(&vm->identity)) +
 	       4 * values_size(rec, KVMSTATS_VM) + 3 * values_size(rec, KVMSTATS_VCPU);
 }
 
@@ -287,34 +291,14 @@ static uint64_t size_of_vcpu(const struct recording *rec)
 	       4 * (values_size(rec, KVMSTATS_VCPU) + VCPU_WORDS * sizeof(uint64_t));
 }
 
-/* *index: of the VM before, in the key sample; *memory: what is left of the limit */
-static void take_vm(struct recording *rec, struct rec_bytes *t, bool is_key, long *index,
-		    uint64_t *memory)
+/* who: the VM; key: the same in the key sample, or NULL; *memory: what is left of the limit */
+static void take_values_of_vm(struct recording *rec, struct rec_bytes *t, const struct key_vm *who,
+			      struct key_vm *key, bool is_key, uint64_t *memory)
 {
-	const int64_t step = take_signed(t);
-	struct key_vm told, *key = NULL;
-	const struct key_vm *who = &told;
 	struct core_vm *vm;
 	uint32_t last = -1;
 	uint64_t i, count;
 
-	if (step) {
-		t->wrong |= is_key || step > VMS_MAX || step < -VMS_MAX || *index + step < 0 ||
-			    *index + step >= rec->key.vms;
-		if (t->wrong)
-			return;
-		*index += step;
-		who = key = &rec->key.vm[*index];
-	} else {
-		memset(&told, 0, sizeof(told));
-		take_identity(t, &told);
-	}
-	if (is_key) {
-		key = key_add_vm(&rec->key);
-		key->key = told.key;
-		key->identity = told.identity;
-		key->nth = told.nth;
-	}
 	if (key && !is_key)
 		memcpy(rec->words, key->words, rec->key.vm_words * sizeof(uint64_t));
 	else
@@ -323,15 +307,38 @@ static void take_vm(struct recording *rec, struct rec_bytes *t, bool is_key, lon
 	count = take_number(t);
 	/* a vCPU is two bytes at least */
 	t->wrong |= count > (uint64_t)(t->end - t->at) / 2 ||
-		    size_of_vm(rec) + count * size_of_vcpu(rec) > *memory;
+		    size_of_vm(rec, who) + count * size_of_vcpu(rec) > *memory;
 	if (t->wrong)
 		return;
-	*memory -= size_of_vm(rec) + count * size_of_vcpu(rec);
+	*memory -= size_of_vm(rec, who) + count * size_of_vcpu(rec);
 	if (is_key)
 		memcpy(key->words, rec->words, rec->key.vm_words * sizeof(uint64_t));
 	vm = report_vm(rec, who);
 	for (i = 0; i < count && !t->wrong; i++)
 		take_vcpu(rec, t, vm, key, is_key, &last);
+}
+
+/* *index: of the VM before, in the key sample */
+static void take_vm(struct recording *rec, struct rec_bytes *t, bool is_key, long *index,
+		    uint64_t *memory)
+{
+	const int64_t step = take_signed(t);
+	struct key_vm other = { 0 }, *vm;
+
+	if (step) {
+		t->wrong |= is_key || step > VMS_MAX || step < -VMS_MAX || *index + step < 0 ||
+			    *index + step >= rec->key.vms;
+		if (t->wrong)
+			return;
+		*index += step;
+		vm = &rec->key.vm[*index];
+		take_values_of_vm(rec, t, vm, vm, false, memory);
+		return;
+	}
+	vm = is_key ? key_add_vm(&rec->key) : &other;
+	take_identity(t, vm);
+	take_values_of_vm(rec, t, vm, is_key ? vm : NULL, is_key, memory);
+	identity_clear(&other.identity);
 }
 
 static void take_problems(struct recording *rec, struct rec_bytes *t)

@@ -140,7 +140,7 @@ static void put_identity(struct bytes *b, const struct kvmstats_vm *vm)
 	bytes_text(b, identity->machine);
 	bytes_text(b, identity->pod_uid);
 	bytes_text(b, identity->container_id);
-	bytes_text(b, identity->cgroup);
+	bytes_text(b, identity_cgroup(identity));
 }
 
 static bool same_identity(const struct key_vm *key, const struct kvmstats_vm *vm)
@@ -152,7 +152,8 @@ static bool same_identity(const struct key_vm *key, const struct kvmstats_vm *vm
 	       !strcmp(a->name, b->name) && !strcmp(a->domain, b->domain) &&
 	       !strcmp(a->uuid, b->uuid) && !strcmp(a->vmm, b->vmm) &&
 	       !strcmp(a->machine, b->machine) && !strcmp(a->pod_uid, b->pod_uid) &&
-	       !strcmp(a->container_id, b->container_id) && !strcmp(a->cgroup, b->cgroup);
+	       !strcmp(a->container_id, b->container_id) &&
+	       !strcmp(identity_cgroup(a), identity_cgroup(b));
 }
 
 /* The core keeps the times of other threads for the first VM of a process only. */
@@ -245,7 +246,7 @@ static void record_vm(struct recorder *r, const struct kvmstats *k, const struct
 	if (is_key) {
 		key = key_add_vm(&r->key);
 		key->key = vm->pub.key;
-		key->identity = vm->pub.identity;
+		identity_copy(&key->identity, &vm->pub.identity);
 		key->nth = vm->pub.nth;
 		memcpy(key->words, r->words, r->key.vm_words * sizeof(uint64_t));
 	}

@@ -63,7 +63,7 @@ void window_add(struct window *w, const struct kvmstats *k, const struct setting
 		to = window_find(w, app_label(vm, label));
 		if (!to)
 			to = add_window_vm(w, label);
-		to->identity = vm->identity;
+		identity_copy(&to->identity, &vm->identity);
 		to->vcpus = vm->vcpus;
 		to->ended = vm->ended;
 		to->elapsed += vm->elapsed;
@@ -75,7 +75,8 @@ void window_add(struct window *w, const struct kvmstats *k, const struct setting
 
 void window_free(struct window *w)
 {
+	while (w->vms)
+		identity_clear(&w->vm[--w->vms].identity);
 	free(w->vm);
 	w->vm = NULL;
-	w->vms = 0;
 }

@@ -925,13 +925,13 @@ static void test_exiting(const char *proc)
 		kvmstats_sample(k);
 	}
 	vm = kvmstats_first(k);
-	tap_result(!strcmp(vm->identity.label, "vm-100") && !strcmp(vm->identity.cgroup, "/moved"),
+	tap_result(!strcmp(vm->identity.label, "vm-100") && !strcmp(identity_cgroup(&vm->identity), "/moved"),
 		   "the cgroup of a VM follows its process: %s in %s", vm->identity.label,
-		   vm->identity.cgroup);
+		   identity_cgroup(&vm->identity));
 	vm = vm->next;
-	tap_result(!strcmp(vm->identity.label, "vm-200") && !strcmp(vm->identity.cgroup, "/b"),
+	tap_result(!strcmp(vm->identity.label, "vm-200") && !strcmp(identity_cgroup(&vm->identity), "/b"),
 		   "a VM keeps name and cgroup while its process exits: %s in %s",
-		   vm->identity.label, vm->identity.cgroup);
+		   vm->identity.label, identity_cgroup(&vm->identity));
 	kvmstats_close(k);
 }
 

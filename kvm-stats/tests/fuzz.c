@@ -105,6 +105,7 @@ static void try_who(const uint8_t *data, size_t size)
 	if (!memchr(identity.name, '\0', sizeof(identity.name)))
 		abort();
 	try_name(identity.name);
+	identity_clear(&identity);
 	free(text);
 }
 

@@ -141,6 +141,7 @@ static void read_identity(int proc, struct kvmstats_identity *identity)
 
 	if (!reader_read_one(proc, 42, &texts))
 		errx(1, "the process cannot be read");
+	identity_clear(identity);
 	identity_from_proc(texts.comm, texts.cmdline, texts.size, texts.cgroups, 42, identity);
 }
 
@@ -149,7 +150,7 @@ static void test_threads(void)
 {
 	static const char *const dirs[] = { "42", "42/task", "42/task/42", "42/task/43" };
 	char name[] = "/tmp/identity_test.XXXXXX";
-	struct kvmstats_identity identity;
+	struct kvmstats_identity identity = { 0 };
 	int dir = mkdtemp(name) ? open(name, O_RDONLY | O_DIRECTORY) : -1;
 	size_t i;
 
@@ -164,7 +165,7 @@ static void test_threads(void)
 	write_file(dir, "42/task/43/cgroup", "3:pids:/\n4:memory:/kubepods/pod" POD "/kata_" ID "\n");
 	read_identity(dir, &identity);
 	tap_result(!strcmp(identity.pod_uid, POD) && !strcmp(identity.container_id, ID) &&
-		   !strcmp(identity.cgroup, "/kata_overhead/" OTHER),
+		   !strcmp(identity_cgroup(&identity), "/kata_overhead/" OTHER),
 		   "the pod of vCPU threads: %s, container %.6s", identity.pod_uid,
 		   identity.container_id);
 	write_file(dir, "42/cgroup", "4:memory:/system.slice/a.service/kata_overhead/" OTHER "\n");
@@ -176,6 +177,7 @@ static void test_threads(void)
 	read_identity(dir, &identity);
 	tap_result(!*identity.pod_uid && !strcmp(identity.container_id, OTHER),
 		   "without threads in a pod, the container is known: %.6s", identity.container_id);
+	identity_clear(&identity);
 	close(dir);
 	nftw(name, remove_file, 8, FTW_DEPTH | FTW_PHYS);
 }
@@ -226,7 +228,7 @@ static void test_long(void)
 {
 	char name[] = "/tmp/identity_test.XXXXXX", path[4096 + 64], part[] = "/0123456789abcdef.slice";
 	int dir = mkdtemp(name) ? open(name, O_RDONLY | O_DIRECTORY) : -1, fd;
-	struct kvmstats_identity identity;
+	struct kvmstats_identity identity = { 0 };
 	size_t len, i;
 
 	if (mkdirat(dir, "42", 0700))
@@ -244,8 +246,8 @@ static void test_long(void)
 		dprintf(fd, "--disk%cpath=/var/lib/%0100zu%c", 0, i, 0);
 	dprintf(fd, "--api-socket%c/run/ch/%0140d.sock%c", 0, 7, 0);
 	read_identity(dir, &identity);
-	tap_result(!strcmp(identity.cgroup, strchr(path, '\n') + strlen(" 4:memory:")),
-		   "a cgroup of %zu characters is whole", strlen(identity.cgroup));
+	tap_result(!strcmp(identity_cgroup(&identity), strchr(path, '\n') + strlen(" 4:memory:")),
+		   "a cgroup of %zu characters is whole", strlen(identity_cgroup(&identity)));
 	tap_result(strlen(identity.name) == 124 + 3 && !strncmp(identity.name, "0000", 4) &&
 		   !strcmp(identity.name + 124, "\342\200\246"),
 		   "a long name is cut off visibly: %s", identity.name);
@@ -263,9 +265,34 @@ static void test_long(void)
 	read_identity(dir, &identity);
 	tap_result(!strcmp(identity.name, "cloud-hypervisor\342\200\246"),
 		   "a name that may be in the rest is not invented: %s", identity.name);
+	identity_clear(&identity);
 	close(fd);
 	close(dir);
 	nftw(name, remove_file, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Copies of an identity share the path of its cgroup, of any length. */
+static void test_copies(void)
+{
+	struct kvmstats_identity identity = { 0 }, copy = { 0 };
+	char path[20000];
+
+	memset(path, '/', sizeof(path));
+	identity_copy(&copy, &identity);
+	tap_result(!*identity_cgroup(&copy), "a VM without a cgroup has the path \"\"");
+	identity_set_cgroup(&identity, path, sizeof(path));
+	identity_copy(&copy, &identity);
+	tap_result(identity_cgroup(&copy) == identity_cgroup(&identity), "copies share their path");
+	identity_copy(&copy, &copy);
+	identity_set_cgroup(&identity, "/a", 2);
+	tap_result(strlen(identity_cgroup(&copy)) == sizeof(path) && !strcmp(identity_cgroup(&identity), "/a"),
+		   "a copy keeps its path of %zu characters", strlen(identity_cgroup(&copy)));
+	identity_clear(&identity);
+	identity_clear(&identity);
+	identity_copy(&identity, &copy);
+	identity_clear(&copy);
+	tap_result(strlen(identity_cgroup(&identity)) == sizeof(path), "a path exists while it has a user");
+	identity_clear(&identity);
 }
 
 int main(void)
@@ -283,10 +310,12 @@ int main(void)
 			   !strcmp(identity.container_id, l->container),
 			   "%s: pod %s, container %.6s, machine %s", l->path, identity.pod_uid,
 			   identity.container_id, identity.machine);
+		identity_clear(&identity);
 	}
 	for (i = 0; i < sizeof(vmms) / sizeof(*vmms); i++)
 		test_vmm(&vmms[i]);
 	test_threads();
 	test_long();
+	test_copies();
 	return tap_end();
 }

@@ -170,7 +170,7 @@ const char *metric_suffix(const struct metric *metric)
 
 const struct metric metrics[] = {
 	{ .name = "kvm_vm", .type = METRIC_INFO, .unit = "",
-	  .labels = "vm, pid, vm_id" INFO_LABELS(LABEL_NAME),
+	  .labels = "vm, pid, vm_id" INFO_LABELS(LABEL_NAME) ", cgroup",
 	  .help = "Identity of the VM", .from = FROM_INFO },
 	{ .name = "kvm_vm_start_time_seconds", .type = METRIC_GAUGE, .unit = "seconds", .labels = "vm",
 	  .help = "Start time of the VM's process since 1970", .from = FROM_START, .digits = 3 },

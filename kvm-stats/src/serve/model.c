@@ -44,6 +44,7 @@ static void free_vm_series(struct vm_series *e)
 	free(e->value);
 	free(e->base);
 	free(e->labels);
+	identity_clear(&e->identity);
 	free(e);
 }
 
@@ -591,7 +592,7 @@ static struct vm_series *add_vm_series(struct model *m, const struct kvmstats_vm
 	e->value = calloc(m->width + 1, sizeof(*e->value));
 	e->base = calloc(m->width + 1, sizeof(*e->base));
 	e->vm = vm;
-	e->identity = vm->identity;
+	identity_copy(&e->identity, &vm->identity);
 	e->start = vm->identity.started / 1000000;
 	if (!e->value || !e->base || !take_label(m, e, vm->identity.label)) {
 		free_vm_series(e);
@@ -888,9 +889,9 @@ static bool update_series_identity(struct model *m, struct vm_series *e, const s
 	const bool same_label = !strcmp(e->label, vm->identity.label);
 
 	/* The process may have moved to another cgroup. */
-	if (!same_label || strcmp(e->identity.cgroup, vm->identity.cgroup) ||
+	if (!same_label || strcmp(identity_cgroup(&e->identity), identity_cgroup(&vm->identity)) ||
 	    strcmp(e->identity.container_id, vm->identity.container_id))
-		e->identity = vm->identity;
+		identity_copy(&e->identity, &vm->identity);
 	return same_label || take_label(m, e, vm->identity.label);
 }
 

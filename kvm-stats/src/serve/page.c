@@ -60,7 +60,7 @@ static bool matches(const struct vm_series *e, const char *text)
 
 	return has_text(e->label, text) || has_text(identity->name, text) ||
 	       has_text(identity->uuid, text) || has_text(identity->vmm, text) ||
-	       has_text(identity->machine, text) || has_text(identity->cgroup, text) ||
+	       has_text(identity->machine, text) || has_text(identity_cgroup(identity), text) ||
 	       has_text(identity->pod_uid, text) || has_text(identity->container_id, text) ||
 	       (strtol(text, &end, 10) == identity->pid && !*end);
 }

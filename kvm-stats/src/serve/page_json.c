@@ -40,7 +40,7 @@ static void write_vm(struct json *j, const struct row *row)
 	json_text(j, "machine", e->identity.machine);
 	json_text(j, "pod_uid", e->identity.pod_uid);
 	json_text(j, "container_id", e->identity.container_id);
-	json_text(j, "cgroup", e->identity.cgroup);
+	json_text(j, "cgroup", identity_cgroup(&e->identity));
 	json_fixed(j, "vcpus", e->vcpus, 0);
 	json_literal(j, "ended", e->ended ? "true" : "false");
 	json_text(j, "problem", problem_name(row->judgement.problem));

@@ -30,7 +30,7 @@ static void put_identity_html(struct buf *b, const struct vm_series *e)
 	put_fact(b, "machine", identity->machine);
 	put_fact(b, "pod", identity->pod_uid);
 	put_fact(b, "container", identity->container_id);
-	put_fact(b, "cgroup", identity->cgroup);
+	put_fact(b, "cgroup", identity_cgroup(identity));
 	if (e->start) {
 		buf_str(b, "<dt>started<dd>");
 		put_time(b, e->start * 1000000, "%Y-%m-%d %H:%M:%S %Z");

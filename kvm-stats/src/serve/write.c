@@ -125,6 +125,7 @@ static void put_info(struct metrics_writer *w, const struct vm_series *e)
 	else
 		put_label(w, "vm_id", "");
 	INFO_LABELS(PUT_LABEL)
+	put_label(w, "cgroup", identity_cgroup(identity));
 	put_end(w, 1, 0);
 }
 

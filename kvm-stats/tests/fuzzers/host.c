@@ -204,7 +204,8 @@ static void examine(int proc, const uint8_t *data, size_t size)
 
 	vm.identity.pid = window.identity.pid = VM_PID;
 	strcpy(vm.identity.domain, "web");
-	strcpy(vm.identity.cgroup, "/a/b.service");
+	if (!identity_set_cgroup(&vm.identity, "/a/b.service", strlen("/a/b.service")))
+		abort();
 	window.vcpus = 2;
 	window.elapsed = SECOND;
 	window.activity.times.elapsed = 2 * SECOND;

@@ -99,6 +99,7 @@ static void read_identity(void)
 	if (!memchr(identity.name, 0, sizeof(identity.name)) || identity.pod_uid[36] ||
 	    identity.container_id[64])
 		abort();
+	identity_clear(&identity);
 }
 
 /* Files of /proc: the first byte of their content chooses a text that the kernel could write. */
