@@ -66,7 +66,7 @@ static void read_side(struct side *side, const struct settings *settings, struct
 	if (input_time(in) >= at && input_time(in) < until) {
 		do {
 			add_sums(&side->blame.sums, kvmstats_first(in->k), settings->args, settings->nr_args);
-			window_add(&side->window, in->k, settings);
+			window_add(&side->window, in->k, settings->args, settings->nr_args);
 			any |= side->window.vms;
 		} while (input_next(in));
 	}

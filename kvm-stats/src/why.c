@@ -8,7 +8,7 @@
 
 #include "input.h"
 #include "json.h"
-#include "programs.h"
+#include "observation.h"
 #include "stop.h"
 #include "why.h"
 #include "xalloc.h"
@@ -25,13 +25,11 @@
 struct why_command {
 	const struct settings *settings;
 	struct input in;
-	struct programs programs;	/* for facts that the statistics do not have */
+	struct observation o;		/* its programs have facts that the statistics do not have */
 	struct kvmstats_probe probe[PROGRAMS];
-	struct window window;		/* the selected VMs */
-	uint64_t elapsed, ran, ready;	/* sums for all VMs of the host */
 	struct why_cpus *cpus;
 	struct why_host host;
-	struct why_vm *vm;		/* of window; those that lost the most first */
+	struct why_vm *vm;		/* of the window; those that lost the most first */
 };
 
 static const char *const missing[PROGRAMS] = {
@@ -45,38 +43,23 @@ static void open_facts(struct why_command *c)
 	unsigned int i;
 
 	if (c->in.rec) {
-		open_recorded_programs(&c->programs, c->in.rec);
+		open_recorded_programs(&c->o.programs, c->in.rec);
 		return;
 	}
 	for (i = 0; i < PROGRAMS; i++)
-		open_program(&c->programs, i, EXITS_BY_REASON_AND_ADDRESS, kvmstats_first(c->in.k),
+		open_program(&c->o.programs, i, EXITS_BY_REASON_AND_ADDRESS, kvmstats_first(c->in.k),
 			     &c->probe[i]);
-}
-
-static void add_facts(struct why_command *c)
-{
-	add_programs(&c->programs, kvmstats_first(c->in.k), c->settings->args, c->settings->nr_args);
 }
 
 static void add_sample(struct why_command *c)
 {
-	const struct kvmstats_vm *vm;
-	uint64_t elapsed = 0;
-
-	add_facts(c);
-	window_add(&c->window, c->in.k, c->settings);
-	for (vm = kvmstats_first(c->in.k); vm; vm = vm->next) {
-		c->ran += vm->sum.times.mode[KVMSTATS_RUN] + vm->sum.times.mode[KVMSTATS_POLL];
-		c->ready += vm->sum.times.mode[KVMSTATS_READY];
-		elapsed = vm->elapsed > elapsed ? vm->elapsed : elapsed;
-	}
-	c->elapsed += elapsed;
+	observation_add(&c->o, c->in.k, c->settings->args, c->settings->nr_args);
 }
 
 /* Take a sample, after the sums of the programs. */
 static void take_sample(struct why_command *c)
 {
-	if (!read_programs(&c->programs))
+	if (!read_programs(&c->o.programs))
 		errx(STATUS_NOTHING, "why: cannot read the sums of the BPF programs");
 	app_sample(c->in.k);
 }
@@ -92,10 +75,10 @@ static void observe_host(struct why_command *c)
 		fprintf(stderr, "observing for %.1f s, or until Ctrl-C ...\n", count * c->settings->interval / 1e9);
 	/* Loading the programs takes some time, which does not count. */
 	take_sample(c);
-	add_facts(c);
+	add_programs(&c->o.programs, kvmstats_first(c->in.k), c->settings->args, c->settings->nr_args);
 	for (i = 0; i < PROGRAMS; i++) {
-		if (c->programs.open[i])
-			clear_sums(c->programs.open[i]);
+		if (c->o.programs.open[i])
+			clear_sums(c->o.programs.open[i]);
 	}
 	c->cpus = begin_examination(input_proc(&c->in), kvmstats_first(c->in.k));
 	next = app_now();
@@ -125,17 +108,10 @@ static void observe_recording(struct why_command *c)
 	for (i = 0; i < PROGRAMS; i++) {
 		if (recording_has(c->in.rec, program_kinds[i]))
 			continue;
-		close_sums(c->programs.open[i]);
-		c->programs.open[i] = NULL;
+		close_sums(c->o.programs.open[i]);
+		c->o.programs.open[i] = NULL;
 		strcpy(c->probe[i].why, "it was not recorded");
 	}
-}
-
-static void *find_program_sum(const struct why_command *c, enum program program, const char *label)
-{
-	const struct sums *sums = c->programs.open[program];
-
-	return sums ? find_labelled_sum(sums, label) : NULL;
 }
 
 /* Many VMs are paused on purpose: nothing else points to a fault of this one. */
@@ -164,8 +140,8 @@ static void examine_vms(struct why_command *c)
 	char label[LABEL_SIZE];
 
 	for (vm = first; vm; vm = vm->next) {
-		struct window_vm *w = window_find(&c->window, app_label(vm, label));
-		struct why_vm *why = w ? &c->vm[w - c->window.vm] : NULL;
+		struct window_vm *w = window_find(&c->o.window, app_label(vm, label));
+		struct why_vm *why = w ? &c->vm[w - c->o.window.vm] : NULL;
 
 		if (!why)
 			continue;
@@ -182,28 +158,17 @@ static void collect(struct why_command *c)
 {
 	size_t i;
 
-	c->vm = check_alloc(calloc(c->window.vms + 1, sizeof(*c->vm)));
-	for (i = 0; i < c->window.vms; i++) {
-		struct why_vm *why = &c->vm[i];
-
-		why->vm = &c->window.vm[i];
-		why->waits = find_program_sum(c, PROGRAM_BLAME, why->vm->label);
-		why->stalls = find_program_sum(c, PROGRAM_STALLS, why->vm->label);
-		why->exits = find_program_sum(c, PROGRAM_EXITS, why->vm->label);
-		why->judgement = judge_activity(&why->vm->activity, why->vm->elapsed, why->vm->vcpus,
-						why->vm->failed, why->vm->ended);
-	}
-	for (i = 0; i < c->window.vms && c->in.rec; i++)
-		c->vm[i].others.waited = c->vm[i].vm->activity.other_waits;
-	c->host.ran = kvmstats_permille(c->ran, c->elapsed);
-	c->host.wanted = kvmstats_permille(c->ran + c->ready, c->elapsed);
+	c->vm = check_alloc(calloc(c->o.window.vms + 1, sizeof(*c->vm)));
+	for (i = 0; i < c->o.window.vms; i++)
+		c->vm[i] = observed_vm(&c->o, i);
+	set_observed_host(&c->o, &c->host);
 	c->host.cpus = input_host(&c->in).cpus;
 	c->host.live = !c->in.rec;
 	if (c->cpus)
 		examine_vms(c);
-	for (i = 0; i < c->window.vms; i++)
+	for (i = 0; i < c->o.window.vms; i++)
 		find_causes(&c->vm[i], &c->host);
-	qsort(c->vm, c->window.vms, sizeof(*c->vm), compare_losses);
+	qsort(c->vm, c->o.window.vms, sizeof(*c->vm), compare_losses);
 }
 
 /* Print a text for people after an indentation. */
@@ -314,12 +279,12 @@ struct change {
 /* The change that would help most VMs; of equal ones, that of the VM that lost the most */
 static struct change find_best_change(const struct why_command *c)
 {
-	struct change *changes = check_alloc(calloc(c->window.vms + 1, sizeof(*changes)));
+	struct change *changes = check_alloc(calloc(c->o.window.vms + 1, sizeof(*changes)));
 	struct change best = { 0 };
 	size_t i, j, n = 0;
 	bool paused = false;
 
-	for (i = 0; i < c->window.vms; i++) {
+	for (i = 0; i < c->o.window.vms; i++) {
 		const struct why_vm *vm = &c->vm[i];
 		char *text;
 
@@ -351,7 +316,7 @@ static struct change find_best_change(const struct why_command *c)
 static void print_host(const struct why_command *c, size_t troubled)
 {
 	const struct change best = find_best_change(c);
-	const size_t fine = c->window.vms - troubled;
+	const size_t fine = c->o.window.vms - troubled;
 
 	printf("%zu VM%s without trouble. Host: %u CPU%s, VMs used %.1f and wanted %.1f", fine,
 	       fine == 1 ? "" : "s", c->host.cpus, c->host.cpus == 1 ? "" : "s", c->host.ran / 1e3,
@@ -388,13 +353,13 @@ static void put_host(const struct why_command *c, size_t troubled)
 		json_fixed(&j, "idle_percent", c->host.idle, 1);
 		json_fixed(&j, "steal_percent", c->host.steal, 1);
 	}
-	json_fixed(&j, "vms", c->window.vms, 0);
+	json_fixed(&j, "vms", c->o.window.vms, 0);
 	json_fixed(&j, "vms_in_trouble", troubled, 0);
 	json_text(&j, "best_change", best.vms ? best.text : "");
 	json_fixed(&j, "best_change_vms", best.vms, 0);
 	json_open(&j, "missing", '[');
 	for (i = 0; i < PROGRAMS; i++) {
-		if (!c->programs.open[i])
+		if (!c->o.programs.open[i])
 			json_text(&j, NULL, missing[i]);
 	}
 	json_close(&j, ']');
@@ -428,10 +393,10 @@ static void print_paused(const struct why_command *c, const struct why_vm *const
 /* Write the VMs in trouble, and return their number. */
 static size_t write_vms(const struct why_command *c)
 {
-	const struct why_vm **paused = check_alloc(calloc(c->window.vms + 1, sizeof(*paused)));
+	const struct why_vm **paused = check_alloc(calloc(c->o.window.vms + 1, sizeof(*paused)));
 	size_t i, troubled = 0, nr_paused = 0;
 
-	for (i = 0; i < c->window.vms; i++) {
+	for (i = 0; i < c->o.window.vms; i++) {
 		if (!c->vm[i].causes)
 			continue;
 		troubled++;
@@ -460,7 +425,7 @@ static void write_why(const struct why_command *c)
 		put_host(c, troubled);
 	app_flush();
 	for (i = 0; i < PROGRAMS; i++) {
-		if (!c->programs.open[i])
+		if (!c->o.programs.open[i])
 			warnx("not known: %s: %s%s%s", missing[i], c->probe[i].why,
 			      *c->probe[i].help ? "; " : "", c->probe[i].help);
 	}
@@ -485,14 +450,13 @@ int command_why(const struct settings *settings)
 	else
 		observe_host(&c);
 	collect(&c);
-	if (c.window.vms)
+	if (c.o.window.vms)
 		write_why(&c);
-	status = input_status(&c.in, c.window.vms, settings->args, settings->nr_args);
-	close_programs(&c.programs);
-	for (i = 0; i < c.window.vms; i++)
+	status = input_status(&c.in, c.o.window.vms, settings->args, settings->nr_args);
+	for (i = 0; i < c.o.window.vms; i++)
 		free_facts(c.vm[i].facts);
 	end_examination(c.cpus);
-	window_free(&c.window);
+	observation_close(&c.o);
 	free(c.vm);
 close:
 	input_close(&c.in);

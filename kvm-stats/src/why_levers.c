@@ -842,8 +842,8 @@ void put_continue(struct remedy_draft *d, const struct why_vm *vm, const struct 
 	fputs("let the VMM continue", d->text);
 	if (!vm->facts || vm->state != 'T')
 		return;
-	fprintf(d->part, "kill -CONT %d", vm->vm->identity.pid);
-	fprintf(d->undo, "kill -STOP %d", vm->vm->identity.pid);
+	fprintf(d->part, "kill -CONT %d", vm->vm->pid);
+	fprintf(d->undo, "kill -STOP %d", vm->vm->pid);
 	d->ends_cause = true;
 	end_remedy_part(d, REMEDY_CONTINUE);
 }

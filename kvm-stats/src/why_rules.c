@@ -533,7 +533,7 @@ static void put_weight_reason(FILE *f, const struct why_vm *vm, const struct why
 
 static void put_pid(FILE *f, const struct why_vm *vm, const struct why_host *host)
 {
-	fprintf(f, "%d", vm->vm->identity.pid);
+	fprintf(f, "%d", vm->vm->pid);
 }
 
 static void put_failed(FILE *f, const struct why_vm *vm, const struct why_host *host)

@@ -50,20 +50,24 @@ uint64_t count_failures(const struct kvmstats *k, const struct kvmstats_vm *vm)
 	return desc && vm->vcpu_growth ? kvmstats_value(desc, vm->vcpu_growth, 0) : 0;
 }
 
-void window_add(struct window *w, const struct kvmstats *k, const struct settings *settings)
+void window_add(struct window *w, const struct kvmstats *k, char **args, int n)
 {
 	const struct kvmstats_vm *vm;
 	char label[LABEL_SIZE];
+	size_t next = 0;
 
 	for (vm = kvmstats_first(k); vm; vm = vm->next) {
 		struct window_vm *to;
 
-		if (!vm->elapsed || !app_selects(settings->args, settings->nr_args, vm))
+		if (!vm->elapsed || !app_selects(args, n, vm))
 			continue;
-		to = window_find(w, app_label(vm, label));
+		app_label(vm, label);
+		/* VMs are mostly in the order of the last sample. */
+		to = next < w->vms && !strcmp(w->vm[next].label, label) ? &w->vm[next] : window_find(w, label);
 		if (!to)
 			to = add_window_vm(w, label);
-		identity_copy(&to->identity, &vm->identity);
+		next = to - w->vm + 1;
+		to->pid = vm->identity.pid;
 		to->vcpus = vm->vcpus;
 		to->ended = vm->ended;
 		to->elapsed += vm->elapsed;
@@ -75,8 +79,7 @@ void window_add(struct window *w, const struct kvmstats *k, const struct setting
 
 void window_free(struct window *w)
 {
-	while (w->vms)
-		identity_clear(&w->vm[--w->vms].identity);
 	free(w->vm);
 	w->vm = NULL;
+	w->vms = 0;
 }

@@ -7,7 +7,7 @@
 
 struct window_vm {
 	char label[LABEL_SIZE];
-	struct kvmstats_identity identity;	/* in its last sample, as the next two */
+	pid_t pid;			/* in its last sample, as the next two */
 	unsigned int vcpus;
 	bool ended;
 	struct kvmstats_activity activity;
@@ -26,7 +26,7 @@ struct window {
 uint64_t count_failures(const struct kvmstats *k, const struct kvmstats_vm *vm);
 
 /* Add the selected VMs of a sample. Exits without memory. */
-void window_add(struct window *w, const struct kvmstats *k, const struct settings *settings);
+void window_add(struct window *w, const struct kvmstats *k, char **args, int n);
 
 /* Return the VM with this label, NULL if there is none. */
 struct window_vm *window_find(const struct window *w, const char *label);

@@ -45,7 +45,7 @@ static void begin_scene(struct scene *s)
 	memset(s, 0, sizeof(*s));
 	s->vm.vm = &s->w;
 	strcpy(s->w.label, "web-1");
-	s->w.identity.pid = 4711;
+	s->w.pid = 4711;
 	s->w.vcpus = 2;
 	s->w.elapsed = ELAPSED;
 	s->w.activity.times.elapsed = 2 * ELAPSED;

@@ -132,6 +132,7 @@ struct model {
 	bool restart;			/* counters of the host restart with those of the VMs */
 	struct blame_sum *blame;	/* as of the same sample; NULL: not measured */
 	bool stalls;			/* they are measured */
+	const struct observation *observed;	/* for the causes of lost time; NULL before a sample */
 	int proc;			/* /proc of the VMs, or -1 */
 	struct host host;		/* when the last sample was taken */
 	uint64_t cpu_time, cpu_until;	/* time of all online CPUs, and until when: nanoseconds */

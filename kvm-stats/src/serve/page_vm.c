@@ -2,10 +2,14 @@
 /* The page of one VM */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "exits_sum.h"
+#include "observation.h"
 #include "page_parts.h"
 #include "stalls_sum.h"
+#include "text.h"
+#include "xalloc.h"
 
 static void put_fact(struct buf *b, const char *name, const char *value)
 {
@@ -256,6 +260,60 @@ static void put_stalls_html(struct buf *b, const struct model *m, const struct v
 	buf_str(b, n ? "</tbody></table>\n" : "</tbody></table>\n<p>They did not.</p>\n");
 }
 
+/* Write a text as "why" does: a name in it must not change the order of the characters. */
+static void put_sentence(struct buf *b, const char *text)
+{
+	const size_t size = TEXT_SHOWN(strlen(text) + 1);
+	char *shown = check_alloc(malloc(size));
+
+	text_shown(text, shown, size);
+	buf_html(b, shown);
+	free(shown);
+}
+
+static void put_cause_html(struct buf *b, const struct why_rule *rule, const struct why_vm *vm,
+			   const struct why_host *host)
+{
+	/* No command: the host is not examined. */
+	struct remedy remedy = find_remedy(rule, vm, host);
+	char *text = format_why(rule->text, vm, host);
+
+	buf_printf(b, "<li>%.1f s: ", rule->time(vm) / 1e9);
+	put_sentence(b, text);
+	if (*remedy.text) {
+		buf_str(b, "<br><b>to do:</b> ");
+		put_sentence(b, remedy.text);
+	}
+	buf_char(b, '\n');
+	free(text);
+	free_remedy(&remedy);
+}
+
+/* Write the sentences of "why" about the same time as the shares of vCPUs. */
+static void put_causes_html(struct buf *b, const struct model *m, const struct row *row)
+{
+	struct why_host host = { .cpus = m->host.cpus };
+	const struct window_vm *window = NULL;
+	struct why_vm vm;
+	unsigned int i;
+
+	if (m->observed)
+		window = window_find(&m->observed->window, row->e->label);
+	if (!window)
+		return;
+	vm = observed_vm(m->observed, window - m->observed->window.vm);
+	set_observed_host(m->observed, &host);
+	find_causes(&vm, &host);
+	if (!vm.causes)
+		return;
+	buf_printf(b, "<h2>What cost it time</h2>\n<p>In the last %.0f s, it lost %.1f of %.1f vCPU-seconds.</p>\n"
+		   "<ul id=why>\n", window->elapsed / 1e9, get_lost_time(&vm) / 1e9,
+		   window->activity.times.elapsed / 1e9);
+	for (i = 0; i < vm.causes; i++)
+		put_cause_html(b, vm.cause[i], &vm, &host);
+	buf_str(b, "</ul>\n");
+}
+
 bool page_vm(struct buf *b, const struct model *m, const struct page_request *request)
 {
 	struct rows rows = make_rows(m);
@@ -275,10 +333,11 @@ bool page_vm(struct buf *b, const struct model *m, const struct page_request *re
 	else if (!has_problem(row))
 		buf_str(b, "<span class=fine>No problem</span>");
 	buf_str(b, "</p>\n");
+	put_causes_html(b, m, row);
 	/* This process has no access to what "why" examines. A PID needs no quotes in a shell. */
 	if (has_problem(row) && row->judgement.problem != PROBLEM_ENDED)
-		buf_printf(b, "<p><code>kvm-stats why %d</code> on this host prints the cause, and what would "
-			   "change it.</p>\n", row->e->identity.pid);
+		buf_printf(b, "<p><code>kvm-stats why %d</code> on this host examines its cgroups and threads, "
+			   "and prints commands.</p>\n", row->e->identity.pid);
 	put_hour(b, m, row->e);
 	put_modes_html(b, row);
 	put_owners_html(b, m, row->e);

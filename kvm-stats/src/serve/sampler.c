@@ -288,6 +288,7 @@ static bool start_server(struct sampler *m)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(STATUS_NOTHING);
+	m->s->only_samples = false;
 	m->s->model->proc = core_proc(m->k);
 	recording_continue(m->s->in.rec);
 	close_programs(&m->programs);
@@ -445,7 +446,7 @@ void fork_server(struct server *s)
 
 	m->s = s;
 	m->socket = -1;
-	s->live = true;
+	s->live = s->only_samples = true;
 	s->own_user = needs_own_user();
 	/* A server with the user ID of this process must not write its files in /proc. */
 	prctl(PR_SET_DUMPABLE, 0);

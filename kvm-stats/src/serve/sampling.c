@@ -63,6 +63,43 @@ static void update_exits(struct server *s, uint64_t now)
 	s->exits_time = now;
 }
 
+/* Add the last sample. Sums that it has not are unknown from then on. */
+static void add_observed(struct server *s, struct observation *o)
+{
+	struct sums **open;
+	unsigned int i;
+
+	for (i = 0; i < PROGRAMS; i++) {
+		open = &o->programs.open[i];
+		if (has_sums(s, i) == !!*open)
+			continue;
+		if (*open) {
+			close_sums(*open);
+			*open = NULL;
+		} else {
+			read_recorded_program(&o->programs, i, s->in.rec);
+			(*open)->continues = false;
+		}
+	}
+	observation_add(o, s->in.k, NULL, 0);
+}
+
+static void observe(struct server *s)
+{
+	if (s->observed_changes != kvmstats_source_changes(s->in.k)) {
+		s->observed_changes = kvmstats_source_changes(s->in.k);
+		observation_close(&s->observed[0]);
+		observation_close(&s->observed[1]);
+	}
+	add_observed(s, &s->observed[0]);
+	add_observed(s, &s->observed[1]);
+	if (s->model->marks) {
+		observation_close(&s->observed[s->older]);
+		s->older = !s->older;
+	}
+	s->model->observed = &s->observed[s->older];
+}
+
 /* Get what the sampler has written about the sample and the host. */
 static void take_report(const struct recording *rec, struct sampler_report *report, struct host *host)
 {
@@ -140,6 +177,8 @@ void update_model(struct server *s, uint64_t begin, bool failed)
 	if (!report.failed) {
 		s->model->host = host;
 		model_update(s->model, s->in.k, now, report.duration);
+		if (!s->only_samples)
+			observe(s);
 		s->model->cpu = report.cpu;
 		if (!s->live)
 			s->model->timestamp = recording_now(s->in.rec);

@@ -197,6 +197,8 @@ int command_serve(const struct settings *settings)
 	/* Ends responses, which read the sample. */
 	stop_listening(&s);
 	close_programs(&s.programs);
+	observation_close(&s.observed[0]);
+	observation_close(&s.observed[1]);
 	input_close(&s.in);
 	logins_stop(s.logins);
 	free_pages(&s);

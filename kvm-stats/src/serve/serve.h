@@ -21,7 +21,7 @@
 #include "input.h"
 #include "login.h"
 #include "networks.h"
-#include "programs.h"
+#include "observation.h"
 #include "settings.h"
 #include "web_config.h"
 #include "write.h"
@@ -111,16 +111,21 @@ struct server {
 	unsigned int of_bucket[ADDRESS_BUCKETS];
 	struct connection *scrapers[OTHER_SCRAPERS];
 	uint64_t other_scrape;	/* when a connection that scraped was closed */
-	struct input in;	/* its samples are only for the sampling thread, like the next seven */
+	struct input in;	/* its samples are only for the sampling thread, like the next ten */
 	bool paced;		/* it is a file: a sample each interval */
 	bool follows;		/* a file that is written: each interval those that are new */
 	bool caught_up;		/* all samples that were in the file at the start have been read */
 	unsigned int replaced;	/* recording_replaced() of the last sample */
 	bool live;		/* it is what the sampler writes of this host */
+	bool only_samples;	/* this process is the sampler */
 	uint64_t watchdog;	/* nanoseconds between notifications, 0 without a watchdog */
 	struct programs programs;	/* those that are exported are open */
 	bool began;		/* the first sample was taken */
 	uint64_t exits_time;	/* when model_set_exits() was called */
+	/* The older one covers the same time as the shares of vCPUs on pages, 30 to 60 s. */
+	struct observation observed[2];
+	unsigned int older;
+	unsigned int observed_changes;	/* kvmstats_source_changes() */
 	bool sampled;		/* at least once */
 	int sample_done;	/* eventfd: a sample was taken */
 

@@ -202,7 +202,7 @@ static void examine(int proc, const uint8_t *data, size_t size)
 	struct why_cpus *cpus;
 	unsigned int i;
 
-	vm.identity.pid = window.identity.pid = VM_PID;
+	vm.identity.pid = window.pid = VM_PID;
 	strcpy(vm.identity.domain, "web");
 	if (!identity_set_cgroup(&vm.identity, "/a/b.service", strlen("/a/b.service")))
 		abort();

@@ -261,7 +261,8 @@ class VMPage(Pages):
                      "<dt>UUID<dd>00000000-0000-0000-0000-000000001001\n",
                      "<dt>cgroup<dd>/machine.slice/machine-qemu\\x2d1\\x2d1001.scope\n",
                      "its vCPUs wait for a CPU", '<a href="./">',
-                     "<code>kvm-stats why 1001</code> on this host prints"):
+                     "<code>kvm-stats why 1001</code> on this host examines its cgroups",
+                     "the guest sees as steal time. It is unknown who ran then.\n"):
             self.assertIn(fact, text)
         self.assertRegex(text, r"<dt>started<dd>20\d\d-")
         rows = {row[0]: row[1:] for row in Table(text).rows}

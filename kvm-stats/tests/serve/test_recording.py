@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """serve --from: a recording instead of this host, from a file and from a pipe."""
 
+import html
 import os
 import re
 import shutil
@@ -182,6 +183,56 @@ class Followed(Case):
         self.assertEqual(serving.get("healthz", accept=None)[0], 503)
         self.record()
         wait_for(lambda: serving.get("healthz", accept=None)[0] == 200, "the next sample")
+
+
+class Causes(Case):
+    """Pages of VMs in trouble, and the command why about the same samples."""
+
+    @staticmethod
+    def why(file):
+        """Return {VM: [(cause, remedy)]} of the command."""
+        found = {}
+        done = subprocess.run([PROGRAM, "why", "--from", file], check=True, capture_output=True, text=True)
+        for line in done.stdout.splitlines():
+            if name := re.match(r"(\w+): (\w+, )?lost", line):
+                causes = found[name[1]] = []
+            elif line.startswith("    to do: "):
+                causes[-1] = (causes[-1][0], line.removeprefix("    to do: "))
+            elif line.startswith("  "):
+                causes.append((line.strip(), ""))
+        return found
+
+    def causes(self, serving, vm):
+        """Return the same of a page."""
+        status, _, body = serving.get(f"vm?vm={vm}", accept="text/html")
+        self.assertEqual(status, 200)
+        return [tuple(html.unescape(part) for part in found)
+                for found in re.findall("^<li>(.*?)(?:<br><b>to do:</b> (.*))?$", body.decode(), re.M)]
+
+    def test_sentences(self):
+        """A page has the causes and the remedies of why, in its words, for each VM of a recording."""
+        host, file = self.host(), self.folder / "recording"
+        host.vm(1, "starved", run=300, ready=400, halt=300)
+        host.vm(2, "crowded", run=100, ready=700, halt=200).vm(3, "busy", run=1000)
+        host.vm(4, "throttled", run=300, throttled=500, ready=100).vm(5, "blocked", run=100, halt=200)
+        host.vm(6, "polling", run=100, poll=500, halt=400).vm(7, "failed", run=500, failed=10, halt=500)
+        host.vm(8, "exiting", run=900, exits=200000, halt=100).vm(9, "quiet", run=200, halt=800)
+        host.extra = ["wait 1 800 process <b>&\u202e\"x\n", "wait 1 200 vm 3\n", "wait 2 1000 vm 3\n",
+                      "exit 8 30 100000 500 100\n"]
+        host.write()
+        # The owners are recorded every ten seconds.
+        subprocess.run([HOST, "record", "-d", "0.5", "-n", "24", "--blame", "5", "--exits", "5", file], check=True,
+                       env={**os.environ, "KVM_STATS_HOST": str(host.path)}, stderr=subprocess.DEVNULL)
+        with subprocess.Popen(["cat", file], stdout=subprocess.PIPE) as cat:
+            serving = Serve("-d", "0.1", "--max-age", "60", "--blame", "5", "--exits", "5", "--from", "-", env={},
+                            program=PROGRAM, stdin=cat.stdout)
+            self.addCleanup(serving.stop)
+            wait_for(lambda: serving.samples() == 24, "the last sample")
+        wanted = self.why(file)
+        self.assertEqual(sorted(wanted), ["blocked", "crowded", "exiting", "failed", "polling", "starved", "throttled"])
+        self.assertRegex(wanted["starved"][0][0], r'<b>&\\u202e"x (80|79)\.\d%')
+        self.assertEqual({vm: self.causes(serving, vm) for vm in wanted}, wanted)
+        self.assertEqual(self.causes(serving, "quiet"), [])
 
 
 class Recording(unittest.TestCase):
