@@ -752,35 +752,16 @@ static void test_waiting(char *vms)
 	end_all();
 }
 
-static sem_t vcpu_entered;
-
-/* Run the vCPU of a VM. */
-static void *run_vcpu(void *arg)
-{
-	bool runs = probe_vm_step(arg);
-
-	sem_post(&vcpu_entered);
-	while (runs)
-		runs = probe_vm_step(arg);
-	return NULL;
-}
-
-/* A VMM with a thread that has another name each time it gets a CPU */
+/* A VMM with a thread that has another name each time it gets a CPU, and a vCPU that has not run */
 static void be_renamer(int from, int to)
 {
 	struct probe_vm vm;
-	pthread_t thread;
 	char text[200];
 	unsigned int i;
 	uint64_t end;
 
 	if (probe_vm_open(&vm, 0, text, sizeof(text)))
 		errx(1, "%s", text);
-	probe_vm_run(&vm);
-	sem_init(&vcpu_entered, 0, 0);
-	need(pthread_create(&thread, NULL, run_vcpu, &vm), "pthread_create");
-	/* Until then, the vCPU belongs to this thread for the sample that follows. */
-	sem_wait(&vcpu_entered);
 	move_thread(0, cpu);
 	need(write(to, "", 1), "write");
 	for (i = 0;; i++) {
@@ -808,16 +789,18 @@ static __u32 count_pairs(const char *comm)
 	return 0;
 }
 
-/* Beside a VMM whose thread changes its names, all time has an owner, and others keep their names. */
+/* A VMM whose thread changes its names is charged, and others keep their names. */
 static void test_renamer(void)
 {
 	struct peer peer = start_peer(be_renamer);
+	const struct kvmstats_vm sampled = { .identity.pid = peer.pid };
 	const struct process *vm, *hog, *renamer;
 	char ready;
 
 	if (read(peer.from, &ready, 1) != 1)
 		errx(1, "a VMM does not start");
 	close_peer(&peer);
+	blame_enter(blame, &sampled);
 	vm = add_vmm("0");
 	hog = add_hog(hog_name, cpu);
 	renamer = &list[count];
@@ -829,6 +812,8 @@ static void test_renamer(void)
 	await_run(renamer->pid, 100 * MS);
 	stop_and_sample();
 	check_sum("changing names", vm);
+	check_owner("changing names: their thread", vm, charged(vm, BLAME_VMM, NULL, renamer->pid),
+		    get_ran(renamer));
 	check_unknown("changing names", vm);
 	/* Few pairs are left before another owner begins: half of them are more than its group has. */
 	blame->program->bss->pairs = BLAME_NAMED - 2 * (count_pairs(hog_name) + 50);

@@ -85,8 +85,11 @@ struct blame_counts counts;
 #define VCPU	struct blame_vcpu
 #include "vcpu_thread.bpf.h"
 
-/* Whether a process may be a VMM; userspace, which knows the VMMs, corrects a wrong hit. */
-static __u64 tgids[FILTER_BITS / 64];
+/*
+ * Whether a process may be a VMM; userspace, which knows the VMMs, adds them, and corrects a wrong hit.
+ * This program adds those of the vCPUs that it enters.
+ */
+__u64 tgids[FILTER_BITS / 64];
 
 /* Cgroups whose names are in the map, by the low bits of the id; userspace removes those that are not */
 __u64 named[BLAME_CGROUPS];

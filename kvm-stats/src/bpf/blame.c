@@ -142,11 +142,25 @@ static void remove_exited_threads(struct blame *b)
 	}
 }
 
+static void announce_vmms(struct blame *b, const struct kvmstats_vm *first)
+{
+	__u64 *const tgids = b->program->bss->tgids;
+	const struct kvmstats_vm *vm;
+	size_t bit;
+
+	for (vm = first; vm; vm = vm->next) {
+		bit = vm->identity.pid % (8 * sizeof(b->program->bss->tgids));
+		if (!vm->ended)
+			__sync_fetch_and_or(&tgids[bit / 64], 1ULL << bit % 64);
+	}
+}
+
 void blame_enter(struct blame *b, const struct kvmstats_vm *first)
 {
 	struct blame_vcpu entry = { 0 };
 	const bool announced = announce_threads(&b->threads, b->program->maps.vcpus, &entry, first);
 
+	announce_vmms(b, first);
 	if ((announced || b->program->bss->thread_counts.all > b->threads.count) && !run_sampler(b))
 		remove_exited_threads(b);
 }

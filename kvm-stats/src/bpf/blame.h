@@ -34,7 +34,7 @@ void blame_close(struct blame *blame);
 
 /*
  * After a sample of the VMs: enter the vCPUs that the program has not seen in KVM_RUN, such as
- * those that only wait, or sleep in their VMM.
+ * those that only wait, or sleep in their VMM. VMMs whose vCPUs have not run are known from then on.
  */
 void blame_enter(struct blame *blame, const struct kvmstats_vm *first);
 
