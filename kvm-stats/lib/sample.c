@@ -15,6 +15,7 @@
 #define PROBE_MAX_NS	1000000000ULL	/* time that a probe usually takes, by far */
 #define START_MAX_NS	10000000000ULL	/* time that a program usually takes to start, by far */
 #define PROBE_EXITS_MAX	1000		/* exits of a probe, by far */
+#define PROBE_RUN_MAX_NS	200000000ULL	/* CPU time of one that leaves the guest all the time, by far */
 
 /* Move vCPUs that were not reported to the end of the list: they can be added again. */
 static void drop_vcpus(struct kvmstats *k, struct core_vm *vm)
@@ -201,11 +202,16 @@ static void update_vm(struct kvmstats *k, struct core_vm *vm)
 	activity_update(k, vm);
 }
 
+/* The check of blame has many exits, and little CPU time since the VM was created. */
 static bool has_probe_exits(const struct kvmstats *k, const struct core_vm *vm)
 {
 	const struct kvmstats_desc *desc = kvmstats_find(k->table[KVMSTATS_VCPU], "exits");
+	const struct kvmstats_times *times = &vm->vcpu[0]->pub.times;
 
-	return !desc || kvmstats_value(desc, vm->vcpu[0]->now, 0) <= PROBE_EXITS_MAX;
+	if (!desc || kvmstats_value(desc, vm->vcpu[0]->now, 0) <= PROBE_EXITS_MAX)
+		return true;
+	return times->known & 1 << KVMSTATS_RUN &&
+	       times->mode[KVMSTATS_RUN] + times->mode[KVMSTATS_POLL] <= PROBE_RUN_MAX_NS;
 }
 
 /*

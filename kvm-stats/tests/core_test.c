@@ -736,6 +736,13 @@ static void test_labels(struct kvmstats *k, const char *proc)
 	tap_result(LABELS("", k, LIST(99), LIST(400)), "the probe VM of another process is not reported");
 	own[0].exits = 2000;
 	tap_result(LABELS("young ", k, LIST(94), LIST(400)), "such a VM is reported when its guest has run");
+	labels(k, (uint64_t[4]){ 0 }, (pid_t[4]){ 0 });
+	thread.born = clock_ns + 50 * MS;
+	thread.run = 40 * MS;
+	tap_result(LABELS("", k, LIST(93), LIST(400)), "the VM of a check with many exits is not reported");
+	thread.run = 400 * MS;
+	tap_result(LABELS("young ", k, LIST(93), LIST(400)), "such a VM is reported when its guest has used a CPU");
+	thread.born = thread.run = 0;
 	own[0].exits = 0;
 	labels(k, (uint64_t[4]){ 0 }, (pid_t[4]){ 0 });
 	for (i = 0; i < 10; i++)

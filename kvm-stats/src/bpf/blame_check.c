@@ -167,6 +167,12 @@ static void *run_check(void *arg)
 		c->error = fail(c, errno, "cannot pin a thread to a CPU: %s", strerror(errno));
 		return NULL;
 	}
+	/* The VM has one thread, so that other programs know how little CPU time it has used. */
+	probe_vm_run(&c->own);
+	if (!c->own.halts) {
+		c->error = fail(c, EOPNOTSUPP, "cannot check itself: a vCPU does not run here");
+		return NULL;
+	}
 	c->error = pthread_create(&c->hog, NULL, run_hog, c);
 	if (c->error) {
 		c->error = fail(c, c->error, "cannot create a thread: %s", strerror(c->error));
@@ -189,11 +195,6 @@ int blame_check(struct blame *blame, struct kvmstats_probe *p)
 	if (error) {
 		snprintf(p->why, sizeof(p->why), "cannot check itself with a VM: %s", why);
 		return error;
-	}
-	probe_vm_run(&c.own);
-	if (!c.own.halts) {
-		error = fail(&c, EOPNOTSUPP, "cannot check itself: a vCPU does not run here");
-		goto out;
 	}
 	error = pthread_create(&thread, NULL, run_check, &c);
 	if (error) {
