@@ -318,6 +318,29 @@ bool identity_is_vmm(const struct kvmstats_identity *identity)
 }
 
 /* Return the name of the program, for a VM that has none. */
+static bool is_vmm_program(const char *program)
+{
+	static const char *const beginnings[] = { "firecracker", "cloud-hypervis", "crosvm", "runsc" };
+	static const char *const names[] = { "lkvm", "kvmtool", "lkvm-static" };
+	size_t i;
+
+	for (i = 0; i < sizeof(beginnings) / sizeof(*beginnings); i++) {
+		if (starts(program, beginnings[i]))
+			return true;
+	}
+	for (i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (!strcmp(program, names[i]))
+			return true;
+	}
+	return is_qemu(program);
+}
+
+/* NixOS runs a program as .NAME-wrapped, from a script. */
+static const char *skip_dot(const char *program)
+{
+	return program + (*program == '.');
+}
+
 static const char *from_cmdline(const char *comm, const char *cmdline, size_t size,
 				pid_t pid, struct kvmstats_identity *identity)
 {
@@ -333,6 +356,12 @@ static const char *from_cmdline(const char *comm, const char *cmdline, size_t si
 	if (first && (starts(program, comm) || !strcmp(comm, "exe") ||
 		      !comm[strspn(comm, "0123456789")]))
 		shown = program;
+	program = skip_dot(program);
+	/* "exec -a NAME": the command is the file's name. */
+	if (!is_vmm_program(program) && is_vmm_program(skip_dot(comm))) {
+		shown = program;
+		program = skip_dot(comm);
+	}
 	if (is_qemu(program)) {
 		strcpy(identity->vmm, "qemu");
 		qemu(&args, identity);

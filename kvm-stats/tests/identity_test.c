@@ -208,6 +208,13 @@ static const struct vmm {
 	  "containerd-shim-kata-v2", "containerd-shim-kata-v2" },
 	{ "5", ARGS("/usr/bin/krun", "x"), "krun", "krun" },
 	{ "worker", ARGS("/usr/bin/vmm", "x"), "worker", "worker" },
+	/* started under another name, as by microvm.nix, or from a script, as on NixOS */
+	{ "cloud-hyperviso", ARGS("microvm@web", "--cpus", "boot=1", "--api-socket", "/run/web.sock"), "web",
+	  "cloud-hypervisor" },
+	{ "cloud-hyperviso", ARGS("microvm@web", "--cpus", "boot=1"), "microvm@web", "cloud-hypervisor" },
+	{ "firecracker", ARGS("microvm@db", "--config-file", "/nix/store/db.json"), "db", "firecracker" },
+	{ ".qemu-system-x8", ARGS("/nix/store/x/bin/.qemu-system-x86_64-wrapped", "-name", "mail"), "mail", "qemu" },
+	{ ".qemu-system-x8", ARGS("microvm@mail", "-name", "mail"), "mail", "qemu" },
 };
 
 static void test_vmm(const struct vmm *vmm)
