@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kvm_test_harness.h"
@@ -142,6 +143,42 @@ static bool is_supported(void)
 	return found;
 }
 
+static uint64_t read_stat(struct kvm_vcpu *vcpu, const char *name)
+{
+	int fd = vcpu_get_stats_fd(vcpu), i;
+	struct kvm_stats_desc *descs, *desc;
+	struct kvm_stats_header header;
+	uint64_t value = -1;
+
+	read_stats_header(fd, &header);
+	descs = read_stats_descriptors(fd, &header);
+	for (i = 0; i < header.num_desc; i++) {
+		desc = get_stats_descriptor(descs, i, &header);
+		if (!strcmp(desc->name, name))
+			read_stat_data(fd, &header, desc, &value, 1);
+	}
+	free(descs);
+	close(fd);
+	return value;
+}
+
+static uint64_t get_thread_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+/* Clocks also count in userspace, where KVM neither writes slots nor injects NMIs. */
+static void spin(uint64_t ns)
+{
+	const uint64_t end = get_thread_ns() + ns;
+
+	while (get_thread_ns() < end)
+		;
+}
+
 KVM_ONE_VCPU_TEST_SUITE(pv_perf_events);
 
 KVM_ONE_VCPU_TEST(pv_perf_events, needs_the_parameter, guest_code)
@@ -238,6 +275,42 @@ KVM_ONE_VCPU_TEST(pv_perf_events, counts_a_statistic, guest_code)
 	TEST_ASSERT_EQ(seen.count, 0);
 }
 
+/* The owner of the host sees how many events are open. */
+KVM_ONE_VCPU_TEST(pv_perf_events, are_a_statistic, guest_code)
+{
+	prepare_stat(vcpu, "exits");
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	TEST_ASSERT_EQ(read_stat(vcpu, "pv_perf_events"), 1);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_CLOSE, 3), 0);
+	TEST_ASSERT_EQ(read_stat(vcpu, "pv_perf_events"), 0);
+}
+
+/* The events since the slot was last written are lost, those before are not. */
+KVM_ONE_VCPU_TEST(pv_perf_events, count_on_after_a_statistic_is_cleared, guest_code)
+{
+	char path[128];
+	uint64_t count;
+	int fd, i;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/kvm/%d-%d/hypercalls", getpid(),
+		 vcpu->vm->fd);
+	fd = open(path, O_WRONLY);
+	if (fd < 0)
+		exit(KSFT_SKIP);
+	for (i = 0; i < 10; i++)
+		TEST_ASSERT_EQ(query(vcpu), 0);
+	prepare_stat(vcpu, "hypercalls");
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
+	count = seen.count;
+	TEST_ASSERT_EQ(write(fd, "0", 1), 1);
+	close(fd);
+	TEST_ASSERT_EQ(query(vcpu), 0);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
+	TEST_ASSERT(seen.count > count && seen.count <= count + 3,
+		    "The count was %lu, and is %lu", count, (uint64_t)seen.count);
+}
+
 KVM_ONE_VCPU_TEST(pv_perf_events, opens_a_disabled_clock, guest_code)
 {
 	int i;
@@ -266,6 +339,17 @@ KVM_ONE_VCPU_TEST(pv_perf_events, counts_a_clock, guest_code)
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), -KVM_ENOENT);
 }
 
+KVM_ONE_VCPU_TEST(pv_perf_events, opens_a_statistic_after_a_clock, guest_code)
+{
+	prepare_clock(vcpu, 0);
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_CLOSE, 3), 0);
+	prepare_stat(vcpu, "hypercalls");
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
+	TEST_ASSERT(seen.count < 10, "%lu hypercalls are counted", (uint64_t)seen.count);
+}
+
 KVM_ONE_VCPU_TEST(pv_perf_events, injects_an_nmi_after_a_period, guest_code)
 {
 	uint64_t count;
@@ -291,6 +375,22 @@ KVM_ONE_VCPU_TEST(pv_perf_events, injects_an_nmi_after_a_period, guest_code)
 			    "count is %lu for %lu overflows", count, (uint64_t)slot.overflows);
 		TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_CLOSE, 3), 0);
 	}
+}
+
+KVM_ONE_VCPU_TEST(pv_perf_events, reports_an_overflow_with_its_nmi, guest_code)
+{
+	vm_install_exception_handler(vcpu->vm, NMI_VECTOR, count_nmi);
+	prepare_clock(vcpu, PERIOD);
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	spin(2 * PERIOD);
+	vcpu_run_complete_io(vcpu);
+	sync_global_from_guest(vcpu->vm, slot);
+	TEST_ASSERT(slot.count > PERIOD, "count is %lu", (uint64_t)slot.count);
+	TEST_ASSERT_EQ(slot.overflows, 0);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_DISABLE, 3), 0);
+	sync_global_from_guest(vcpu->vm, nmis);
+	TEST_ASSERT(nmis && slot.overflows >= nmis, "%lu NMIs for %lu overflows", nmis,
+		    (uint64_t)slot.overflows);
 }
 
 KVM_ONE_VCPU_TEST(pv_perf_events, rejects_invalid_arguments, guest_code)
@@ -382,17 +482,15 @@ KVM_ONE_VCPU_TEST(pv_perf_events, end_in_another_thread, guest_code)
 	uint64_t count;
 	void *result;
 
-	prepare_stat(vcpu, "hypercalls");
+	prepare_clock(vcpu, 0);
 	TEST_ASSERT_EQ(open_event(vcpu), 0);
-	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
 	count = slot.count;
-	TEST_ASSERT_EQ(query(vcpu), 0);
-	TEST_ASSERT_EQ(query(vcpu), 0);
+	spin(PERIOD);
 	TEST_ASSERT(!pthread_create(&thread, NULL, read_in_thread, vcpu),
 		    "pthread_create() failed");
 	pthread_join(thread, &result);
 	TEST_ASSERT_EQ((long)result, -KVM_ENOENT);
-	TEST_ASSERT(slot.count >= count + 2, "The slot is not written");
+	TEST_ASSERT(slot.count >= count + PERIOD, "The slot is not written");
 }
 
 KVM_ONE_VCPU_TEST(pv_perf_events, end_at_init, guest_code)
