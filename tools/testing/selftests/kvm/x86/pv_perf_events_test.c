@@ -393,6 +393,20 @@ KVM_ONE_VCPU_TEST(pv_perf_events, reports_an_overflow_with_its_nmi, guest_code)
 		    (uint64_t)slot.overflows);
 }
 
+KVM_ONE_VCPU_TEST(pv_perf_events, end_a_halt_by_their_nmi, guest_code)
+{
+	struct kvm_mp_state halted = { .mp_state = KVM_MP_STATE_HALTED };
+
+	vm_install_exception_handler(vcpu->vm, NMI_VECTOR, count_nmi);
+	prepare_clock(vcpu, PERIOD);
+	TEST_ASSERT_EQ(open_event(vcpu), 0);
+	spin(2 * PERIOD);
+	vcpu_mp_state_set(vcpu, &halted);
+	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_DISABLE, 3), 0);
+	sync_global_from_guest(vcpu->vm, nmis);
+	TEST_ASSERT(nmis, "No NMI");
+}
+
 KVM_ONE_VCPU_TEST(pv_perf_events, rejects_invalid_arguments, guest_code)
 {
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), -KVM_ENOENT);
@@ -453,9 +467,10 @@ KVM_ONE_VCPU_TEST(pv_perf_events, end_when_kvmclock_is_restored, guest_code)
 	struct kvm_pv_perf_slot before;
 	struct kvm_mp_state mp_state;
 
-	prepare_stat(vcpu, "hypercalls");
+	prepare_clock(vcpu, 0);
 	TEST_ASSERT_EQ(open_event(vcpu), 0);
 	before = slot;
+	spin(MIN_PERIOD);
 	vcpu_mp_state_get(vcpu, &mp_state);
 	sync_global_from_guest(vcpu->vm, slot);
 	TEST_ASSERT(!memcmp(&slot, &before, sizeof(slot)), "KVM_GET_MP_STATE writes the slot");
@@ -465,6 +480,7 @@ KVM_ONE_VCPU_TEST(pv_perf_events, end_when_kvmclock_is_restored, guest_code)
 	TEST_ASSERT_EQ(call(vcpu, KVM_PV_PERF_READ, 3), 0);
 
 	before = slot;
+	spin(MIN_PERIOD);
 	vcpu_set_msr(vcpu, MSR_KVM_SYSTEM_TIME_NEW, 0);
 	sync_global_from_guest(vcpu->vm, slot);
 	TEST_ASSERT(!memcmp(&slot, &before, sizeof(slot)), "KVM_SET_MSRS writes the slot");
@@ -501,10 +517,10 @@ KVM_ONE_VCPU_TEST(pv_perf_events, end_at_init, guest_code)
 	struct kvm_sregs sregs;
 	struct kvm_regs regs, reset_regs;
 
-	prepare_stat(vcpu, "hypercalls");
+	prepare_clock(vcpu, 0);
 	TEST_ASSERT_EQ(open_event(vcpu), 0);
-	TEST_ASSERT_EQ(query(vcpu), 0);
 	before = slot;
+	spin(MIN_PERIOD);
 	vcpu_sregs_get(vcpu, &sregs);
 	vcpu_regs_get(vcpu, &regs);
 	vcpu_events_get(vcpu, &events);
