@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -337,10 +338,18 @@ static void test_errors(int kvm_fd)
 	ksft_test_result_pass("a process without CAP_PERFMON gets EPERM\n");
 }
 
+/* The creator of a VM is the process, not the thread. */
+static void *create_vm(void *vm)
+{
+	*(struct kvm_vm **)vm = vm_create_barebones();
+	return NULL;
+}
+
 int main(void)
 {
 	struct kvm_stats_next next = {};
 	struct kvm_vm *vms[NR_VMS];
+	pthread_t thread;
 	u64 ids[NR_VMS];
 	int kvm_fd, i, fd;
 
@@ -349,7 +358,9 @@ int main(void)
 	kvm_fd = open_kvm_dev_path_or_exit();
 
 	for (i = 0; i < NR_VMS; i++) {
-		vms[i] = vm_create_barebones();
+		TEST_ASSERT(!pthread_create(&thread, NULL, create_vm, &vms[i]),
+			    "pthread_create() failed");
+		pthread_join(thread, NULL);
 		fd = vm_get_stats_fd(vms[i]);
 		ids[i] = get_vm_id(fd);
 		close(fd);
