@@ -186,10 +186,10 @@ static int pass_fd(int socket, int fd)
 	return fd;
 }
 
-/* A process creates a VM, passes its fd on, and exits after the next byte. */
+/* A process creates a VM and a vCPU, passes their fds on, and exits after the next byte. */
 static void test_creator(int kvm_fd)
 {
-	int sockets[2], vm_fd, stats_fd;
+	int sockets[2], vm_fd, vcpu_fd, stats_fd;
 	char byte = 0;
 	u32 pid = 0;
 	pid_t child;
@@ -201,12 +201,18 @@ static void test_creator(int kvm_fd)
 	if (!child) {
 		vm_fd = ioctl(kvm_fd, KVM_CREATE_VM, 0);
 		pass_fd(sockets[1], vm_fd);
+		pass_fd(sockets[1], ioctl(vm_fd, KVM_CREATE_VCPU, 0));
 		TEST_ASSERT_EQ(read(sockets[1], &byte, 1), 1);
 		_exit(0);
 	}
 	vm_fd = pass_fd(sockets[0], -1);
+	vcpu_fd = pass_fd(sockets[0], -1);
 	TEST_ASSERT_EQ(ioctl(vm_fd, KVM_CREATE_VCPU, 0), -1);
 	TEST_ASSERT_EQ(errno, EIO);
+	stats_fd = ioctl(vcpu_fd, KVM_GET_STATS_FD, NULL);
+	TEST_ASSERT(stats_fd >= 0, KVM_IOCTL_ERROR(KVM_GET_STATS_FD, stats_fd));
+	close(stats_fd);
+	close(vcpu_fd);
 	stats_fd = ioctl(vm_fd, KVM_GET_STATS_FD, NULL);
 	TEST_ASSERT(stats_fd >= 0, KVM_IOCTL_ERROR(KVM_GET_STATS_FD, stats_fd));
 	ksft_test_result_pass("another process than the VMM can open stats fds\n");
