@@ -36,7 +36,10 @@ static const char *const lines[][MAX_WORDS] = {
 	{ "diff", "--at", "@1", "--until", "@1000000000", "--against", "@1,@2000000000" },
 	/* the times and a VM of the recording "trouble" */
 	{ "diff", "--at", "@1795316460", "--until", "@4000000000", "--against", "@1,@1795316460" },
-	{ "second", "-n", "1" },
+	{ "second", "-n", "1" }, { "top", "-n", "1", "-s", "READY", "-r", "pod:*", "container:*" },
+	{ "top", "-n", "1", "-s", "VM", "cgroup:/*", "vmm:qemu", "uuid:*", "machine:*" }, { "blame", "--by", "unit" },
+	{ "blame", "--by", "vm", "-o", "csv" }, { "exits", "--by", "vcpu", "-o", "json" },
+	{ "exits", "--by", "address" }, { "stalls", "-o", "json", "second" }, { "log", "-o", "csv", "--stalls", "second" },
 };
 
 static jmp_buf exited;

@@ -226,6 +226,7 @@ static void examine(int proc, const uint8_t *data, size_t size)
 	find_stuck_state(proc, &vm);
 	if (host_now().cpu_pressure > 10099)
 		abort();
+	identity_clear(&vm.identity);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

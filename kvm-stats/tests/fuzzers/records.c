@@ -108,6 +108,7 @@ bool bpf_iterator_is_partial(const struct bpf_iterator *iterator, unsigned int *
 
 bool bpf_iterator_hides(const struct bpf_iterator *iterator) { return byte() == 255; }
 int bpf_iterator_keep_finals(struct bpf_iterator *iterator) { return 0; }
+bool bpf_iterator_note(struct bpf_iterator *iterator) { return byte() == 255; }
 void bpf_iterator_close(struct bpf_iterator *iterator) {}
 int probe_vm_open(struct probe_vm *own, int vcpu_id, char *why, size_t size)
 {
