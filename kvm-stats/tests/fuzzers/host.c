@@ -165,22 +165,28 @@ static void check_sentence(const char *text)
 	free(shown);
 }
 
+static void explain_cause(const struct why_rule *rule, const struct why_vm *why, const struct why_host *host)
+{
+	char *text = format_why(rule->text, why, host);
+	struct remedy remedy = find_remedy(rule, why, host);
+
+	check_sentence(text);
+	check_sentence(remedy.text);
+	check_printable(remedy.command);
+	check_printable(remedy.undo);
+	free(text);
+	free_remedy(&remedy);
+}
+
+/* Explain also causes that are too small, or come after another one with the same time. */
 static void explain(struct why_vm *why, const struct why_host *host)
 {
-	struct remedy remedy;
 	unsigned int i;
-	char *text;
 
 	find_causes(why, host);
-	for (i = 0; i < why->causes; i++) {
-		text = format_why(why->cause[i]->text, why, host);
-		check_sentence(text);
-		free(text);
-		remedy = find_remedy(why->cause[i], why, host);
-		check_sentence(remedy.text);
-		check_printable(remedy.command);
-		check_printable(remedy.undo);
-		free_remedy(&remedy);
+	for (i = 0; i < why_rules_count; i++) {
+		if (why_rules[i].time(why) && (!why_rules[i].when || why_rules[i].when(why, host)))
+			explain_cause(&why_rules[i], why, host);
 	}
 }
 
