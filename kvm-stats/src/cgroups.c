@@ -172,6 +172,13 @@ static bool copy_below_mount(const struct mounted *mounted, const char *path, st
 	return true;
 }
 
+const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 bool leave_cgroup(struct cgroup *cgroup)
 {
 	char *slash = strrchr(cgroup->path, '/');

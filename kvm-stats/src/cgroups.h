@@ -57,6 +57,9 @@ void free_cgroups(struct cgroups *cgroups);
  */
 bool find_thread_cgroup(const struct cgroups *cgroups, pid_t tid, enum hierarchy hierarchy, struct cgroup *cgroup);
 
+/* The last component of a path */
+const char *base_name(const char *path);
+
 /* Go to the cgroup above. Return false at the root. */
 bool leave_cgroup(struct cgroup *cgroup);
 

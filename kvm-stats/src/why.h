@@ -126,9 +126,6 @@ const struct blame_share *find_main_owner(const struct why_vm *vm);
 bool has_main_process(const struct why_vm *vm);
 bool is_main_process(const struct why_vm *vm, uint64_t took_ns);
 
-/* The last component of a path */
-const char *base_name(const char *path);
-
 /* Return the time in which the VM could not run, of all its vCPUs. */
 uint64_t get_lost_time(const struct why_vm *vm);
 

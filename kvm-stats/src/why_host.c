@@ -155,13 +155,6 @@ static char *list_cpus(const cpu_set_t *set, unsigned int *count)
 	return list;
 }
 
-const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Read a list of CPUs as the kernel writes it. */
 static void read_cpu_list(const char *text, cpu_set_t *set)
 {
