@@ -292,7 +292,8 @@ static void find_spread(const struct why_cpus *cpus, const struct vcpu_sets *set
 		cpu = read_last_cpu(cpus->proc, v->tid);
 		if (!v->isolated || cpu < 0 || cpu >= MAX_CPUS)
 			goto none;
-		snprintf(v->idle, sizeof(v->idle), CPU_ISSET_S(cpu, size, sets->taken) ? "%d" : "", cpu);
+		if (CPU_ISSET_S(cpu, size, sets->taken))
+			snprintf(v->idle, sizeof(v->idle), "%d", cpu);
 		CPU_SET_S(cpu, size, sets->taken);
 	}
 	for (v = why->facts->vcpus; v < end; v++) {
