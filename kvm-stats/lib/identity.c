@@ -317,7 +317,6 @@ bool identity_is_vmm(const struct kvmstats_identity *identity)
 	return false;
 }
 
-/* Return the name of the program, for a VM that has none. */
 static bool is_vmm_program(const char *program)
 {
 	static const char *const beginnings[] = { "firecracker", "cloud-hypervis", "crosvm", "runsc" };
@@ -341,6 +340,7 @@ static const char *skip_dot(const char *program)
 	return program + (*program == '.');
 }
 
+/* Return the name of the program, for a VM that has none. */
 static const char *from_cmdline(const char *comm, const char *cmdline, size_t size,
 				pid_t pid, struct kvmstats_identity *identity)
 {

@@ -661,7 +661,7 @@ static unsigned int find_unused(const struct why_vm *vm, const struct why_host *
 	return host->cpus * 1000 > used ? host->cpus * 1000 - used : 0;
 }
 
-/* What a VM wants, it gets in the same share as before: it goes on waiting for others. */
+/* Others go on competing with the VM: of what it wins, it gets its share. */
 static unsigned int find_share(const struct why_vm *vm, unsigned int gain)
 {
 	const uint64_t run = mode_time(vm, KVMSTATS_RUN), ready = mode_time(vm, KVMSTATS_READY);
