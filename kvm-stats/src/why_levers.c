@@ -543,6 +543,18 @@ static bool names_quota(const struct blame_share *share, const struct quota_leve
 				       !strncmp(base - 1 - len, name, len));
 }
 
+/* Return true if "blame" saw that the quota of a level stopped the VM. */
+static bool has_stopped_vm(const struct why_vm *vm, const struct quota_level *level)
+{
+	size_t i;
+
+	for (i = 0; vm->waits && i < vm->waits->sum.count; i++) {
+		if (names_quota(blame_share_at(vm->waits, i), level))
+			return true;
+	}
+	return false;
+}
+
 /*
  * Return true if the quota of a level was used up. Each counts as used up if it is unknown which one
  * was, because a name is not that of a level.
@@ -552,13 +564,13 @@ static bool is_used_up(const struct why_vm *vm, const struct quota_level *level)
 	bool known = false, named;
 	size_t i, j;
 
+	if (has_stopped_vm(vm, level))
+		return true;
 	for (i = 0; vm->waits && i < vm->waits->sum.count; i++) {
 		const struct blame_share *share = blame_share_at(vm->waits, i);
 
 		if (strcmp(share->key.kind, "quota"))
 			continue;
-		if (names_quota(share, level))
-			return true;
 		for (j = 0, named = false; j < vm->facts->nr_quotas; j++)
 			named |= names_quota(share, &vm->facts->quotas[j]);
 		if (!named)
@@ -795,18 +807,6 @@ void put_raise_other_quota(struct remedy_draft *d, const struct why_vm *vm, cons
 	fputs("raise the quota of ", d->text);
 	raise_quota(d, vm, host, vm->facts->other_quota, false);
 	d->ends_cause = true;
-}
-
-/* Return true if "blame" saw that the quota of a level stopped the VM. */
-static bool has_stopped_vm(const struct why_vm *vm, const struct quota_level *level)
-{
-	size_t i;
-
-	for (i = 0; vm->waits && i < vm->waits->sum.count; i++) {
-		if (names_quota(blame_share_at(vm->waits, i), level))
-			return true;
-	}
-	return false;
 }
 
 void bound_by_quotas(struct remedy_draft *d, const struct why_vm *vm)
