@@ -8,6 +8,7 @@
 
 #include "bpf_iterator.h"
 #include "bpf_layout.h"
+#include "bpf_program.h"
 #include "statistic.h"
 
 #define VMLINUX "/sys/kernel/btf/vmlinux"

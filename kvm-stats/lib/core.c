@@ -460,43 +460,6 @@ void core_set_time(struct kvmstats *k, uint64_t nanoseconds)
 	k->time = nanoseconds;
 }
 
-void core_vm_identity(struct core_vm *vm, const struct kvmstats_identity *identity,
-		      unsigned int nth)
-{
-	identity_copy(&vm->pub.identity, identity);
-	vm->pub.nth = nth;
-	vm->has_identity = true;
-	vm->read_due = UINT64_MAX;
-	vm->labelled = true;
-}
-
-void core_vm_others(struct core_vm *vm, uint64_t total, const uint64_t role[KVMSTATS_ROLES])
-{
-	struct other_threads *others = &vm->others;
-
-	others->clock = vm->pub.time;
-	others->growth = growth_of(total, others->total);
-	others->total = total;
-	memcpy(others->role, role, sizeof(others->role));
-}
-
-void core_vm_other_waits(struct core_vm *vm, uint64_t waited)
-{
-	struct other_threads *others = &vm->others;
-
-	/* The first sample that has waits does not have the time before. */
-	others->wait_growth = others->has_waited ? growth_of(waited, others->waited) : 0;
-	others->waited = waited;
-	others->has_waited = true;
-}
-
-void core_restart(struct kvmstats *k)
-{
-	core_forget_all(k);
-	k->sampled_before = 0;
-	k->changes++;
-}
-
 int core_set_table(struct kvmstats *k, enum kvmstats_scope scope,
 		   struct kvmstats_table *table)
 {

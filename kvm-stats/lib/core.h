@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Internals of struct kvmstats; sources use source.h only. */
+/* Internals of struct kvmstats; sources use internal/source.h only. */
 #ifndef KVMSTATS_CORE_H
 #define KVMSTATS_CORE_H
 

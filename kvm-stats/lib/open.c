@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "recorded.h"
 #include "uevent.h"
 
 static const struct source_ops *find_source(unsigned int i)

@@ -2,7 +2,7 @@
 /*
  * What a VM or vCPU did between two samples, in columns: those of "top", its sums,
  * sorting and help, and those of "log". A new one is one row of columns.c; of what happens
- * in VMs, one of lib/events.h.
+ * in VMs, one of lib/internal/events.h.
  */
 #ifndef COLUMNS_H
 #define COLUMNS_H

@@ -2,8 +2,8 @@
 #include <err.h>
 #include <string.h>
 
-#include "core.h"
 #include "input.h"
+#include "source.h"
 
 bool input_has_time(const struct input *in, uint64_t time)
 {
@@ -146,7 +146,7 @@ const char *input_problem(const struct input *in)
 
 int input_proc(const struct input *in)
 {
-	return in->rec ? -1 : in->k->proc;
+	return in->rec ? -1 : core_proc(in->k);
 }
 
 struct host input_host(const struct input *in)

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "app.h"
-#include "core.h"
 #include "rec_key.h"
 #include "rec_scan.h"
+#include "recorded.h"
 #include "xalloc.h"
 
 #define VALUES_MAX	1024		/* values of a VM or vCPU, several times those of a kernel */
@@ -73,7 +73,7 @@ struct recording {
 	struct host host;
 	uint64_t time;			/* present sample: CLOCK_MONOTONIC of the recorded host */
 	uint64_t wall;			/* the same since 1970 */
-	uint64_t reported_run;
+	uint64_t reported_run, reported_time;
 	int problem_of_sample;
 };
 
@@ -192,10 +192,11 @@ static size_t values_size(const struct recording *rec, enum kvmstats_scope scope
 	return rec->table[scope] ? rec->table[scope]->data_size : 0;
 }
 
-static void report_times(struct recording *rec, const struct core_vm *vm, struct core_vcpu *vcpu)
+/* The vCPU belongs to the VM that was reported last. */
+static void report_times(struct recording *rec, struct core_vcpu *vcpu)
 {
 	const uint64_t *w = rec->words, flags = w[VCPU_FLAGS];
-	const uint64_t time = vm->pub.time - w[VCPU_TIME] * rec->unit;
+	const uint64_t time = core_now(rec->k) - w[VCPU_TIME] * rec->unit;
 	const unsigned int state = flags >> VCPU_STATE_SHIFT;
 
 	if (flags & VCPU_THREAD_EXITED)
@@ -246,7 +247,7 @@ static void take_vcpu(struct recording *rec, struct rec_bytes *t, struct core_vm
 	if (!vcpu)
 		return;
 	core_vcpu_set(vcpu, rec->words + VCPU_WORDS, values_size(rec, KVMSTATS_VCPU));
-	report_times(rec, vm, vcpu);
+	report_times(rec, vcpu);
 }
 
 static struct core_vm *report_vm(struct recording *rec, const struct key_vm *who)
@@ -281,13 +282,13 @@ static struct core_vm *report_vm(struct recording *rec, const struct key_vm *who
 /* Return how many bytes the library takes for a VM, or for a vCPU. */
 static uint64_t size_of_vm(const struct recording *rec, const struct key_vm *vm)
 {
-	return sizeof(struct core_vm) + sizeof(struct key_vm) + strlen(identity_cgroup(&vm->identity)) +
+	return core_size(KVMSTATS_VM) + sizeof(struct key_vm) + strlen(identity_cgroup(&vm->identity)) +
 	       4 * values_size(rec, KVMSTATS_VM) + 3 * values_size(rec, KVMSTATS_VCPU);
 }
 
 static uint64_t size_of_vcpu(const struct recording *rec)
 {
-	return sizeof(struct core_vcpu) + sizeof(struct key_vcpu) +
+	return core_size(KVMSTATS_VCPU) + sizeof(struct key_vcpu) +
 	       4 * (values_size(rec, KVMSTATS_VCPU) + VCPU_WORDS * sizeof(uint64_t));
 }
 
@@ -356,17 +357,14 @@ static void take_problems(struct recording *rec, struct rec_bytes *t)
 		take_message(t, text, sizeof(text));
 		if (!k || !count)
 			continue;
-		core_unread(k, i, "%s", text);
-		k->reason[i].count = count;
-		k->unread += count - 1;
+		core_set_failed_reads(k, i, count, text);
 	}
 	take_message(t, text, sizeof(text));
 	rec->problem_of_sample = k && *text ? core_problem(k, -EIO, "%s", text) : 0;
 	unobserved = take_number(t);
 	if (!k)
 		return;
-	k->has_destroyed = unobserved;
-	k->unobserved = unobserved ? unobserved - 1 : 0;
+	core_set_unobserved(k, unobserved, unobserved ? unobserved - 1 : 0);
 }
 
 static void take_key(struct recording *rec, struct rec_bytes *t)
@@ -396,13 +394,14 @@ static void take_key(struct recording *rec, struct rec_bytes *t)
 static void prepare_core(struct recording *rec)
 {
 	struct kvmstats *k = rec->k;
-	bool restart = rec->run != rec->reported_run || rec->time < k->time;
+	bool restart = rec->run != rec->reported_run || rec->time < rec->reported_time;
 	unsigned int i;
 
 	for (i = 0; i < KVMSTATS_SCOPES; i++)
-		restart |= !same_table(rec->table[i], k->table[i]);
-	snprintf(k->recorded_source, sizeof(k->recorded_source), "%s", rec->source);
+		restart |= !same_table(rec->table[i], kvmstats_table(k, i));
+	core_set_recorded_source(k, rec->source);
 	rec->reported_run = rec->run;
+	rec->reported_time = rec->time;
 	if (!restart)
 		return;
 	core_restart(k);
@@ -674,7 +673,7 @@ static bool is_file(const struct recording *rec)
 /* This process samples the host, and does not read the sample. */
 static bool is_sampled_here(const struct recording *rec)
 {
-	return !rec->k->recorded;
+	return !core_is_recorded(rec->k);
 }
 
 /* Read the contents that were fetched; report them if there is a core. */

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "app.h"
-#include "core.h"
 #include "rec_chunk.h"
 #include "rec_key.h"
 #include "rec_scan.h"
+#include "recorded.h"
 #include "xalloc.h"
 
 /* A damaged key sample loses this many. */
@@ -156,34 +156,32 @@ static bool same_identity(const struct key_vm *key, const struct kvmstats_vm *vm
 	       !strcmp(identity_cgroup(a), identity_cgroup(b));
 }
 
-/* The core keeps the times of other threads for the first VM of a process only. */
-static void gather_vm(const struct kvmstats *k, const struct core_vm *vm, int64_t unit, uint64_t *words)
+static void gather_vm(const struct kvmstats *k, const struct kvmstats_vm *vm, int64_t unit, uint64_t *words)
 {
-	const struct kvmstats_table *table = k->table[KVMSTATS_VM];
-	const bool others = vm->pub.sum.known & KVMSTATS_OTHER_THREADS_KNOWN || vm->others.clock;
+	const struct kvmstats_table *table = kvmstats_table(k, KVMSTATS_VM);
+	const struct recorded_others others = core_recorded_others(vm);
 	unsigned int i;
 
-	words[VM_TIME] = (int64_t)(k->sampled - vm->pub.time) / unit;
-	words[VM_FLAGS] = (vm->pub.ended ? VM_ENDED : 0) |
-			  (vm->pub.vcpus_ambiguous ? VM_AMBIGUOUS : 0) |
-			  (vm->pub.values ? VM_HAS_VALUES : 0) | (others ? VM_HAS_OTHERS : 0);
-	if (others && vm->others.has_waited)
-		words[VM_FLAGS] |= VM_HAS_WAITS | vm->others.waited / unit << VM_WAITS_SHIFT;
-	words[VM_OTHERS] = vm->others.total / unit;
+	words[VM_TIME] = (int64_t)(core_sampled(k) - vm->time) / unit;
+	words[VM_FLAGS] = (vm->ended ? VM_ENDED : 0) | (vm->vcpus_ambiguous ? VM_AMBIGUOUS : 0) |
+			  (vm->values ? VM_HAS_VALUES : 0) | (others.is_known ? VM_HAS_OTHERS : 0);
+	if (others.is_known && others.has_waited)
+		words[VM_FLAGS] |= VM_HAS_WAITS | others.waited / unit << VM_WAITS_SHIFT;
+	words[VM_OTHERS] = others.total / unit;
 	for (i = 0; i < KVMSTATS_ROLES; i++)
-		words[VM_ROLE + i] = vm->others.role[i] / unit;
-	if (vm->pub.values)
-		memcpy(words + VM_WORDS, vm->pub.values, table->data_size);
+		words[VM_ROLE + i] = others.role[i] / unit;
+	if (vm->values)
+		memcpy(words + VM_WORDS, vm->values, table->data_size);
 	else if (table)
 		memset(words + VM_WORDS, 0, table->data_size);
 }
 
-static void gather_vcpu(const struct kvmstats *k, const struct core_vm *vm,
-			const struct core_vcpu *vcpu, int64_t unit, uint64_t *words)
+static void gather_vcpu(const struct kvmstats *k, const struct kvmstats_vm *vm,
+			const struct kvmstats_vcpu *vcpu, int64_t unit, uint64_t *words)
 {
-	const struct thread_times *t = &vcpu->thread;
+	const struct thread_times *t = core_recorded_thread(vcpu);
 
-	words[VCPU_TID] = vcpu->pub.tid;
+	words[VCPU_TID] = vcpu->tid;
 	words[VCPU_FLAGS] = (t->has_run ? VCPU_HAS_RUN : 0) |
 			    (t->has_ready ? VCPU_HAS_READY : 0) |
 			    (t->has_throttled ? VCPU_HAS_THROTTLED : 0) |
@@ -191,9 +189,9 @@ static void gather_vcpu(const struct kvmstats *k, const struct core_vm *vm,
 			    (t->up_to_date ? VCPU_UP_TO_DATE : 0) |
 			    (t->loaded ? VCPU_LOADED : 0) |
 			    (t->assumed ? VCPU_ASSUMED : 0) |
-			    (vcpu->thread_exited ? VCPU_THREAD_EXITED : 0) |
+			    (core_recorded_exit(vcpu) ? VCPU_THREAD_EXITED : 0) |
 			    (uint64_t)t->state << VCPU_STATE_SHIFT;
-	words[VCPU_TIME] = (int64_t)(vm->pub.time - t->time) / unit;
+	words[VCPU_TIME] = (int64_t)(vm->time - t->time) / unit;
 	words[VCPU_BORN] = t->born;
 	words[VCPU_RUN] = t->run / unit;
 	words[VCPU_READY] = t->ready / unit;
@@ -203,80 +201,80 @@ static void gather_vcpu(const struct kvmstats *k, const struct core_vm *vm,
 	words[VCPU_LOST] = t->lost / unit;
 	words[VCPU_SLEEPS] = t->sleeps;
 	words[VCPU_ASLEEP] = t->asleep ? (t->time - t->asleep) / unit : 0;
-	memcpy(words + VCPU_WORDS, vcpu->pub.values, k->table[KVMSTATS_VCPU]->data_size);
+	memcpy(words + VCPU_WORDS, vcpu->values, kvmstats_table(k, KVMSTATS_VCPU)->data_size);
 }
 
-static void record_vcpu(struct recorder *r, const struct kvmstats *k, const struct core_vm *vm,
-		     const struct core_vcpu *vcpu, struct key_vm *key, bool is_key, uint32_t *last)
+static void record_vcpu(struct recorder *r, const struct kvmstats *k, const struct kvmstats_vm *vm,
+		     const struct kvmstats_vcpu *vcpu, struct key_vm *key, bool is_key, uint32_t *last)
 {
-	struct key_vcpu *same = key && !is_key ? key_find_vcpu(key, vcpu->pub.id) : NULL;
+	struct key_vcpu *same = key && !is_key ? key_find_vcpu(key, vcpu->id) : NULL;
 	const size_t at = r->out.size;
 
 	gather_vcpu(k, vm, vcpu, recorder_unit(r), r->words);
-	bytes_number(&r->out, vcpu->pub.id - *last);
-	*last = vcpu->pub.id;
+	bytes_number(&r->out, vcpu->id - *last);
+	*last = vcpu->id;
 	put_words(&r->out, r->words, same ? same->words : NULL, r->key.vcpu_words);
 	if (is_key)
-		memcpy(key_add_vcpu(&r->key, key, vcpu->pub.id)->words, r->words,
+		memcpy(key_add_vcpu(&r->key, key, vcpu->id)->words, r->words,
 		       r->key.vcpu_words * sizeof(uint64_t));
 	else if (!same)
 		r->extra += r->out.size - at;
 }
 
 /* index: of the VM before, in the key sample */
-static void record_vm(struct recorder *r, const struct kvmstats *k, const struct core_vm *vm,
+static void record_vm(struct recorder *r, const struct kvmstats *k, const struct kvmstats_vm *vm,
 		   bool is_key, long *index)
 {
-	struct key_vm *key = is_key ? NULL : key_find_vm(&r->key, vm->pub.key);
+	struct key_vm *key = is_key ? NULL : key_find_vm(&r->key, vm->key);
 	const size_t at = r->out.size;
 	uint32_t last = -1;
 	unsigned int i;
 
-	if (key && !same_identity(key, &vm->pub))
+	if (key && !same_identity(key, vm))
 		key = NULL;
 	if (key) {
 		bytes_signed(&r->out, key - r->key.vm - *index);
 		*index = key - r->key.vm;
 	} else {
 		bytes_signed(&r->out, 0);
-		put_identity(&r->out, &vm->pub);
+		put_identity(&r->out, vm);
 	}
 	gather_vm(k, vm, recorder_unit(r), r->words);
 	put_words(&r->out, r->words, key ? key->words : NULL, r->key.vm_words);
 	if (is_key) {
 		key = key_add_vm(&r->key);
-		key->key = vm->pub.key;
-		identity_copy(&key->identity, &vm->pub.identity);
-		key->nth = vm->pub.nth;
+		key->key = vm->key;
+		identity_copy(&key->identity, &vm->identity);
+		key->nth = vm->nth;
 		memcpy(key->words, r->words, r->key.vm_words * sizeof(uint64_t));
 	}
-	bytes_number(&r->out, vm->pub.vcpus);
-	for (i = 0; i < vm->pub.vcpus; i++)
+	bytes_number(&r->out, vm->vcpus);
+	for (i = 0; i < vm->vcpus; i++)
 		record_vcpu(r, k, vm, vm->vcpu[i], key, is_key, &last);
 	if (!key)
 		r->extra += r->out.size - at;
 }
 
-static bool is_recorded(const struct core_vm *vm)
-{
-	return vm->seen && !vm->is_pending;
-}
-
 static void put_problems(struct bytes *b, const struct kvmstats *k)
 {
-	unsigned int i, mask = 0;
+	unsigned int i, count, mask = 0;
+	uint64_t unobserved;
+	const char *why;
+	bool known;
 
 	for (i = 0; i < KVMSTATS_REASONS; i++)
-		mask |= !!k->reason[i].count << i;
+		mask |= !!kvmstats_failed_reads_by_reason(k, i, NULL) << i;
 	bytes_number(b, mask);
 	for (i = 0; i < KVMSTATS_REASONS; i++) {
-		if (!k->reason[i].count)
+		count = kvmstats_failed_reads_by_reason(k, i, &why);
+		if (!count)
 			continue;
-		bytes_number(b, k->reason[i].count);
-		bytes_text(b, k->reason[i].why);
+		bytes_number(b, count);
+		bytes_text(b, why);
 	}
-	bytes_text(b, k->problem);
-	bytes_number(b, k->has_destroyed ? k->unobserved + 1 : 0);
+	bytes_text(b, kvmstats_problem(k));
+	known = kvmstats_unobserved(k, &unobserved);
+	bytes_number(b, known ? unobserved + 1 : 0);
 }
 
 static void begin_key(struct recorder *r, const struct kvmstats *k)
@@ -292,9 +290,9 @@ static void begin_key(struct recorder *r, const struct kvmstats *k)
 	bytes_text(&r->out, kvmstats_source(k));
 	bytes_number(&r->out, recorder_unit(r));
 	for (i = 0; i < KVMSTATS_SCOPES; i++) {
-		r->table[i] = k->table[i];
-		words[i] = k->table[i] ? k->table[i]->data_size / sizeof(uint64_t) : 0;
-		put_table(&r->out, k->table[i]);
+		r->table[i] = kvmstats_table(k, i);
+		words[i] = r->table[i] ? r->table[i]->data_size / sizeof(uint64_t) : 0;
+		put_table(&r->out, r->table[i]);
 	}
 	r->key.vm_words = VM_WORDS + words[KVMSTATS_VM];
 	r->key.vcpu_words = VCPU_WORDS + words[KVMSTATS_VCPU];
@@ -311,7 +309,7 @@ static bool wants_key(const struct recorder *r, const struct kvmstats *k)
 	unsigned int i;
 
 	for (i = 0; i < KVMSTATS_SCOPES; i++) {
-		if (r->table[i] != k->table[i])
+		if (r->table[i] != kvmstats_table(k, i))
 			return true;
 	}
 	return r->need_key || !r->key_size || r->since_key >= KEY_EVERY || r->extra > r->key_size ||
@@ -326,8 +324,9 @@ static unsigned int encode_sample(struct recorder *r, const struct kvmstats *k, 
 	unsigned char head[FILE_HEAD] = RECORDING_MAGIC;
 	const bool is_key = wants_key(r, k);
 	struct bytes *b = &r->out;
+	const struct kvmstats_vm *vm;
+	unsigned int n = 0;
 	long index = -1;
-	unsigned int i, n = 0;
 	size_t at;
 
 	b->size = 0;
@@ -340,18 +339,18 @@ static unsigned int encode_sample(struct recorder *r, const struct kvmstats *k, 
 	bytes_put(b, empty, sizeof(empty));
 	if (is_key)
 		begin_key(r, k);
-	bytes_signed(b, k->sampled - r->key_time);
+	bytes_signed(b, core_sampled(k) - r->key_time);
 	if (is_key)
-		r->key_time = k->sampled;
+		r->key_time = core_sampled(k);
 	bytes_number(b, host.cpus);
 	bytes_number(b, host.load);
 	put_problems(b, k);
-	for (i = 0; i < k->vms; i++)
-		n += is_recorded(k->vm[i]);
+	for (vm = kvmstats_first(k); vm; vm = vm->next)
+		n += core_has_sampled(vm);
 	bytes_number(b, n);
-	for (i = 0; i < k->vms; i++) {
-		if (is_recorded(k->vm[i]))
-			record_vm(r, k, k->vm[i], is_key, &index);
+	for (vm = kvmstats_first(k); vm; vm = vm->next) {
+		if (core_has_sampled(vm))
+			record_vm(r, k, vm, is_key, &index);
 	}
 	chunk_seal(b, at, is_key ? 'K' : 'S', r->key_number, time, r->is_file);
 	if (is_key)

@@ -7,10 +7,11 @@
  */
 #include "core.h"
 #include "programs.h"
+#include "recorded.h"
 
 /* Ignore recorded identities except after --from: the core reads the procfs instead. */
 #define core_vm_identity(vm, identity, nth)				\
-	(rec->k->recorded ? (core_vm_identity)(vm, identity, nth) : (void)0)
+	(core_is_recorded(rec->k) ? (core_vm_identity)(vm, identity, nth) : (void)0)
 #include "../src/rec_source.c"
 
 static int replay_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)

@@ -9,7 +9,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "kernel.h"
+#include "bpf/kernel.h"
 #include "record.h"
 
 /* <linux/magic.h> */

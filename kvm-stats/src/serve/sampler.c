@@ -19,7 +19,6 @@
 #include "app.h"
 #include "clock.h"
 #include "confine.h"
-#include "core.h"
 #include "logging.h"
 #include "notify.h"
 #include "priority.h"

@@ -156,36 +156,11 @@ pid_t core_vm_pid(const struct core_vm *vm);
 /* Return the time of this sample: CLOCK_MONOTONIC, or the source's clock. */
 uint64_t core_now(const struct kvmstats *k);
 
-/*
- * A recording is a source that also reports what the core reads itself from a live host. Open
- * it with source_open() instead of kvmstats_open(): the core reads no file of this host then.
- */
-int source_open(struct kvmstats **k, const struct source_ops *source, void *state);
-
-/*
- * In a child of the process that samples a live host: take the samples that follow from a
- * recording of that process. The VMs and their totals stay; the caller has core_proc().
- */
-void source_replace(struct kvmstats *k, const struct source_ops *source, void *state);
-
 /* Call the source's note(). */
 void source_note(struct kvmstats *k);
 
 /* Set the time of the VM that is reported next; when all are reported, that of the sample. */
 void core_set_time(struct kvmstats *k, uint64_t nanoseconds);
-
-/* The identity of a VM with its label, and its number in its process; copied */
-void core_vm_identity(struct core_vm *vm, const struct kvmstats_identity *identity,
-		      unsigned int nth);
-
-/* CPU time of the other threads of the VM's process, and by role, since the VM was first seen */
-void core_vm_others(struct core_vm *vm, uint64_t total, const uint64_t role[KVMSTATS_ROLES]);
-
-/* How long these threads waited for a CPU; after core_vm_others() */
-void core_vm_other_waits(struct core_vm *vm, uint64_t waited);
-
-/* Another host, or the same one after a restart: forget all VMs and tables. */
-void core_restart(struct kvmstats *k);
 
 /* Words for kvmstats_problem(), and for kvmstats_failed_reads(). Return error. */
 int core_problem(struct kvmstats *k, int error, const char *format, ...)
