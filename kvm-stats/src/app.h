@@ -31,6 +31,15 @@ enum blame_by {
 	BLAME_BY_THREAD,	/* command, and unit */
 };
 
+/* What a command writes of the BPF programs; 0: nothing, and the program is not loaded */
+#define OWNERS_MAX	32
+#define EXIT_REASONS_MAX	10
+struct program_options {
+	unsigned int owners;	/* blame: of the waits of each VM, at most OWNERS_MAX */
+	unsigned int exits;	/* exits: the most expensive reasons of each VM, at most EXIT_REASONS_MAX */
+	bool stalls;
+};
+
 struct settings {
 	enum out_format format;
 	bool zeros;
@@ -51,6 +60,7 @@ struct settings {
 	uint64_t at, until;
 	uint64_t against[2];
 	uint64_t max_size;	/* limit of a recording, bytes */
+	struct program_options programs;	/* log, record and serve */
 	struct serve_settings *serve;
 	char **args;		/* arguments after the command */
 	int nr_args;

@@ -15,7 +15,6 @@
 #include "input.h"
 #include "programs.h"
 #include "rec_encode.h"
-#include "serve/settings.h"
 #include "stop.h"
 #include "text.h"
 
@@ -68,7 +67,7 @@ static void open_log_stalls(struct log_stalls *stalls, const struct settings *se
 {
 	struct programs *p = &stalls->programs;
 
-	stalls->wanted = settings->serve->model.stalls;
+	stalls->wanted = settings->programs.stalls;
 	if (!stalls->wanted)
 		return;
 	if (f->rec) {

@@ -117,6 +117,31 @@ static void set_sort(struct settings *settings, const char *name, const char *va
 	errx(STATUS_USAGE, "--%s '%s': must be one of%s", name, value, titles);
 }
 
+/* Return a number of what is shown of each VM, or exit. */
+static unsigned int parse_shown(const char *name, const char *value, unsigned int most)
+{
+	const unsigned long n = parse_number(name, value);
+
+	if (n > most)
+		errx(STATUS_USAGE, "--%s '%s': must be 1 to %u", name, value, most);
+	return n;
+}
+
+static void set_blame(struct settings *settings, const char *name, const char *value)
+{
+	settings->programs.owners = parse_shown(name, value, OWNERS_MAX);
+}
+
+static void set_exits(struct settings *settings, const char *name, const char *value)
+{
+	settings->programs.exits = parse_shown(name, value, EXIT_REASONS_MAX);
+}
+
+static void set_stalls(struct settings *settings, const char *name, const char *value)
+{
+	settings->programs.stalls = true;
+}
+
 static void set_version(struct settings *settings, const char *name, const char *value)
 {
 	puts("kvm-stats " KVMSTATS_VERSION);
@@ -199,13 +224,13 @@ const struct option_row options[] = {
 	  serve_set_max_series, COMPLETE_NOTHING,
 	  "Exclude the youngest VMs beyond NUMBER series.", "200000" },
 	{ 0, "blame", "NUMBER", ON(SERVE) | ON(RECORD),
-	  serve_set_blame, COMPLETE_NOTHING,
+	  set_blame, COMPLETE_NOTHING,
 	  "Include the first NUMBER owners of the waits of each VM.", NULL },
 	{ 0, "exits", "NUMBER", ON(SERVE) | ON(RECORD),
-	  serve_set_exits, COMPLETE_NOTHING,
+	  set_exits, COMPLETE_NOTHING,
 	  "Include the NUMBER most expensive exit reasons of each VM.", NULL },
 	{ 0, "stalls", NULL, ON(SERVE) | ON(RECORD) | ON(LOG),
-	  serve_set_stalls, COMPLETE_NOTHING,
+	  set_stalls, COMPLETE_NOTHING,
 	  "Include the time that vCPUs sleep outside of halts, by reason.", NULL },
 	{ 0, "list", NULL, ON(EXPORT),
 	  serve_set_list, COMPLETE_NOTHING, "List the metrics that can be exported.", NULL },

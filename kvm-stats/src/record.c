@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "programs.h"
-#include "serve/settings.h"
 #include "stop.h"
 
 /* Extrapolate the size from the samples so far. */
@@ -100,7 +99,7 @@ static void write_sums(struct record *r, uint64_t interval)
 
 int command_record(const struct settings *settings)
 {
-	const struct serve_options *wanted = &settings->serve->model;
+	const struct program_options *wanted = &settings->programs;
 	struct record r = { .recorded = {
 		[PROGRAM_BLAME] = { wanted->owners, wanted->owners, WAITS_DIVISOR },
 		[PROGRAM_EXITS] = { wanted->exits, wanted->exits, 0 },

@@ -31,7 +31,7 @@ static bool getter(const struct model *m, const struct codes *codes, unsigned in
 }
 
 GET(get_up, true, m->samples && strcmp(m->source, "none"))
-GET(get_blame, m->options->owners, m->blame != NULL)
+GET(get_blame, m->options->programs.owners, m->blame != NULL)
 GET(get_vms, true, m->vms)
 GET(get_program_vcpus, true, m->vcpus)
 GET(get_timestamp, m->samples, m->timestamp)

@@ -476,7 +476,7 @@ void model_set_exits(struct model *m, struct exits_sum *exits, uint64_t elapsed)
 	size_t i;
 
 	for (i = 0; i < exits->sums.count; i++)
-		list_items(&exits->sums, sum_at(&exits->sums, i), m->options->exits, elapsed);
+		list_items(&exits->sums, sum_at(&exits->sums, i), m->options->programs.exits, elapsed);
 	for (e = m->first; e; e = e->next)
 		e->exits = (struct exits_vm *)find_labelled(&exits->sums, sorted, e->label);
 	free(sorted);
@@ -782,7 +782,7 @@ static bool update_waits(struct model *m, struct vm_series *e, const struct kvms
 	if (!e->waits)
 		e->waits = calloc(1, sizeof(*e->waits));
 	if (e->waits)
-		waits_update(e->waits, &m->blame->sums, victim, m->options->owners, now - m->time);
+		waits_update(e->waits, &m->blame->sums, victim, m->options->programs.owners, now - m->time);
 	return e->waits;
 }
 

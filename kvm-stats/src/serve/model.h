@@ -37,10 +37,8 @@ struct serve_options {
 	unsigned int nr_stats;
 	bool vcpus;			/* export each vCPU */
 	uint64_t max_series;
-	unsigned int owners;		/* of the waits of each VM that are exported */
 	bool absolute;			/* see struct vm_series */
-	unsigned int exits;		/* exit reasons exported for each VM */
-	bool stalls;			/* export sleeps outside of halts */
+	struct program_options programs;
 };
 
 /* A family of series, and the columns of its values in those of a VM or vCPU */
@@ -164,7 +162,7 @@ struct model {
 bool model_has(const struct model *m, const char *label);
 
 /*
- * Export these exits, at most options.exits reasons of each VM; the sums must stay until the next
+ * Export these exits, at most options.programs.exits reasons of each VM; the sums must stay until the next
  * call. elapsed: since the call before
  */
 void model_set_exits(struct model *m, struct exits_sum *exits, uint64_t elapsed);

@@ -184,7 +184,7 @@ static void put_owners_html(struct buf *b, const struct model *m, const struct v
 
 	buf_str(b, "<h2>Who ran while it waited for a CPU</h2>\n");
 	if (!e->waits || !e->waits->count || !e->waits->recent) {
-		put_missing(b, m->options->owners, "--blame 5");
+		put_missing(b, m->options->programs.owners, "--blame 5");
 		return;
 	}
 	buf_str(b, "<p>Shares of the time that its vCPUs were ready or throttled in the last five "
@@ -211,7 +211,7 @@ static void put_exits_html(struct buf *b, const struct model *m, const struct vm
 
 	buf_str(b, "<h2>Its most expensive exits</h2>\n");
 	if (!e->exits || !e->exits->sum.listed) {
-		put_missing(b, m->options->exits, "--exits 5");
+		put_missing(b, m->options->programs.exits, "--exits 5");
 		return;
 	}
 	for (i = 0; i < e->exits->sum.count; i++)
@@ -242,7 +242,7 @@ static void put_stalls_html(struct buf *b, const struct model *m, const struct v
 
 	buf_str(b, "<h2>Why its vCPUs slept outside of halts (other)</h2>\n");
 	if (!m->stalls) {
-		put_missing(b, m->options->stalls, "--stalls");
+		put_missing(b, m->options->programs.stalls, "--stalls");
 		return;
 	}
 	buf_str(b, "<table id=stalls><tbody>\n");

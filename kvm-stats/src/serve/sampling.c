@@ -15,7 +15,7 @@
 
 bool exports_program(const struct server *s, enum program program)
 {
-	const struct serve_options *options = &s->settings.model;
+	const struct program_options *options = &s->settings.model.programs;
 
 	return program == PROGRAM_BLAME ? options->owners :
 	       program == PROGRAM_EXITS ? options->exits : options->stalls;

@@ -148,6 +148,7 @@ int command_serve(const struct settings *settings)
 	serve_check_settings(settings);
 	logging_configure(settings->serve->log_level, settings->serve->log_format);
 	s.settings = *settings->serve;
+	s.settings.model.programs = settings->programs;
 	s.interval = settings->interval;
 	/* No program inherits capabilities. */
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);

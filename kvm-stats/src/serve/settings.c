@@ -108,27 +108,6 @@ void serve_set_max_series(struct settings *settings, const char *name, const cha
 	settings->serve->model.max_series = parse_number(name, value);
 }
 
-void serve_set_blame(struct settings *settings, const char *name, const char *value)
-{
-	settings->serve->model.owners = parse_number(name, value);
-	if (settings->serve->model.owners > MAX_OWNERS_SHOWN)
-		errx(STATUS_USAGE, "--%s '%s': must be 1 to %d", name, value, MAX_OWNERS_SHOWN);
-}
-
-void serve_set_exits(struct settings *settings, const char *name, const char *value)
-{
-	const unsigned long n = parse_number(name, value);
-
-	if (n > MAX_EXIT_REASONS)
-		errx(STATUS_USAGE, "--%s '%s': must be 1 to %d", name, value, MAX_EXIT_REASONS);
-	settings->serve->model.exits = n;
-}
-
-void serve_set_stalls(struct settings *settings, const char *name, const char *value)
-{
-	settings->serve->model.stalls = true;
-}
-
 void serve_set_list(struct settings *settings, const char *name, const char *value)
 {
 	settings->serve->list = true;

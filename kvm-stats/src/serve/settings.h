@@ -9,7 +9,6 @@ struct settings;
 
 #define LISTEN_MAX	8
 #define HOSTS_MAX	16
-#define MAX_EXIT_REASONS	10
 
 /* Arguments of --log.level and --log.format, as the enumerators; the least severe level first */
 #define LOG_LEVELS	"debug info warn error"
@@ -58,9 +57,6 @@ void serve_set_max_age(struct settings *settings, const char *name, const char *
 void serve_set_stats(struct settings *settings, const char *name, const char *value);
 void serve_set_detail(struct settings *settings, const char *name, const char *value);
 void serve_set_max_series(struct settings *settings, const char *name, const char *value);
-void serve_set_blame(struct settings *settings, const char *name, const char *value);
-void serve_set_exits(struct settings *settings, const char *name, const char *value);
-void serve_set_stalls(struct settings *settings, const char *name, const char *value);
 void serve_set_list(struct settings *settings, const char *name, const char *value);
 
 /* Exit with status 2 and one line if the options contradict each other or this kernel. */

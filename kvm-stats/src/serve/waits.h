@@ -10,7 +10,6 @@
 #include "blame_sum.h"
 #include "buf.h"
 
-#define MAX_OWNERS_SHOWN	32
 
 struct wait_owner {
 	struct blame_key key;
@@ -19,7 +18,7 @@ struct wait_owner {
 };
 
 struct waits {
-	struct wait_owner owner[MAX_OWNERS_SHOWN];	/* the largest recent time first */
+	struct wait_owner owner[OWNERS_MAX];	/* the largest recent time first */
 	unsigned int count;
 	uint64_t other_ns;	/* of owners at times at which they were not exported */
 	uint64_t recent;	/* of all owners */

@@ -138,8 +138,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	pthread_mutex_init(&s.lock, NULL);
 	s.interval = SECOND;
 	options->max_series = data[0] & 1 ? 3 : 1000;
-	options->owners = options->exits = data[0] & 2 ? 5 : 0;
-	options->stalls = data[0] & 4;
+	options->programs.owners = options->programs.exits = data[0] & 2 ? 5 : 0;
+	options->programs.stalls = data[0] & 4;
 	options->vcpus = data[0] & 8;
 	options->absolute = data[0] & 16;
 	if (!setjmp(exited))
