@@ -3,18 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "container_of.h"
 #include "core.h"
 #include "recorded.h"
-
-static const struct core_vm *core_vm_of(const struct kvmstats_vm *vm)
-{
-	return (const void *)((const char *)vm - offsetof(struct core_vm, pub));
-}
-
-static const struct core_vcpu *core_vcpu_of(const struct kvmstats_vcpu *vcpu)
-{
-	return (const void *)((const char *)vcpu - offsetof(struct core_vcpu, pub));
-}
 
 uint64_t core_sampled(const struct kvmstats *k)
 {
@@ -23,12 +14,12 @@ uint64_t core_sampled(const struct kvmstats *k)
 
 bool core_has_sampled(const struct kvmstats_vm *vm)
 {
-	return core_vm_of(vm)->seen;
+	return container_of(vm, struct core_vm, pub)->seen;
 }
 
 struct recorded_others core_recorded_others(const struct kvmstats_vm *vm)
 {
-	const struct other_threads *others = &core_vm_of(vm)->others;
+	const struct other_threads *others = &container_of(vm, struct core_vm, pub)->others;
 	struct recorded_others recorded = {
 		.is_known = vm->sum.known & KVMSTATS_OTHER_THREADS_KNOWN || others->clock,
 		.has_waited = others->has_waited, .total = others->total, .waited = others->waited,
@@ -40,12 +31,12 @@ struct recorded_others core_recorded_others(const struct kvmstats_vm *vm)
 
 const struct thread_times *core_recorded_thread(const struct kvmstats_vcpu *vcpu)
 {
-	return &core_vcpu_of(vcpu)->thread;
+	return &container_of(vcpu, struct core_vcpu, pub)->thread;
 }
 
 bool core_recorded_exit(const struct kvmstats_vcpu *vcpu)
 {
-	return core_vcpu_of(vcpu)->thread_exited;
+	return container_of(vcpu, struct core_vcpu, pub)->thread_exited;
 }
 
 void core_vm_identity(struct core_vm *vm, const struct kvmstats_identity *identity,

@@ -79,7 +79,7 @@ static void put_owner_cells(struct out *out, const struct blame_victim *victim, 
 
 static void write_blame_rows(void *arg, struct out *out, const char *now, struct sum *sum)
 {
-	const struct blame_victim *victim = (struct blame_victim *)sum;
+	const struct blame_victim *victim = container_of(sum, struct blame_victim, sum);
 	const enum out_format format = ((struct blame_command *)arg)->format;
 	const size_t shown = format == OUT_TABLE && sum->count > TABLE_OWNERS ?
 		TABLE_OWNERS : sum->count;
@@ -109,7 +109,7 @@ static void write_blame_rows(void *arg, struct out *out, const char *now, struct
 
 static void write_blame_json(void *arg, struct json *j, struct sum *sum)
 {
-	const struct blame_victim *victim = (struct blame_victim *)sum;
+	const struct blame_victim *victim = container_of(sum, struct blame_victim, sum);
 	const struct blame_waits waits = all_waits(victim);
 	size_t i;
 

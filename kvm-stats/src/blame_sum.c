@@ -375,12 +375,12 @@ static void add_lengths(struct blame_sum *sum)
 static int open_blame_program(struct sums *sums, const struct kvmstats_vm *first,
 			      struct kvmstats_probe *p)
 {
-	return blame_open(&((struct blame_sum *)sums)->blame, first, p);
+	return blame_open(&container_of(sums, struct blame_sum, sums)->blame, first, p);
 }
 
 static int read_blame_program(struct sums *sums)
 {
-	return blame_sample(((struct blame_sum *)sums)->blame);
+	return blame_sample(container_of(sums, struct blame_sum, sums)->blame);
 }
 
 static void put_share(const void *item, struct bytes *b)
@@ -409,7 +409,7 @@ static void take_share(struct sums *sums, struct sum *victim, struct rec_bytes *
 
 static void put_ended_waits(const struct sum *sum, struct bytes *b)
 {
-	const struct blame_waits *waits = &((const struct blame_victim *)sum)->ended;
+	const struct blame_waits *waits = &container_of(sum, struct blame_victim, sum)->ended;
 	unsigned int i;
 
 	bytes_time(b, waits->ns);
@@ -428,17 +428,17 @@ static void take_ended_waits(struct sum *sum, struct rec_bytes *t)
 	for (i = 0; i < BLAME_BUCKETS; i++)
 		waits.bucket[i] = take_number(t);
 	if (!t->wrong)
-		add_waits(&((struct blame_victim *)sum)->ended, &waits);
+		add_waits(&container_of(sum, struct blame_victim, sum)->ended, &waits);
 }
 
 static void clear_waits(struct sum *sum)
 {
-	memset(&((struct blame_victim *)sum)->ended, 0, sizeof(struct blame_waits));
+	memset(&container_of(sum, struct blame_victim, sum)->ended, 0, sizeof(struct blame_waits));
 }
 
 static void add_charges(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
 {
-	struct blame_sum *sum = (struct blame_sum *)sums;
+	struct blame_sum *sum = container_of(sums, struct blame_sum, sums);
 	const struct blame_thread *threads;
 	const struct blame_row *rows;
 	struct blame_victim *victim;
@@ -465,7 +465,7 @@ static void add_charges(struct sums *sums, const struct kvmstats_vm *first, char
 
 static void close_blame_program(struct sums *sums)
 {
-	struct blame_sum *sum = (struct blame_sum *)sums;
+	struct blame_sum *sum = container_of(sums, struct blame_sum, sums);
 
 	blame_close(sum->blame);
 	tdestroy(sum->paths, free);
@@ -495,7 +495,7 @@ const struct blame_share *find_owner(const struct blame_victim *victim, const ch
 
 void blame_sum_total(const struct sums *sums, struct sum *total)
 {
-	struct blame_victim *all = (struct blame_victim *)total;
+	struct blame_victim *all = container_of(total, struct blame_victim, sum);
 	struct blame_share *share;
 	struct blame_key key;
 	size_t i, j;

@@ -196,7 +196,7 @@ static void put_exits_row(struct exits_command *w, struct exits_vm *vm,
 static void write_exits_rows(void *arg, struct out *out, const char *now, struct sum *sum)
 {
 	struct exits_command *w = arg;
-	struct exits_vm *vm = (struct exits_vm *)sum;
+	struct exits_vm *vm = container_of(sum, struct exits_vm, sum);
 	const size_t shown = count_rows(w, vm);
 	struct exits_total rest;
 	size_t i;
@@ -252,7 +252,7 @@ static void json_total(struct json *j, const struct exits_command *w, struct exi
 static void write_exits_json(void *arg, struct json *j, struct sum *sum)
 {
 	const struct exits_command *w = arg;
-	struct exits_vm *vm = (struct exits_vm *)sum;
+	struct exits_vm *vm = container_of(sum, struct exits_vm, sum);
 	const size_t shown = count_rows(w, vm);
 	struct exits_total rest;
 	size_t i;

@@ -34,7 +34,7 @@ static void add_exits_row(const struct exits_sum *sum, struct exits_vm *vm, cons
 static int open_exits_program(struct sums *sums, const struct kvmstats_vm *first,
 			      struct kvmstats_probe *p)
 {
-	struct exits_sum *sum = (struct exits_sum *)sums;
+	struct exits_sum *sum = container_of(sums, struct exits_sum, sums);
 
 	return exits_open(&sum->exits, sum->by == EXITS_BY_ADDRESS ||
 			  sum->by == EXITS_BY_REASON_AND_ADDRESS, p);
@@ -42,7 +42,7 @@ static int open_exits_program(struct sums *sums, const struct kvmstats_vm *first
 
 static int read_exits_program(struct sums *sums)
 {
-	return exits_sample(((struct exits_sum *)sums)->exits);
+	return exits_sample(container_of(sums, struct exits_sum, sums)->exits);
 }
 
 static void put_exit_total(const void *item, struct bytes *b)
@@ -74,7 +74,7 @@ static void take_exit_total(struct sums *sums, struct sum *vm, struct rec_bytes 
 
 static void add_exits(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
 {
-	const struct exits_sum *sum = (struct exits_sum *)sums;
+	const struct exits_sum *sum = container_of(sums, struct exits_sum, sums);
 	const struct blame_thread *threads;
 	const struct exits_row *rows;
 	struct exits_vm *vm;
@@ -103,12 +103,12 @@ static void add_exits(struct sums *sums, const struct kvmstats_vm *first, char *
 
 static void close_exits_program(struct sums *sums)
 {
-	exits_close(((struct exits_sum *)sums)->exits);
+	exits_close(container_of(sums, struct exits_sum, sums)->exits);
 }
 
 static void release_vm(struct sum *vm)
 {
-	free(((struct exits_vm *)vm)->cmdline.text);
+	free(container_of(vm, struct exits_vm, sum)->cmdline.text);
 }
 
 const struct sums_type exits_sums = {

@@ -20,7 +20,7 @@ static const struct out_column stalls_columns[] = {
 
 static void write_stalls_rows(void *arg, struct out *out, const char *now, struct sum *sum)
 {
-	const struct stalls_vm *vm = (struct stalls_vm *)sum;
+	const struct stalls_vm *vm = container_of(sum, struct stalls_vm, sum);
 	size_t i;
 
 	for (i = 0; i < sum->count || !i; i++) {
@@ -43,7 +43,7 @@ static void write_stalls_rows(void *arg, struct out *out, const char *now, struc
 
 static void write_stalls_json(void *arg, struct json *j, struct sum *sum)
 {
-	const struct stalls_vm *vm = (struct stalls_vm *)sum;
+	const struct stalls_vm *vm = container_of(sum, struct stalls_vm, sum);
 	size_t i;
 
 	json_text(j, "vm", sum->label);

@@ -138,12 +138,12 @@ static void add_unstarted(const struct stalls_sum *sum, struct stalls_vm *to, co
 static int open_stalls_program(struct sums *sums, const struct kvmstats_vm *first,
 			       struct kvmstats_probe *p)
 {
-	return stalls_open(&((struct stalls_sum *)sums)->stalls, first, p);
+	return stalls_open(&container_of(sums, struct stalls_sum, sums)->stalls, first, p);
 }
 
 static int read_stalls_program(struct sums *sums)
 {
-	return stalls_sample(((struct stalls_sum *)sums)->stalls);
+	return stalls_sample(container_of(sums, struct stalls_sum, sums)->stalls);
 }
 
 static void put_stall(const void *item, struct bytes *b)
@@ -167,7 +167,7 @@ static void take_stall(struct sums *sums, struct sum *vm, struct rec_bytes *t)
 static void clear_times(struct sum *vm)
 {
 	/* A stall that was booked early in this sample is not unknown in the next one. */
-	((struct stalls_vm *)vm)->other -= vm->cost;
+	container_of(vm, struct stalls_vm, sum)->other -= vm->cost;
 }
 
 static void add_times(struct sums *sums, const struct kvmstats_vm *first)
@@ -182,13 +182,13 @@ static void add_times(struct sums *sums, const struct kvmstats_vm *first)
 			continue;
 		vm->other += v->sum.times.mode[KVMSTATS_OTHER];
 		if (!sums->rec)
-			add_unstarted((struct stalls_sum *)sums, vm, v);
+			add_unstarted(container_of(sums, struct stalls_sum, sums), vm, v);
 	}
 }
 
 static void add_stalls(struct sums *sums, const struct kvmstats_vm *first, char **args, int n)
 {
-	struct stalls_sum *sum = (struct stalls_sum *)sums;
+	struct stalls_sum *sum = container_of(sums, struct stalls_sum, sums);
 	const struct blame_thread *threads;
 	struct stalls_vm *vm;
 	size_t i, count;
@@ -215,7 +215,7 @@ static void add_stalls(struct sums *sums, const struct kvmstats_vm *first, char 
 
 static void close_stalls_program(struct sums *sums)
 {
-	stalls_close(((struct stalls_sum *)sums)->stalls);
+	stalls_close(container_of(sums, struct stalls_sum, sums)->stalls);
 }
 
 const struct sums_type stalls_sums = {

@@ -9,6 +9,7 @@
 
 #include "app.h"
 #include "bpf/blame.bpf.h"
+#include "container_of.h"
 #include "recording.h"
 
 /* VMs whose labels and sums are kept after they have exited */

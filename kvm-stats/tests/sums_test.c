@@ -414,7 +414,7 @@ static void test_record(void)
 		.take_sum = take_elapsed, .clear = clear_elapsed,
 	};
 	struct kvmstats_vm vms[2];
-	struct recording *rec = (struct recording *)&recorded;
+	struct recording *rec = (void *)&recorded;
 	struct sums from = { .type = &shape }, to;
 	struct sum *sum;
 	unsigned int i;
