@@ -10,7 +10,7 @@
  *	for (;; sleep(1)) {
  *		kvmstats_sample(k);
  *		for (vm = kvmstats_first(k); vm; vm = kvmstats_next(vm))
- *			...	kvmstats_vm_label(vm), kvmstats_vm_times(vm, true)
+ *			...	kvmstats_vm_label(vm), kvmstats_vm_last_times(vm)
  *	}
  *
  * The library prints nothing, never exits, starts no thread, and installs no signal
@@ -329,11 +329,14 @@ pid_t kvmstats_vcpu_tid(const struct kvmstats_vcpu *vcpu);	/* thread; 0 if unkno
 bool kvmstats_vcpu_first_sample(const struct kvmstats_vcpu *vcpu);
 
 /*
- * Since the previous sample (last), or since the VM or vCPU was first seen. Those of a VM are
- * sums over all its present and former vCPUs. The second ones never decrease.
+ * Since the VM or vCPU was first seen. Those of a VM are sums over all its present and former vCPUs,
+ * and never decrease.
  */
-const struct kvmstats_times *kvmstats_vm_times(const struct kvmstats_vm *vm, bool last);
-const struct kvmstats_times *kvmstats_vcpu_times(const struct kvmstats_vcpu *vcpu, bool last);
+const struct kvmstats_times *kvmstats_vm_times(const struct kvmstats_vm *vm);
+const struct kvmstats_times *kvmstats_vcpu_times(const struct kvmstats_vcpu *vcpu);
+/* Since the previous sample */
+const struct kvmstats_times *kvmstats_vm_last_times(const struct kvmstats_vm *vm);
+const struct kvmstats_times *kvmstats_vcpu_last_times(const struct kvmstats_vcpu *vcpu);
 /*
  * Nanoseconds by mode; elapsed is exactly the sum of all modes: for a VM, the number of its vCPUs
  * multiplied by the time. A mode that is not known for all vCPUs is 0, and its time is in
@@ -369,13 +372,17 @@ bool kvmstats_activity_other_threads(const struct kvmstats_activity *a, uint64_t
 uint64_t kvmstats_vm_other_threads(const struct kvmstats_vm *vm, enum kvmstats_role role);
 
 /*
- * For kvmstats_value(): values, or totals since the VM or vCPU was first seen; NULL if
- * unavailable. Scope KVMSTATS_VCPU: over all vCPUs, sums and of PEAK the maximum. Cumulative
- * statistics and histograms of totals never decrease, even if debugfs sets them to 0.
+ * For kvmstats_value(): values as the kernel has them; NULL if unavailable. Scope KVMSTATS_VCPU: over
+ * all vCPUs, sums and of PEAK the maximum.
  */
-const void *kvmstats_vm_values(const struct kvmstats_vm *vm, enum kvmstats_scope scope,
-			       bool total);
-const void *kvmstats_vcpu_values(const struct kvmstats_vcpu *vcpu, bool total);
+const void *kvmstats_vm_values(const struct kvmstats_vm *vm, enum kvmstats_scope scope);
+const void *kvmstats_vcpu_values(const struct kvmstats_vcpu *vcpu);
+/*
+ * The same, since the VM or vCPU was first seen. Cumulative statistics and histograms never decrease,
+ * even if debugfs sets them to 0.
+ */
+const void *kvmstats_vm_totals(const struct kvmstats_vm *vm, enum kvmstats_scope scope);
+const void *kvmstats_vcpu_totals(const struct kvmstats_vcpu *vcpu);
 
 /* Return statistic i of a table, NULL after the last. */
 const struct kvmstats_desc *kvmstats_desc(const struct kvmstats_table *table, unsigned int i);

@@ -83,17 +83,24 @@ void kvmstats_probe_free(struct kvmstats_probe *probe)
 	free(probe);
 }
 
-const struct kvmstats_times *kvmstats_vm_times(const struct kvmstats_vm *vm, bool last)
+const struct kvmstats_times *kvmstats_vm_times(const struct kvmstats_vm *vm)
 {
-	return last ? &vm->sum.times : &vm->times;
+	return &vm->times;
 }
 
-const void *kvmstats_vm_values(const struct kvmstats_vm *vm, enum kvmstats_scope scope,
-			       bool total)
+const struct kvmstats_times *kvmstats_vm_last_times(const struct kvmstats_vm *vm)
 {
-	if (scope == KVMSTATS_VM)
-		return total ? vm->total : vm->values;
-	return total ? vm->vcpu_total : vm->vcpu_sum;
+	return &vm->sum.times;
+}
+
+const void *kvmstats_vm_values(const struct kvmstats_vm *vm, enum kvmstats_scope scope)
+{
+	return scope == KVMSTATS_VM ? vm->values : vm->vcpu_sum;
+}
+
+const void *kvmstats_vm_totals(const struct kvmstats_vm *vm, enum kvmstats_scope scope)
+{
+	return scope == KVMSTATS_VM ? vm->total : vm->vcpu_total;
 }
 
 const struct kvmstats_vcpu *kvmstats_vm_vcpu(const struct kvmstats_vm *vm, unsigned int i)
@@ -101,14 +108,24 @@ const struct kvmstats_vcpu *kvmstats_vm_vcpu(const struct kvmstats_vm *vm, unsig
 	return i < vm->vcpus ? vm->vcpu[i] : NULL;
 }
 
-const struct kvmstats_times *kvmstats_vcpu_times(const struct kvmstats_vcpu *vcpu, bool last)
+const struct kvmstats_times *kvmstats_vcpu_times(const struct kvmstats_vcpu *vcpu)
 {
-	return last ? &vcpu->last.times : &vcpu->times;
+	return &vcpu->times;
 }
 
-const void *kvmstats_vcpu_values(const struct kvmstats_vcpu *vcpu, bool total)
+const struct kvmstats_times *kvmstats_vcpu_last_times(const struct kvmstats_vcpu *vcpu)
 {
-	return total ? vcpu->total : vcpu->values;
+	return &vcpu->last.times;
+}
+
+const void *kvmstats_vcpu_values(const struct kvmstats_vcpu *vcpu)
+{
+	return vcpu->values;
+}
+
+const void *kvmstats_vcpu_totals(const struct kvmstats_vcpu *vcpu)
+{
+	return vcpu->total;
 }
 
 uint64_t kvmstats_times_mode(const struct kvmstats_times *times, enum kvmstats_mode mode)

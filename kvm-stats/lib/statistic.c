@@ -23,9 +23,9 @@
 #define ARCH	"all"
 #endif
 
-#define STATISTIC(scope, name, type, size, unit, exponent, archs, words) \
+#define STATISTIC(scope, name, type, size, unit, exponent, archs, description) \
 	{ KVMSTATS_##scope, #name, KVMSTATS_##type, size, KVMSTATS_##unit, exponent, \
-	  archs, words },
+	  archs, description },
 
 static const struct statistic all[] = {
 #include "statistics.inc"
@@ -51,7 +51,7 @@ const char *kvmstats_description(enum kvmstats_scope scope, const char *name)
 {
 	const struct statistic *statistic = statistic_find(scope, name);
 
-	return statistic ? statistic->words : "";
+	return statistic ? statistic->description : "";
 }
 
 /* One part of the patterns, which ends at '|' or at the end */

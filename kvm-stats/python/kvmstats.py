@@ -25,9 +25,10 @@ TYPES = {"v": None, "p": ctypes.c_void_p, "s": ctypes.c_char_p, "b": ctypes.c_bo
          "P": ctypes.POINTER(ctypes.c_void_p)}
 # Functions with the types of their results and arguments
 FUNCTIONS = """open:iPssu close:vp source:sp sample:ip problem:sp first:pp next:pp table:ppi find:pps
-    value:qppu mode_name:si event_name:si role_name:si vm_vcpu:ppu vm_times:ppb vcpu_times:ppb
+    value:qppu mode_name:si event_name:si role_name:si vm_vcpu:ppu vm_times:pp vcpu_times:pp
+    vm_last_times:pp vcpu_last_times:pp
     times_mode:qpi times_known:bpi vm_activity:pp vcpu_activity:pp activity_event:qpi
-    activity_known:bpi vm_other_threads:qpi vm_values:ppib vcpu_values:ppb describe:iPPsz
+    activity_known:bpi vm_other_threads:qpi vm_totals:ppi vcpu_totals:pp describe:iPPsz
     free_table:vp description:sis desc:ppu desc_name:sp desc_type:up desc_unit:up desc_base:up
     desc_exponent:ip desc_size:up desc_bucket_size:up"""
 VM_MEMBERS = """label:s name:s domain:s uuid:s vmm:s machine:s pod_uid:s container_id:s cgroup:s pid:i
@@ -101,7 +102,7 @@ class _Object:
 
     def times(self, last=False):
         """Return {mode: nanoseconds} since it was first seen, or since the previous sample."""
-        times = _call[self.prefix + "_times"](self._pointer, last)
+        times = _call[self.prefix + ("_last_times" if last else "_times")](self._pointer)
         return {name: _call["times_mode"](times, mode) for mode, name in enumerate(MODES)
                 if _call["times_known"](times, mode) or name == "unknown"}
 
@@ -116,7 +117,7 @@ class _Object:
 
         The total of a histogram is a list, with a count for each bucket.
         """
-        table, values = _call["table"](self._host, scope), self._values(scope)
+        table, values = _call["table"](self._host, scope), self._totals(scope)
         desc = _call["find"](table, statistic.encode()) if table else None
         if not desc or not values:
             return None
@@ -129,8 +130,8 @@ class Vcpu(_Object):
 
     prefix = "vcpu"
 
-    def _values(self, _):
-        return _call["vcpu_values"](self._pointer, True)
+    def _totals(self, _):
+        return _call["vcpu_totals"](self._pointer)
 
 
 class Vm(_Object):
@@ -138,8 +139,8 @@ class Vm(_Object):
 
     prefix = "vm"
 
-    def _values(self, scope):
-        return _call["vm_values"](self._pointer, scope, True)
+    def _totals(self, scope):
+        return _call["vm_totals"](self._pointer, scope)
 
     def vcpu_list(self):
         """Return the vCPUs in order of id."""

@@ -160,19 +160,19 @@ static void warn_nothing_found(const struct kvmstats *k, bool unread)
 	warnx("no VMs found (source: %s)", kvmstats_source(k));
 }
 
-void app_warn_unmatched(const char *what, char **words, int n)
+void app_warn_unmatched(const char *what, char **args, int n)
 {
 	char list[256] = "", word[128];
 	int i;
 
 	for (i = 0; i < n && strlen(list) + sizeof(word) < sizeof(list); i++) {
-		text_line(words[i], word, sizeof(word) - 8);
+		text_line(args[i], word, sizeof(word) - 8);
 		sprintf(list + strlen(list), "%s'%s'", i ? " or " : "", word);
 	}
 	warnx("no %s matches %s%s", what, list, i < n ? " or the others" : "");
 }
 
-int app_status(const struct kvmstats *k, unsigned int shown, char **words, int n)
+int app_status(const struct kvmstats *k, unsigned int shown, char **args, int n)
 {
 	unsigned int unread;
 	const char *why;
@@ -180,7 +180,7 @@ int app_status(const struct kvmstats *k, unsigned int shown, char **words, int n
 	app_flush();
 	unread = kvmstats_failed_reads(k, &why);
 	if (!shown && n && kvmstats_first(k))
-		app_warn_unmatched("VM", words, n);
+		app_warn_unmatched("VM", args, n);
 	else if (!shown)
 		warn_nothing_found(k, unread);
 	if (unread)
@@ -333,37 +333,37 @@ static bool selects(const char *word, const struct kvmstats_vm *vm)
 	       (strchr(word, '@') && matches_selector(word, pid_label(vm, label), 0));
 }
 
-bool app_selects(char **words, int n, const struct kvmstats_vm *vm)
+bool app_selects(char **args, int n, const struct kvmstats_vm *vm)
 {
 	bool any = !n;
 
 	while (n-- > 0 && !any)
-		any = selects(*words++, vm);
+		any = selects(*args++, vm);
 	return any;
 }
 
-bool app_selects_any(char **words, int n, const struct kvmstats_vm *first)
+bool app_selects_any(char **args, int n, const struct kvmstats_vm *first)
 {
-	while (first && !app_selects(words, n, first))
+	while (first && !app_selects(args, n, first))
 		first = first->next;
 	return first;
 }
 
-void app_check_selectors(const struct kvmstats_vm *first, char **words, int n)
+void app_check_selectors(const struct kvmstats_vm *first, char **args, int n)
 {
 	const struct kvmstats_vm *vm;
 	const struct field *field;
 	const char *wrong;
 
-	for (; n > 0; n--, words++) {
-		wrong = text_bad_glob(pattern_of(*words, &field));
+	for (; n > 0; n--, args++) {
+		wrong = text_bad_glob(pattern_of(*args, &field));
 		/* but a VM may be called so */
 		for (vm = first; vm && wrong; vm = vm->next) {
-			if (app_selects(words, 1, vm))
+			if (app_selects(args, 1, vm))
 				wrong = NULL;
 		}
 		if (wrong)
-			errx(STATUS_USAGE, "invalid selector '%s': it %s", *words, wrong);
+			errx(STATUS_USAGE, "invalid selector '%s': it %s", *args, wrong);
 	}
 }
 

@@ -95,25 +95,25 @@ struct kvmstats *app_open(bool wait);
 void app_sample(struct kvmstats *k);
 
 /*
- * Return the exit status of a command that showed this many VMs of those that the words select;
+ * Return the exit status of a command that showed this many VMs of those that args select;
  * print why it is not 0 on standard error.
  */
-int app_status(const struct kvmstats *k, unsigned int shown, char **words, int n);
+int app_status(const struct kvmstats *k, unsigned int shown, char **args, int n);
 
-/* Print that no VM or statistic matches any of the words. */
-void app_warn_unmatched(const char *what, char **words, int n);
+/* Print that no VM or statistic matches any of args. */
+void app_warn_unmatched(const char *what, char **args, int n);
 
 /* Write everything out. Ends the program with a message if it cannot be. */
 void app_flush(void);
 
-/* Exit with status 2 if a word is neither a valid selector nor the name of a VM. */
-void app_check_selectors(const struct kvmstats_vm *first, char **words, int n);
+/* Exit with status 2 if one of args is neither a valid selector nor the name of a VM. */
+void app_check_selectors(const struct kvmstats_vm *first, char **args, int n);
 
-/* Return true if a word selects this VM, or if there are no words. */
-bool app_selects(char **words, int n, const struct kvmstats_vm *vm);
+/* Return true if one of args selects this VM, or if there are none. */
+bool app_selects(char **args, int n, const struct kvmstats_vm *vm);
 
 /* Return true if any VM of this list is selected. */
-bool app_selects_any(char **words, int n, const struct kvmstats_vm *first);
+bool app_selects_any(char **args, int n, const struct kvmstats_vm *first);
 
 /*
  * Arguments that are patterns for names of statistics, starting with args[from]. Exit with status 2

@@ -25,13 +25,13 @@ static void print_word(const char *typed, const char *word, int len, const char 
 		       description ? description : "");
 }
 
-static void print_words(const char *typed, const char *words)
+static void print_words(const char *typed, const char *choices)
 {
 	size_t len;
 
-	for (; words && *words; words += len + !!words[len]) {
-		len = strcspn(words, " ");
-		print_word(typed, words, len, NULL);
+	for (; choices && *choices; choices += len + !!choices[len]) {
+		len = strcspn(choices, " ");
+		print_word(typed, choices, len, NULL);
 	}
 }
 
@@ -82,15 +82,15 @@ static void complete_selectors(const char *typed, const char *from)
 	const struct settings settings = { .from = from };
 	const struct kvmstats_vm *vm;
 	char selector[SELECTOR_SIZE];
-	struct input f;
+	struct input in;
 
-	input_open(&f, &settings, INPUT_LAST, false, 0);
-	for (vm = kvmstats_first(f.k); vm; vm = vm->next) {
-		app_selector(kvmstats_first(f.k), vm, selector);
+	input_open(&in, &settings, INPUT_LAST, false, 0);
+	for (vm = kvmstats_first(in.k); vm; vm = vm->next) {
+		app_selector(kvmstats_first(in.k), vm, selector);
 		if (!strncmp(selector, typed, strlen(typed)))
 			puts(selector);
 	}
-	input_close(&f);
+	input_close(&in);
 }
 
 static void print_options(const char *typed, const struct command *command)

@@ -29,7 +29,7 @@ static unsigned int put_descriptors(const struct settings *settings, struct out 
 
 	for (i = 0; i < table->count; i++) {
 		const struct kvmstats_desc *desc = &table->desc[i];
-		const char *words = app_stat_description(scope, desc->name);
+		const char *description = app_stat_description(scope, desc->name);
 
 		if (!app_matches(settings, 0, desc->name))
 			continue;
@@ -48,7 +48,7 @@ static unsigned int put_descriptors(const struct settings *settings, struct out 
 		out_u64(out, desc->offset);
 		out_u64(out, desc->size);
 		out_u64(out, desc->bucket_size);
-		out_text_or_none(out, words);
+		out_text_or_none(out, description);
 	}
 	return rows;
 }

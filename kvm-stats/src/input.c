@@ -169,18 +169,18 @@ uint64_t input_time(const struct input *in)
 	return app_wall(time ? time : app_now());
 }
 
-int input_status(struct input *in, unsigned int shown, char **words, int n)
+int input_status(struct input *in, unsigned int shown, char **args, int n)
 {
 	unsigned int unread;
 	const char *why;
 
 	if (!in->rec)
-		return app_status(in->k, shown, words, n);
+		return app_status(in->k, shown, args, n);
 	app_flush();
 	input_warn_problem(in);
 	unread = kvmstats_failed_reads(in->k, &why);
 	if (!shown && n && kvmstats_first(in->k))
-		app_warn_unmatched("VM", words, n);
+		app_warn_unmatched("VM", args, n);
 	else if (!shown)
 		warnx("no VM is in this sample");
 	if (unread)

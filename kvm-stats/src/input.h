@@ -51,6 +51,6 @@ struct host input_host(const struct input *in);
 uint64_t input_time(const struct input *in);	/* since 1970, nanoseconds */
 
 /* As app_status() */
-int input_status(struct input *in, unsigned int shown, char **words, int n);
+int input_status(struct input *in, unsigned int shown, char **args, int n);
 
 #endif /* INPUT_H */

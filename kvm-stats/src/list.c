@@ -19,39 +19,39 @@ static const struct out_column list_columns[] = {
 };
 
 /* For the completion of command lines, and scripts */
-static int list_selectors(const struct settings *settings, struct input *f)
+static int list_selectors(const struct settings *settings, struct input *in)
 {
 	const struct kvmstats_vm *vm;
 	char selector[SELECTOR_SIZE];
 	unsigned int shown = 0;
 	int status;
 
-	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
+	for (vm = kvmstats_first(in->k); vm; vm = vm->next) {
 		if (!app_selects(settings->args, settings->nr_args, vm))
 			continue;
 		shown++;
-		app_selector(kvmstats_first(f->k), vm, selector);
+		app_selector(kvmstats_first(in->k), vm, selector);
 		puts(selector);
 	}
-	status = input_status(f, shown, settings->args, settings->nr_args);
-	input_close(f);
+	status = input_status(in, shown, settings->args, settings->nr_args);
+	input_close(in);
 	return status;
 }
 
 int command_list(const struct settings *settings)
 {
-	struct input f;
+	struct input in;
 	const struct kvmstats_vm *vm;
 	unsigned int shown = 0;
 	char label[LABEL_SIZE];
 	struct out *out;
 	int status;
 
-	input_open(&f, settings, INPUT_LAST, false, settings->nr_args);
+	input_open(&in, settings, INPUT_LAST, false, settings->nr_args);
 	if (settings->format == OUT_SELECTORS)
-		return list_selectors(settings, &f);
+		return list_selectors(settings, &in);
 	out = out_open(settings->format, list_columns);
-	for (vm = kvmstats_first(f.k); vm; vm = vm->next) {
+	for (vm = kvmstats_first(in.k); vm; vm = vm->next) {
 		if (!app_selects(settings->args, settings->nr_args, vm))
 			continue;
 		shown++;
@@ -68,11 +68,11 @@ int command_list(const struct settings *settings)
 		out_text_or_none(out, vm->identity.pod_uid);
 		out_text_or_none(out, vm->identity.container_id);
 		out_text_or_none(out, identity_cgroup(&vm->identity));
-		out_text(out, app_source(f.k));
+		out_text(out, app_source(in.k));
 	}
 	if (shown || settings->format != OUT_TABLE)
 		out_close(out);
-	status = input_status(&f, shown, settings->args, settings->nr_args);
-	input_close(&f);
+	status = input_status(&in, shown, settings->args, settings->nr_args);
+	input_close(&in);
 	return status;
 }

@@ -63,37 +63,37 @@ struct log_stalls {
 };
 
 /* Attach the program, and begin its sums; without it, the columns have no values. */
-static void open_log_stalls(struct log_stalls *stalls, const struct settings *settings, const struct input *f)
+static void open_log_stalls(struct log_stalls *stalls, const struct settings *settings, const struct input *in)
 {
 	struct programs *p = &stalls->programs;
 
 	stalls->wanted = settings->programs.stalls;
 	if (!stalls->wanted)
 		return;
-	if (f->rec) {
-		read_recorded_program(p, PROGRAM_STALLS, f->rec);
-	} else if (open_or_warn(p, PROGRAM_STALLS, "logging", kvmstats_first(f->k))) {
+	if (in->rec) {
+		read_recorded_program(p, PROGRAM_STALLS, in->rec);
+	} else if (open_or_warn(p, PROGRAM_STALLS, "logging", kvmstats_first(in->k))) {
 		/* Loading takes some time: the first sample begins with the program. */
-		app_sample(f->k);
+		app_sample(in->k);
 	}
 	stalls->missing = !p->open[PROGRAM_STALLS];
 }
 
 /* Take the next sample, and what stalls have lasted since the one before. Return false at the end. */
 static bool take_log_sample(struct log_stalls *stalls, const struct settings *settings,
-			    struct input *f, bool next)
+			    struct input *in, bool next)
 {
 	struct sums *sums = stalls->programs.open[PROGRAM_STALLS];
 
 	if (!read_programs(&stalls->programs))
 		errx(STATUS_NOTHING, "log: cannot read the sums of the BPF program");
-	if (next && !input_next(f))
+	if (next && !input_next(in))
 		return false;
 	if (!sums)
 		return true;
 	clear_sums(sums);
 	forget_sums(sums, NULL, NULL);
-	add_sums(sums, kvmstats_first(f->k), settings->args, settings->nr_args);
+	add_sums(sums, kvmstats_first(in->k), settings->args, settings->nr_args);
 	return true;
 }
 
@@ -143,7 +143,7 @@ static void put_column(struct out *out, const struct column *column,
 	out_number(out, text);
 }
 
-static void log_vm(struct out *out, const char *now, const struct input *f, const struct log_stalls *stalls,
+static void log_vm(struct out *out, const char *now, const struct input *in, const struct log_stalls *stalls,
 		   const struct kvmstats_vm *vm)
 {
 	const struct item item = item_vm(vm);
@@ -166,7 +166,7 @@ static void log_vm(struct out *out, const char *now, const struct input *f, cons
 			put_column(out, &columns[i], &item);
 	}
 	out_bool(out, vm->ended);
-	out_text(out, app_source(f->k));
+	out_text(out, app_source(in->k));
 	for (i = 0; i < columns_count; i++) {
 		if (columns[i].kind == COLUMN_OTHERS)
 			put_column(out, &columns[i], &item);
@@ -279,19 +279,19 @@ static void catch_hangup(void)
 		sigaction(SIGHUP, &action, NULL);
 }
 
-static unsigned int log_sample(const struct settings *settings, const struct input *f,
+static unsigned int log_sample(const struct settings *settings, const struct input *in,
 			       const struct log_stalls *stalls, struct out *out)
 {
 	const struct kvmstats_vm *vm;
 	unsigned int shown = 0;
 	char now[TIME_SIZE];
 
-	app_time_text(input_time(f), now);
-	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
+	app_time_text(input_time(in), now);
+	for (vm = kvmstats_first(in->k); vm; vm = vm->next) {
 		if (!app_selects(settings->args, settings->nr_args, vm))
 			continue;
 		shown++;
-		log_vm(out, now, f, stalls, vm);
+		log_vm(out, now, in, stalls, vm);
 	}
 	return shown;
 }
@@ -304,12 +304,12 @@ int command_log(const struct settings *settings)
 	struct out_column keys[MAX_COLUMNS];
 	unsigned int shown = 0, unread = 0;
 	unsigned long round = 0;
-	struct input f;
+	struct input in;
 	struct out *out;
 	uint64_t next;
 	int status = STATUS_OK;
 
-	input_open(&f, settings, INPUT_FIRST, !settings->count, settings->nr_args);
+	input_open(&in, settings, INPUT_FIRST, !settings->count, settings->nr_args);
 	if (settings->file) {
 		open_log(&file);
 		/* A signal ends it between two samples, not within a line. */
@@ -318,37 +318,37 @@ int command_log(const struct settings *settings)
 	if (format == OUT_CSV && (file.is_regular || is_begun()))
 		format = OUT_CSV_MORE;
 	catch_hangup();
-	open_log_stalls(&stalls, settings, &f);
-	take_log_sample(&stalls, settings, &f, false);
+	open_log_stalls(&stalls, settings, &in);
+	take_log_sample(&stalls, settings, &in, false);
 	make_columns(keys, stalls.wanted);
 	out = out_open(format, keys);
 	if (!settings->file)
 		app_flush();
 	next = app_now();
 	do {
-		if (!f.rec)
-			app_wait(f.k, &next, settings->interval);
+		if (!in.rec)
+			app_wait(in.k, &next, settings->interval);
 		if (stop_requested())
 			break;
 		/* The present sample of a recording is the first one. */
-		if (!take_log_sample(&stalls, settings, &f, !f.rec || round)) {
-			if (stalls.programs.open[PROGRAM_STALLS] && !recording_has(f.rec, RECORDED_STALLS))
+		if (!take_log_sample(&stalls, settings, &in, !in.rec || round)) {
+			if (stalls.programs.open[PROGRAM_STALLS] && !recording_has(in.rec, RECORDED_STALLS))
 				stalls.missing = true;
 			break;
 		}
-		unread |= kvmstats_failed_reads(f.k, NULL);
+		unread |= kvmstats_failed_reads(in.k, NULL);
 		begin_log_sample(&file, settings->format == OUT_CSV ? out : NULL);
-		shown += log_sample(settings, &f, &stalls, out);
+		shown += log_sample(settings, &in, &stalls, out);
 		end_log_sample(&file);
 	} while (++round != settings->count);
 	out_close(out);
-	if (!shown || unread || f.rec)
-		status = input_status(&f, shown, settings->args, settings->nr_args);
-	if (stalls.missing && f.rec)
+	if (!shown || unread || in.rec)
+		status = input_status(&in, shown, settings->args, settings->nr_args);
+	if (stalls.missing && in.rec)
 		warnx("%s has no stalls of this time; record --stalls writes them", settings->from);
 	if (shown && (unread || file.lost || stalls.missing))
 		status = STATUS_PARTIAL;
 	close_programs(&stalls.programs);
-	input_close(&f);
+	input_close(&in);
 	return status;
 }

@@ -28,7 +28,7 @@
 
 struct screen {
 	struct view *view;
-	struct input *f;
+	struct input *in;
 	unsigned int first;	/* line that is shown on top */
 	bool paused, typing;
 	enum { HELP_NONE, HELP_KEYS, HELP_COLUMNS } help;
@@ -229,9 +229,9 @@ static void draw_help(const struct screen *s)
 }
 
 /* Format the time of the sample in local time. */
-static void recorded(const struct input *f, char *buf, size_t size)
+static void format_sample_time(const struct input *in, char *buf, size_t size)
 {
-	const time_t seconds = input_time(f) / SECOND;
+	const time_t seconds = input_time(in) / SECOND;
 
 	strftime(buf, size, "%Y-%m-%d %H:%M:%S ", localtime(&seconds));
 }
@@ -248,14 +248,14 @@ static void start_blame(struct screen *s)
 {
 	struct kvmstats_probe probe = { 0 };
 
-	s->blaming = s->f->rec;
+	s->blaming = s->in->rec;
 	if (s->blaming) {
-		read_recorded_sums(&s->blame.sums, &blame_sums, s->f->rec);
+		read_recorded_sums(&s->blame.sums, &blame_sums, s->in->rec);
 		s->first = 0;
 		return;
 	}
 	draw_loading();
-	if (open_sums(&s->blame.sums, &blame_sums, kvmstats_first(s->f->k), &probe)) {
+	if (open_sums(&s->blame.sums, &blame_sums, kvmstats_first(s->in->k), &probe)) {
 		snprintf(s->why, sizeof(s->why), "blame: %s%s%s", probe.why,
 			 *probe.help ? "; " : "", probe.help);
 		return;
@@ -263,7 +263,7 @@ static void start_blame(struct screen *s)
 	s->blaming = true;
 	s->blame_start = s->part_start[0] = s->part_start[1] = app_now();
 	s->first = 0;
-	add_sums(&s->blame.sums, kvmstats_first(s->f->k), s->view->settings->args,
+	add_sums(&s->blame.sums, kvmstats_first(s->in->k), s->view->settings->args,
 				s->view->settings->nr_args);
 }
 
@@ -281,21 +281,21 @@ static void collect_recorded(struct screen *s)
 	const struct settings *settings = s->view->settings;
 	const struct kvmstats_vm *vm;
 
-	if (!s->f->rec || (!s->blaming && !s->panel))
+	if (!s->in->rec || (!s->blaming && !s->panel))
 		return;
-	s->recorded = recording_collect(s->f->rec, RECORDED_NS);
+	s->recorded = recording_collect(s->in->rec, RECORDED_NS);
 	if (s->blaming) {
 		clear_sums(&s->blame.sums);
-		add_sums(&s->blame.sums, kvmstats_first(s->f->k), settings->args, settings->nr_args);
+		add_sums(&s->blame.sums, kvmstats_first(s->in->k), settings->args, settings->nr_args);
 		keep_growth(&s->blame.sums);
-		s->recent = recording_collect(s->f->rec, RECENT_NS);
-		add_sums(&s->blame.sums, kvmstats_first(s->f->k), settings->args, settings->nr_args);
+		s->recent = recording_collect(s->in->rec, RECENT_NS);
+		add_sums(&s->blame.sums, kvmstats_first(s->in->k), settings->args, settings->nr_args);
 	}
 	if (!s->panel)
 		return;
 	clear_sums(s->panel);
-	add_sums(s->panel, kvmstats_first(s->f->k), NULL, 0);
-	for (vm = kvmstats_first(s->f->k); vm; vm = vm->next)
+	add_sums(s->panel, kvmstats_first(s->in->k), NULL, 0);
+	for (vm = kvmstats_first(s->in->k); vm; vm = vm->next)
 		set_elapsed(s->panel, vm, vm->vcpus * s->recorded);
 }
 
@@ -308,16 +308,16 @@ static void next_sample(struct screen *s)
 		snprintf(s->why, sizeof(s->why), "cannot read the charges of the BPF program");
 	}
 	/* an error stays on the screen, it may pass */
-	if (!input_next_nofail(s->f))
+	if (!input_next_nofail(s->in))
 		s->paused = true;
-	if (!s->blaming || s->f->rec)
+	if (!s->blaming || s->in->rec)
 		return;
 	if (app_now() - s->part_start[1] >= RECENT_NS / 2) {
 		keep_growth(&s->blame.sums);
 		s->part_start[0] = s->part_start[1];
 		s->part_start[1] = app_now();
 	}
-	add_sums(&s->blame.sums, kvmstats_first(s->f->k), settings->args, settings->nr_args);
+	add_sums(&s->blame.sums, kvmstats_first(s->in->k), settings->args, settings->nr_args);
 	forget_sums(&s->blame.sums, NULL, NULL);
 }
 
@@ -349,7 +349,7 @@ static int compare_blame_lines(const void *x, const void *y)
 /* In a recording, collect_recorded() has added the recent time twice. */
 static struct blame_times get_blame_times(const struct screen *s, const struct sum_item *item)
 {
-	return s->f->rec ? (struct blame_times){ item->growth, item->recent } :
+	return s->in->rec ? (struct blame_times){ item->growth, item->recent } :
 			   (struct blame_times){ item->recent + item->growth, item->cost };
 }
 
@@ -430,19 +430,19 @@ static void draw_blame(struct screen *s)
 	/* Keep the last owner on the screen. */
 	if (s->first + room > count)
 		s->first = count > room ? count - room : 0;
-	if (s->f->rec)
-		recorded(s->f, time, sizeof(time));
+	if (s->in->rec)
+		format_sample_time(s->in, time, sizeof(time));
 	snprintf(line, sizeof(line), "%s%sowners of waits for a CPU in %.0f s; recent: %.0f s",
 		 time, s->paused ? "PAUSED " : "",
-		 (s->f->rec ? s->recorded : app_now() - s->blame_start) / 1e9,
-		 (s->f->rec ? s->recent : app_now() - s->part_start[0]) / 1e9);
+		 (s->in->rec ? s->recorded : app_now() - s->blame_start) / 1e9,
+		 (s->in->rec ? s->recent : app_now() - s->part_start[0]) / 1e9);
 	put_screen_line(0, line, false);
 	put_screen_line(1, "NAME              RECENT-s   SHARE     ALL-s   SHARE  OWNER", true);
 	for (i = s->first; i < count && i - s->first < room; i++)
 		draw_blame_line(&lines[i], 2 + i - s->first);
 	free(lines);
 	describe_hidden(s->first, room, count, hidden, sizeof(hidden));
-	snprintf(line, sizeof(line), "b back  q quit  p pause%s%s%s", s->f->rec ? "  [ ] n g time" : "",
+	snprintf(line, sizeof(line), "b back  q quit  p pause%s%s%s", s->in->rec ? "  [ ] n g time" : "",
 		 *hidden ? "  Up, Down: " : "", hidden);
 	snprintf(typed, sizeof(typed), "go to time: %s_", s->typed);
 	put_screen_line(LINES - 1, s->typing ? typed : *s->why ? s->why : line, false);
@@ -496,8 +496,8 @@ static void draw_panel(const struct screen *s, unsigned int row)
 	const void *vm = key->vm ? find_sum(s->panel, key->vm) : NULL;
 	char when[32];
 
-	snprintf(when, sizeof(when), "%s %.0f s", s->f->rec ? "last" : "after",
-		 (s->f->rec ? s->recorded : app_now() - s->panel_start) / 1e9);
+	snprintf(when, sizeof(when), "%s %.0f s", s->in->rec ? "last" : "after",
+		 (s->in->rec ? s->recorded : app_now() - s->panel_start) / 1e9);
 	if (s->shown == PROGRAM_EXITS)
 		draw_exits(vm, when, row);
 	else
@@ -521,12 +521,12 @@ static bool open_panel(struct screen *s, enum program program)
 	struct kvmstats_probe probe = { 0 };
 
 	s->panel = sums;
-	if (s->f->rec) {
-		read_recorded_sums(sums, type, s->f->rec);
+	if (s->in->rec) {
+		read_recorded_sums(sums, type, s->in->rec);
 		return true;
 	}
 	draw_loading();
-	if (!open_sums(sums, type, kvmstats_first(s->f->k), &probe))
+	if (!open_sums(sums, type, kvmstats_first(s->in->k), &probe))
 		return true;
 	snprintf(s->why, sizeof(s->why), "%s: %s%s%.200s", program_names[program], probe.why,
 		 *probe.help ? "; " : "", probe.help);
@@ -549,14 +549,14 @@ static void toggle_panel(struct screen *s, enum program program)
 	if (!view_has_cursor(s->view))
 		view_choose(s->view, s->first);
 	/* Times of VMs begin with those of the program. */
-	if (!s->f->rec && input_next_nofail(s->f))
-		add_sums(s->panel, kvmstats_first(s->f->k), NULL, 0);
+	if (!s->in->rec && input_next_nofail(s->in))
+		add_sums(s->panel, kvmstats_first(s->in->k), NULL, 0);
 }
 
 static void sample_panel(struct screen *s)
 {
-	if (s->panel && !s->f->rec && !read_sums(s->panel))
-		add_sums(s->panel, kvmstats_first(s->f->k), NULL, 0);
+	if (s->panel && !s->in->rec && !read_sums(s->panel))
+		add_sums(s->panel, kvmstats_first(s->in->k), NULL, 0);
 }
 
 /* Start the command "why" for the VM that is open or chosen, or for all. */
@@ -565,7 +565,7 @@ static void start_why(struct screen *s)
 	const struct view *view = s->view;
 	const struct view_key *key = view->level == VIEW_HOST ? &view->chosen[VIEW_HOST] : &view->in;
 
-	s->reasons = why_output_start(s->f, view->settings, key->vm, s->why, sizeof(s->why));
+	s->reasons = why_output_start(s->in, view->settings, key->vm, s->why, sizeof(s->why));
 	if (s->reasons)
 		s->first = 0;
 }
@@ -668,8 +668,8 @@ static void draw(struct screen *s)
 	}
 	keep_in_sight(s);
 	text_shown(view->filter, filter, sizeof(filter));
-	if (s->f->rec)
-		recorded(s->f, time, sizeof(time));
+	if (s->in->rec)
+		format_sample_time(s->in, time, sizeof(time));
 	describe_hidden(s->first, visible(view), view->count, hidden, sizeof(hidden));
 	snprintf(line, sizeof(line), "%s%s%s%s%s%s%s", time, s->paused ? "PAUSED " : "", view->head,
 		 *filter ? ", filter " : "", filter, *hidden ? "; " : "", hidden);
@@ -690,14 +690,14 @@ static void draw(struct screen *s)
 			mvchgat(head + i, mark->at, mark->width, A_BOLD | (selected ? A_REVERSE : 0),
 				mark->heat, NULL);
 	}
-	unread = kvmstats_failed_reads(s->f->k, &why);
+	unread = kvmstats_failed_reads(s->in->k, &why);
 	if (s->typing)
 		snprintf(line, sizeof(line), "%s: %s_", s->typing_time ? "go to time" : "filter",
 			 (text_shown(s->typed, filter, sizeof(filter)), filter));
 	else if (*s->why)
 		snprintf(line, sizeof(line), "%s", s->why);
-	else if (*input_problem(s->f))
-		snprintf(line, sizeof(line), "%s", input_problem(s->f));
+	else if (*input_problem(s->in))
+		snprintf(line, sizeof(line), "%s", input_problem(s->in));
 	else if (unread)
 		snprintf(line, sizeof(line), "%u not read: %s", unread, why);
 	else if (!view->count && view->level == VIEW_HOST)
@@ -706,7 +706,7 @@ static void draw(struct screen *s)
 	else
 		snprintf(line, sizeof(line),
 			 "q quit  h help  w why  b blame  x exits  o stalls  %s/ filter  p %s%s",
-			 s->f->rec ? "" : "c columns  ", s->paused ? "run" : "pause", s->f->rec ? "  [ ] n g" : "");
+			 s->in->rec ? "" : "c columns  ", s->paused ? "run" : "pause", s->in->rec ? "  [ ] n g" : "");
 	put_message(line);
 	refresh();
 }
@@ -716,7 +716,7 @@ static void rebuild_view(struct screen *s)
 	enum view_level level = s->view->level;
 
 	collect_recorded(s);
-	view_make(s->view, s->f, COLS);
+	view_make(s->view, s->in, COLS);
 	if (level != s->view->level)
 		s->first = 0;
 }
@@ -775,9 +775,9 @@ static void choose(struct screen *s, long step)
 
 static void seek_by(struct screen *s, int64_t nanoseconds)
 {
-	const uint64_t now = input_time(s->f);
+	const uint64_t now = input_time(s->in);
 
-	input_seek_time(s->f, nanoseconds < 0 && now < (uint64_t)-nanoseconds ? 0 : now + nanoseconds);
+	input_seek_time(s->in, nanoseconds < 0 && now < (uint64_t)-nanoseconds ? 0 : now + nanoseconds);
 }
 
 /* The labels of the VMs that have a problem at a sample */
@@ -792,9 +792,9 @@ static void find_troubled(const struct screen *s, struct troubled *troubled)
 	struct item item;
 
 	troubled->count = 0;
-	for (vm = kvmstats_first(s->f->k); vm; vm = vm->next) {
+	for (vm = kvmstats_first(s->in->k); vm; vm = vm->next) {
 		item = item_vm(vm);
-		judge_item(s->f->k, &item);
+		judge_item(s->in->k, &item);
 		if (item.judgement.problem <= PROBLEM_ENDED || !view_has_vm(s->view, vm))
 			continue;
 		if (troubled->count == troubled->room) {
@@ -834,7 +834,7 @@ static void exchange(struct troubled *a, struct troubled *b)
 static bool seek_next_problem(struct screen *s, struct troubled *before, struct troubled *now)
 {
 	find_troubled(s, before);
-	while (!stop_requested() && input_next_nofail(s->f)) {
+	while (!stop_requested() && input_next_nofail(s->in)) {
 		find_troubled(s, now);
 		if (has_new(now, before))
 			return true;
@@ -845,13 +845,13 @@ static bool seek_next_problem(struct screen *s, struct troubled *before, struct 
 
 static bool seek_previous_problem(struct screen *s, struct troubled *before, struct troubled *now)
 {
-	const unsigned long from = recording_position(s->f->rec);
+	const unsigned long from = recording_position(s->in->rec);
 
 	find_troubled(s, now);
-	while (!stop_requested() && input_seek_samples(s->f, -1)) {
+	while (!stop_requested() && input_seek_samples(s->in, -1)) {
 		find_troubled(s, before);
-		if (has_new(now, before) && recording_position(s->f->rec) + 1 < from) {
-			input_seek_samples(s->f, 1);
+		if (has_new(now, before) && recording_position(s->in->rec) + 1 < from) {
+			input_seek_samples(s->in, 1);
 			return true;
 		}
 		exchange(before, now);
@@ -862,7 +862,7 @@ static bool seek_previous_problem(struct screen *s, struct troubled *before, str
 
 static void seek_problem(struct screen *s, bool next)
 {
-	const unsigned long from = recording_position(s->f->rec);
+	const unsigned long from = recording_position(s->in->rec);
 	struct troubled before = { 0 }, now = { 0 };
 	bool found;
 
@@ -871,7 +871,7 @@ static void seek_problem(struct screen *s, bool next)
 	free(now.label);
 	if (found)
 		return;
-	recording_seek(s->f->rec, from);
+	recording_seek(s->in->rec, from);
 	snprintf(s->why, sizeof(s->why), "no %s problem of these VMs begins in the recording",
 		 next ? "later" : "earlier");
 }
@@ -889,15 +889,15 @@ static void put_typed_time(struct screen *s, uint64_t time)
 static void seek_typed(struct screen *s)
 {
 	bool twice;
-	const uint64_t time = parse_time_text(s->typed, false, input_time(s->f) / SECOND, &twice);
+	const uint64_t time = parse_time_text(s->typed, false, input_time(s->in) / SECOND, &twice);
 
 	if (!time)
 		snprintf(s->why, sizeof(s->why), "'%.60s': must be a time such as 03:00 or 2026-11-22T03:00",
 			 s->typed);
-	else if (!input_has_time(s->f, time))
+	else if (!input_has_time(s->in, time))
 		put_typed_time(s, time);
 	else
-		input_seek_time(s->f, time);
+		input_seek_time(s->in, time);
 	if (time && twice)
 		snprintf(s->why, sizeof(s->why), "clocks showed %.60s twice, this is the first; add Z or an offset",
 			 s->typed);
@@ -906,12 +906,12 @@ static void seek_typed(struct screen *s)
 /* Keys for recordings. Return true if it is one of them. */
 static bool seek(struct screen *s, int key)
 {
-	if (!s->f->rec || !recording_count(s->f->rec))
+	if (!s->in->rec || !recording_count(s->in->rec))
 		return false;
 	switch (key) {
 	case '[':
 	case ']':
-		input_seek_samples(s->f, key == '[' ? -1 : 1);
+		input_seek_samples(s->in, key == '[' ? -1 : 1);
 		return true;
 	case '{':
 	case '}':
@@ -1113,7 +1113,7 @@ static bool wait_keys(struct screen *s, uint64_t until)
 			return true;
 		if (app_stop_asked()) {
 			endwin();
-			app_stop(s->f->k);
+			app_stop(s->in->k);
 			draw(s);
 		}
 		if (key == ERR) {
@@ -1137,10 +1137,10 @@ static void restore_terminal(void)
 	endwin();
 }
 
-bool screen_run(struct view *view, struct input *f)
+bool screen_run(struct view *view, struct input *in)
 {
 	const struct settings *settings = view->settings;
-	struct screen s = { .view = view, .f = f, .paused = f->rec };
+	struct screen s = { .view = view, .in = in, .paused = in->rec };
 	unsigned long round = 0;
 	uint64_t until;
 

@@ -9,9 +9,9 @@
  * any action, if there is no terminal or it cannot move its cursor.
  */
 #ifdef HAVE_NCURSES
-bool screen_run(struct view *view, struct input *f);
+bool screen_run(struct view *view, struct input *in);
 #else
-static inline bool screen_run(struct view *view, struct input *f)
+static inline bool screen_run(struct view *view, struct input *in)
 {
 	return false;
 }

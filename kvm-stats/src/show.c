@@ -81,15 +81,15 @@ static void show_values(struct show_output *view, const struct kvmstats_table *t
 	}
 }
 
-static void show_vm(struct show_output *view, const struct input *f,
+static void show_vm(struct show_output *view, const struct input *in,
 		    const struct kvmstats_vm *vm)
 {
-	const struct kvmstats_table *vcpu = kvmstats_table(f->k, KVMSTATS_VCPU);
+	const struct kvmstats_table *vcpu = kvmstats_table(in->k, KVMSTATS_VCPU);
 	unsigned int i;
 
 	app_label(vm, view->label);
 	snprintf(view->scope, sizeof(view->scope), "vm");
-	show_values(view, kvmstats_table(f->k, KVMSTATS_VM), vm->values);
+	show_values(view, kvmstats_table(in->k, KVMSTATS_VM), vm->values);
 	snprintf(view->scope, sizeof(view->scope), "vcpus");
 	show_values(view, vcpu, vm->vcpu_sum);
 	for (i = 0; view->settings->vcpus && i < vm->vcpus; i++) {
@@ -103,19 +103,19 @@ int command_show(const struct settings *settings)
 	struct show_output view = { .settings = settings };
 	const struct kvmstats_vm *vm;
 	unsigned int shown = 0;
-	struct input f;
+	struct input in;
 	int status;
 
 	if (!settings->nr_args)
 		errx(STATUS_USAGE, "show needs a SELECTOR ('kvm-stats list' has the names, '*' is all VMs)");
 	app_check_patterns(settings, 1);
-	input_open(&f, settings, INPUT_LAST, false, 1);
+	input_open(&in, settings, INPUT_LAST, false, 1);
 	view.out = out_open(settings->format, show_columns);
-	for (vm = kvmstats_first(f.k); vm; vm = vm->next) {
+	for (vm = kvmstats_first(in.k); vm; vm = vm->next) {
 		if (!app_selects(settings->args, 1, vm))
 			continue;
 		shown++;
-		show_vm(&view, &f, vm);
+		show_vm(&view, &in, vm);
 	}
 	if (view.rows || settings->format != OUT_TABLE)
 		out_close(view.out);
@@ -126,8 +126,8 @@ int command_show(const struct settings *settings)
 	} else {
 		if (shown && !view.rows)
 			warnx("all values are 0 (-z shows them)");
-		status = input_status(&f, shown, settings->args, 1);
+		status = input_status(&in, shown, settings->args, 1);
 	}
-	input_close(&f);
+	input_close(&in);
 	return status;
 }

@@ -39,7 +39,7 @@ static const char * const bases[FIELDS] = {
 	[KVMSTATS_POW2]		= "pow2",
 };
 
-static const char *word(const char * const *words, unsigned int field)
+static const char *word(const char * const *names, unsigned int field)
 {
 	static const char * const numbers[FIELDS] = {
 		"0", "1", "2", "3", "4", "5", "6", "7",
@@ -47,7 +47,7 @@ static const char *word(const char * const *words, unsigned int field)
 	};
 
 	field %= FIELDS;
-	return words[field] ? words[field] : numbers[field];
+	return names[field] ? names[field] : numbers[field];
 }
 
 const char *text_type(unsigned int type)

@@ -37,23 +37,23 @@ int command_top(const struct settings *settings)
 {
 	unsigned long round = 0, count = settings->count;
 	unsigned int shown = 0;
-	struct input f;
+	struct input in;
 	struct view view;
 	uint64_t next;
 	int status;
 
-	input_open(&f, settings, isatty(STDOUT_FILENO) ? INPUT_FIRST : INPUT_LAST, false,
+	input_open(&in, settings, isatty(STDOUT_FILENO) ? INPUT_FIRST : INPUT_LAST, false,
 		  settings->nr_args);
 	view_init(&view, settings);
 	if (settings->opens) {
-		if (!app_selects_any(settings->args, settings->nr_args, kvmstats_first(f.k)))
+		if (!app_selects_any(settings->args, settings->nr_args, kvmstats_first(in.k)))
 			errx(STATUS_USAGE, "no command and no VM has the name '%s'; see kvm-stats --help",
 			     settings->args[0]);
-		view_open_selected(&view, &f);
+		view_open_selected(&view, &in);
 	}
-	if (screen_run(&view, &f)) {
+	if (screen_run(&view, &in)) {
 		view_free(&view);
-		input_close(&f);
+		input_close(&in);
 		return STATUS_OK;
 	}
 	/* what reads a pipe waits for its end */
@@ -61,18 +61,18 @@ int command_top(const struct settings *settings)
 		count = 1;
 	next = app_now();
 	do {
-		if (!f.rec)
-			app_wait(f.k, &next, settings->interval);
+		if (!in.rec)
+			app_wait(in.k, &next, settings->interval);
 		/* The current sample of a recording is the first one. */
-		if ((!f.rec || round) && !input_next(&f))
+		if ((!in.rec || round) && !input_next(&in))
 			break;
-		view_make(&view, &f, output_width());
+		view_make(&view, &in, output_width());
 		if (view.vms)
 			print(&view, output_width());
 		shown += view.vms;
 	} while (++round != count);
-	status = input_status(&f, shown, settings->args, settings->nr_args);
+	status = input_status(&in, shown, settings->args, settings->nr_args);
 	view_free(&view);
-	input_close(&f);
+	input_close(&in);
 	return status;
 }

@@ -283,13 +283,13 @@ static void make_lines(struct view *view, const struct item *items, unsigned int
 	if (sums)
 		view->sums = make_line(sums, widths, NULL);
 	for (i = 0; i < n; i++) {
-		struct view_line heat = { 0 };
-		char *text = make_line(&items[i], widths, &heat);
+		struct view_line marked = { 0 };
+		char *text = make_line(&items[i], widths, &marked);
 		struct view_line *line = add_line(view, text);
 
-		heat.text = line->text;
-		heat.key = key_of(items[i].vm, items[i].vcpu ? (int)items[i].vcpu->id : -1);
-		*line = heat;
+		marked.text = line->text;
+		marked.key = key_of(items[i].vm, items[i].vcpu ? (int)items[i].vcpu->id : -1);
+		*line = marked;
 	}
 }
 
@@ -346,9 +346,9 @@ static void add_mode_share(char **line, unsigned int width, const char *what, co
 }
 
 /* Is the host too small for its guests? sums: of all VMs, also those that are not shown */
-static char *host_line(const struct input *f, const struct item *sums, unsigned int width)
+static char *host_line(const struct input *in, const struct item *sums, unsigned int width)
 {
-	const struct host host = input_host(f);
+	const struct host host = input_host(in);
 	char share[TEXT_SIZE], *line = check_alloc(strdup(""));
 
 	if (!host.cpus)
@@ -366,7 +366,7 @@ static char *host_line(const struct input *f, const struct item *sums, unsigned 
 	return line;
 }
 
-static void make_host(struct view *view, const struct input *f, unsigned int width)
+static void make_host(struct view *view, const struct input *in, unsigned int width)
 {
 	struct kvmstats_activity activity = { 0 }, all = { 0 };
 	struct item sums = { .activity = &activity }, host = { .activity = &all };
@@ -375,17 +375,17 @@ static void make_host(struct view *view, const struct input *f, unsigned int wid
 	struct item *items;
 	char by[64];
 
-	for (vm = kvmstats_first(f->k); vm; vm = vm->next)
+	for (vm = kvmstats_first(in->k); vm; vm = vm->next)
 		n++;
 	items = check_alloc(calloc(n + 1, sizeof(*items)));
 	n = 0;
-	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
+	for (vm = kvmstats_first(in->k); vm; vm = vm->next) {
 		add_vm_line(&host, &all, vm);
 		if (!view_has_vm(view, vm))
 			continue;
 		items[n] = item_vm(vm);
-		judge_item(f->k, &items[n]);
-		locate_item(f, &items[n++]);
+		judge_item(in->k, &items[n]);
+		locate_item(in, &items[n++]);
 		add_vm_line(&sums, &activity, vm);
 	}
 	if (!sums.vcpus)
@@ -394,13 +394,13 @@ static void make_host(struct view *view, const struct input *f, unsigned int wid
 	view->vms = n;
 	view->head = format("kvm-stats: %u VM%s, %u vCPU%s, source %s%s", n,
 			    n == 1 ? "" : "s", sums.vcpus, sums.vcpus == 1 ? "" : "s",
-			    app_source(f->k), order_name(view, by, sizeof(by)));
-	view->second = host_line(f, &host, width);
+			    app_source(in->k), order_name(view, by, sizeof(by)));
+	view->second = host_line(in, &host, width);
 	make_lines(view, items, n, &sums, width);
 	free(items);
 }
 
-static void make_vm(struct view *view, const struct input *f, unsigned int width)
+static void make_vm(struct view *view, const struct input *in, unsigned int width)
 {
 	const struct kvmstats_vm *vm = view->in.vm;
 	struct item *items = check_alloc(calloc(vm->vcpus + 1, sizeof(*items)));
@@ -408,10 +408,10 @@ static void make_vm(struct view *view, const struct input *f, unsigned int width
 	unsigned int i;
 
 	items[0] = item_vm(vm);
-	judge_item(f->k, &items[0]);
+	judge_item(in->k, &items[0]);
 	for (i = 0; i < vm->vcpus; i++) {
 		items[i + 1] = item_vcpu(vm, vm->vcpu[i]);
-		locate_item(f, &items[i + 1]);
+		locate_item(in, &items[i + 1]);
 	}
 	sort_view_items(view, items + 1, vm->vcpus);
 	view->vms = 1;
@@ -419,7 +419,7 @@ static void make_vm(struct view *view, const struct input *f, unsigned int width
 	text_shown(vm->identity.machine, machine, sizeof(machine));
 	view->head = format("%s: %s %d, %u vCPU%s, source %s%s%s", shown_label(vm, label),
 			    vmm, vm->identity.pid, vm->vcpus, vm->vcpus == 1 ? "" : "s",
-			    app_source(f->k), order_name(view, by, sizeof(by)),
+			    app_source(in->k), order_name(view, by, sizeof(by)),
 			    vm->ended ? ", ENDED: the last values" : "");
 	view->second = format("%s%s%s%s%s", vm->identity.uuid, *vm->identity.uuid ? "  " : "",
 			      machine, *vm->identity.pod_uid ? "  pod " : "", vm->identity.pod_uid);
@@ -498,11 +498,11 @@ static char *activity_line(const struct item *item, unsigned int width)
 	return line;
 }
 
-static void make_statistics(struct view *view, const struct input *f,
+static void make_statistics(struct view *view, const struct input *in,
 			    const struct kvmstats_vcpu *vcpu, unsigned int width)
 {
-	const struct kvmstats_table *vms = kvmstats_table(f->k, KVMSTATS_VM);
-	const struct kvmstats_table *vcpus = kvmstats_table(f->k, KVMSTATS_VCPU);
+	const struct kvmstats_table *vms = kvmstats_table(in->k, KVMSTATS_VM);
+	const struct kvmstats_table *vcpus = kvmstats_table(in->k, KVMSTATS_VCPU);
 	const struct kvmstats_vm *vm = view->in.vm;
 	char value[TEXT_SIZE], unit[TEXT_SIZE], growth[TEXT_SIZE];
 	char label[TEXT_SHOWN(LABEL_SIZE)];
@@ -590,13 +590,13 @@ void view_choose(struct view *view, unsigned int line)
 		view->chosen[view->level] = view->lines[view->selected].key;
 }
 
-void view_make(struct view *view, const struct input *f, unsigned int width)
+void view_make(struct view *view, const struct input *in, unsigned int width)
 {
 	const struct kvmstats_vcpu *vcpu = NULL;
 	const struct kvmstats_vm *vm;
 
 	clear(view);
-	for (vm = kvmstats_first(f->k); vm && view->level != VIEW_HOST; vm = vm->next) {
+	for (vm = kvmstats_first(in->k); vm && view->level != VIEW_HOST; vm = vm->next) {
 		if (is_same_vm(&view->in, vm))
 			break;
 	}
@@ -610,23 +610,23 @@ void view_make(struct view *view, const struct input *f, unsigned int width)
 	}
 	switch (view->level) {
 	case VIEW_HOST:
-		make_host(view, f, width);
+		make_host(view, in, width);
 		break;
 	case VIEW_VM:
-		make_vm(view, f, width);
+		make_vm(view, in, width);
 		break;
 	default:
-		make_statistics(view, f, vcpu, width);
+		make_statistics(view, in, vcpu, width);
 		return;
 	}
 	find_chosen(view);
 }
 
-void view_open_selected(struct view *view, const struct input *f)
+void view_open_selected(struct view *view, const struct input *in)
 {
 	const struct kvmstats_vm *vm, *only = NULL;
 
-	for (vm = kvmstats_first(f->k); vm; vm = vm->next) {
+	for (vm = kvmstats_first(in->k); vm; vm = vm->next) {
 		if (!app_selects(view->settings->args, view->settings->nr_args, vm))
 			continue;
 		if (only)

@@ -59,13 +59,13 @@ void view_init(struct view *view, const struct settings *settings);
 void view_free(struct view *view);
 
 /* Open the VM that the settings select, if it is one VM only. */
-void view_open_selected(struct view *view, const struct input *f);
+void view_open_selected(struct view *view, const struct input *in);
 
 /*
  * Build the lines, each at most width columns wide, or unlimited if width is 0. Closes the
  * open VM or vCPU if it was removed.
  */
-void view_make(struct view *view, const struct input *f, unsigned int width);
+void view_make(struct view *view, const struct input *in, unsigned int width);
 
 /* Choose a line: its VM or vCPU stays chosen when the order changes. */
 void view_choose(struct view *view, unsigned int line);

@@ -379,7 +379,7 @@ void find_causes(struct why_vm *vm, const struct why_host *host)
 	qsort_r(vm->cause, vm->causes, sizeof(*vm->cause), compare_causes, vm);
 }
 
-/* The words in braces */
+/* The placeholders in braces */
 
 static void put_percent(FILE *f, unsigned int permille)
 {
@@ -607,7 +607,7 @@ static void put_exit(FILE *f, const struct why_vm *vm, const struct why_host *ho
 static const struct {
 	const char *word;
 	void (*put)(FILE *f, const struct why_vm *vm, const struct why_host *host);
-} words[] = {
+} placeholders[] = {
 	{ "waits", put_waits }, { "owners", put_owners }, { "owner", put_main_owner },
 	{ "vcpus", put_vcpus }, { "cpus", put_cpus }, { "idle", put_idle }, { "idle_within", put_idle_within },
 	{ "hostidle", put_host_idle }, { "wanted", put_wanted }, { "hostcpus", put_host_cpus },
@@ -621,9 +621,9 @@ static void put_word(FILE *f, const char *word, size_t len, const struct why_vm 
 {
 	size_t i;
 
-	for (i = 0; i < sizeof(words) / sizeof(*words); i++) {
-		if (strlen(words[i].word) == len && !strncmp(words[i].word, word, len)) {
-			words[i].put(f, vm, host);
+	for (i = 0; i < sizeof(placeholders) / sizeof(*placeholders); i++) {
+		if (strlen(placeholders[i].word) == len && !strncmp(placeholders[i].word, word, len)) {
+			placeholders[i].put(f, vm, host);
 			return;
 		}
 	}

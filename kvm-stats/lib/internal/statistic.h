@@ -14,7 +14,7 @@ struct statistic {
 	unsigned int type, size, unit;
 	int exponent;
 	const char *archs;	/* as in the kernel's arch/, or "all" */
-	const char *words;
+	const char *description;
 };
 
 /* Look up this architecture first, then any; NULL if unknown. */

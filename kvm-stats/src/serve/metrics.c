@@ -152,12 +152,12 @@ const char *metric_suffix(const struct metric *metric)
 	return metric->type == METRIC_COUNTER ? "_total" : metric->type == METRIC_INFO ? "_info" : "";
 }
 
-#define VM_COUNTER(id, words, where, text) \
+#define VM_COUNTER(id, statistic_names, where, text) \
 	{ .name = "kvm_vm_" id, .type = METRIC_COUNTER, .unit = "", .labels = "vm", \
-	  .help = text, .from = FROM_STATISTIC, .scope = where, .statistics = words }
-#define RULES_COUNTER(id, words, where, text) \
+	  .help = text, .from = FROM_STATISTIC, .scope = where, .statistics = statistic_names }
+#define RULES_COUNTER(id, statistic_names, where, text) \
 	{ .name = "kvm_vm_" id, .type = METRIC_COUNTER, .unit = "", .labels = "vm", \
-	  .help = text, .from = FROM_STATISTIC, .scope = where, .statistics = words, \
+	  .help = text, .from = FROM_STATISTIC, .scope = where, .statistics = statistic_names, \
 	  .in_rules = true }
 #define VM_GAUGE(id, of, lists, source, text) \
 	{ .name = "kvm_vm_" id, .type = METRIC_GAUGE, .unit = of, .labels = lists, \

@@ -31,47 +31,47 @@ struct model *model_new(const struct serve_options *options)
 	return NULL;
 }
 
-static void free_vm_series(struct vm_series *e)
+static void free_vm_series(struct vm_series *series)
 {
 	unsigned int i;
 
-	for (i = 0; i < e->nr_vcpu; i++) {
-		free(e->vcpu[i].value);
-		free(e->vcpu[i].base);
+	for (i = 0; i < series->nr_vcpu; i++) {
+		free(series->vcpu[i].value);
+		free(series->vcpu[i].base);
 	}
-	free(e->vcpu);
-	free(e->waits);
-	free(e->value);
-	free(e->base);
-	free(e->labels);
-	identity_clear(&e->identity);
-	free(e);
+	free(series->vcpu);
+	free(series->waits);
+	free(series->value);
+	free(series->base);
+	free(series->labels);
+	identity_clear(&series->identity);
+	free(series);
 }
 
-static uint64_t since_base(const struct vm_series *e, unsigned int column)
+static uint64_t since_base(const struct vm_series *series, unsigned int column)
 {
-	return e->value[column] - e->base[column];
+	return series->value[column] - series->base[column];
 }
 
-static void add_usage(const struct model *m, const struct vm_series *e, struct usage *to)
+static void add_usage(const struct model *m, const struct vm_series *series, struct usage *to)
 {
 	unsigned int i;
 
 	for (i = 0; m->modes && i < MODES; i++)
-		to->mode[i] += since_base(e, m->modes->first + i);
+		to->mode[i] += since_base(series, m->modes->first + i);
 	if (m->exits)
-		to->exits += since_base(e, m->exits->first);
+		to->exits += since_base(series, m->exits->first);
 }
 
-static void remove_vm_series(struct model *m, struct vm_series *e)
+static void remove_vm_series(struct model *m, struct vm_series *series)
 {
 	struct vm_series **at = &m->first;
 
-	while (*at != e)
+	while (*at != series)
 		at = &(*at)->next;
-	*at = e->next;
-	add_usage(m, e, &m->usage_ended);
-	free_vm_series(e);
+	*at = series->next;
+	add_usage(m, series, &m->usage_ended);
+	free_vm_series(series);
 }
 
 static void free_columns(struct model *m)
@@ -106,18 +106,18 @@ void model_free(struct model *m)
 static struct family *add_family(struct model *m, const struct metric *metric,
 				 bool per_vcpu, unsigned int width)
 {
-	struct family *c = &m->family[m->nr_families++];
+	struct family *family = &m->family[m->nr_families++];
 
-	memset(c, 0, sizeof(*c));
-	c->metric = metric;
-	c->per_vcpu = per_vcpu;
-	c->grows = metric->type == METRIC_COUNTER || metric->type == METRIC_HISTOGRAM;
-	c->factor = 1;
-	c->first = m->width;
-	c->width = width;
-	c->shown = metric->in_rules;
+	memset(family, 0, sizeof(*family));
+	family->metric = metric;
+	family->per_vcpu = per_vcpu;
+	family->grows = metric->type == METRIC_COUNTER || metric->type == METRIC_HISTOGRAM;
+	family->factor = 1;
+	family->first = m->width;
+	family->width = width;
+	family->shown = metric->in_rules;
 	m->width += width;
-	return c;
+	return family;
 }
 
 static bool is_time(const struct kvmstats_desc *desc)
@@ -140,14 +140,14 @@ static void add_histogram(struct model *m, const struct metric *metric,
 			  const struct kvmstats_table *table, bool per_vcpu)
 {
 	const struct kvmstats_desc *desc = find_histogram(table, metric->statistics);
-	struct family *c;
+	struct family *family;
 
 	if (!desc)
 		return;
-	c = add_family(m, metric, per_vcpu, HISTOGRAM_WIDTH);
-	c->histogram = desc;
+	family = add_family(m, metric, per_vcpu, HISTOGRAM_WIDTH);
+	family->histogram = desc;
 	if (metric->sum)
-		c->nr_stats_summed = statistic_indexes(table, metric->sum, c->words, MAX_SUMMED_STATS);
+		family->nr_stats_summed = statistic_indexes(table, metric->sum, family->words, MAX_SUMMED_STATS);
 }
 
 static void add_statistic(struct model *m, const struct metric *metric,
@@ -155,13 +155,13 @@ static void add_statistic(struct model *m, const struct metric *metric,
 {
 	uint16_t words[MAX_SUMMED_STATS];
 	unsigned int n = statistic_indexes(table, metric->statistics, words, MAX_SUMMED_STATS);
-	struct family *c;
+	struct family *family;
 
 	if (!n)
 		return;
-	c = add_family(m, metric, per_vcpu, 1);
-	c->nr_stats_summed = n;
-	memcpy(c->words, words, sizeof(words));
+	family = add_family(m, metric, per_vcpu, 1);
+	family->nr_stats_summed = n;
+	memcpy(family->words, words, sizeof(words));
 }
 
 static const struct family *find_family(const struct model *m, const char *name)
@@ -302,7 +302,7 @@ static void add_metric_columns(struct model *m, const struct metric *metric,
 			const struct kvmstats_table *const *table)
 {
 	const struct kvmstats_table *from = table[metric->scope];
-	struct family *c;
+	struct family *family;
 	unsigned int i;
 
 	switch (metric->from) {
@@ -321,12 +321,12 @@ static void add_metric_columns(struct model *m, const struct metric *metric,
 		if (!table[KVMSTATS_VM])
 			break;
 		/* One column per size; sizes that the kernel does not count stay UINT16_MAX. */
-		c = add_family(m, metric, false, PAGE_SIZES);
+		family = add_family(m, metric, false, PAGE_SIZES);
 		for (i = 0; i < PAGE_SIZES; i++) {
-			c->words[i] = UINT16_MAX;
+			family->words[i] = UINT16_MAX;
 			statistic_indexes(table[KVMSTATS_VM], page_sizes[i].statistics,
-					&c->words[i], 1);
-			c->nr_stats_summed += c->words[i] != UINT16_MAX;
+					&family->words[i], 1);
+			family->nr_stats_summed += family->words[i] != UINT16_MAX;
 		}
 		break;
 	case FROM_STATISTIC:
@@ -426,10 +426,10 @@ const char *model_unmatched(const struct serve_options *options,
 
 bool model_has(const struct model *m, const char *label)
 {
-	const struct vm_series *e;
+	const struct vm_series *series;
 
-	for (e = m->first; e; e = e->next)
-		if (!strcmp(e->label, label))
+	for (series = m->first; series; series = series->next)
+		if (!strcmp(series->label, label))
 			return true;
 	return false;
 }
@@ -472,13 +472,13 @@ static struct sum *find_labelled(const struct sums *sums, struct sum **sorted, c
 void model_set_exits(struct model *m, struct exits_sum *exits, uint64_t elapsed)
 {
 	struct sum **sorted = sort_sums(&exits->sums);
-	struct vm_series *e;
+	struct vm_series *series;
 	size_t i;
 
 	for (i = 0; i < exits->sums.count; i++)
 		list_items(&exits->sums, sum_at(&exits->sums, i), m->options->programs.exits, elapsed);
-	for (e = m->first; e; e = e->next)
-		e->exits = (struct exits_vm *)find_labelled(&exits->sums, sorted, e->label);
+	for (series = m->first; series; series = series->next)
+		series->exits = (struct exits_vm *)find_labelled(&exits->sums, sorted, series->label);
 	free(sorted);
 }
 
@@ -486,19 +486,19 @@ void model_add_stalls(struct model *m, const struct sums *sums)
 {
 	struct sum **sorted = sort_sums(sums), *sum;
 	struct stall_share *share;
-	struct vm_series *e;
+	struct vm_series *series;
 	size_t i;
 
-	for (e = m->first; e; e = e->next) {
-		sum = find_labelled(sums, sorted, e->label);
+	for (series = m->first; series; series = series->next) {
+		sum = find_labelled(sums, sorted, series->label);
 		for (i = 0; sum && i < sum->count; i++) {
 			share = stall_share_at(sum, i);
-			e->stall[share->reason] += share->item.growth;
+			series->stall[share->reason] += share->item.growth;
 			share->item.growth = 0;
 		}
 		if (m->marks) {
-			memcpy(e->stall_mark[0], e->stall_mark[1], sizeof(e->stall));
-			memcpy(e->stall_mark[1], e->stall, sizeof(e->stall));
+			memcpy(series->stall_mark[0], series->stall_mark[1], sizeof(series->stall));
+			memcpy(series->stall_mark[1], series->stall, sizeof(series->stall));
 		}
 	}
 	free(sorted);
@@ -506,11 +506,11 @@ void model_add_stalls(struct model *m, const struct sums *sums)
 
 /* Names */
 
-static bool set_series_label(struct vm_series *e, const char *label)
+static bool set_series_label(struct vm_series *series, const char *label)
 {
 	struct buf b = { 0 };
 
-	snprintf(e->label, sizeof(e->label), "%s", label);
+	snprintf(series->label, sizeof(series->label), "%s", label);
 	buf_str(&b, "{vm=\"");
 	buf_label(&b, label);
 	buf_char(&b, '"');
@@ -518,39 +518,39 @@ static bool set_series_label(struct vm_series *e, const char *label)
 		buf_free(&b);
 		return false;
 	}
-	free(e->labels);
+	free(series->labels);
 	/* Without the room to grow, which is many times the text */
-	e->labels = realloc(b.text, b.len) ?: b.text;
-	e->labels_len = b.len;
+	series->labels = realloc(b.text, b.len) ?: b.text;
+	series->labels_len = b.len;
 	return true;
 }
 
 static struct vm_series *find_series(const struct model *m, const char *label)
 {
-	struct vm_series *e;
+	struct vm_series *series;
 
-	for (e = m->first; e && strcmp(e->label, label); e = e->next)
+	for (series = m->first; series && strcmp(series->label, label); series = series->next)
 		;
-	return e;
+	return series;
 }
 
 /* Count from now on, after the counts of a VM that had the label; NULL if there are none. */
-static void restart_series(struct model *m, struct vm_series *e, const struct vm_series *before)
+static void restart_series(struct model *m, struct vm_series *series, const struct vm_series *before)
 {
 	unsigned int i;
 
-	add_usage(m, e, &m->usage_ended);
+	add_usage(m, series, &m->usage_ended);
 	for (i = 0; i < m->width; i++)
-		e->base[i] = e->value[i] - (before ? since_base(before, i) : 0);
-	for (i = 0; i < e->nr_vcpu && m->options->vcpus; i++)
-		memcpy(e->vcpu[i].base, e->vcpu[i].value, m->width * sizeof(*e->vcpu[i].base));
+		series->base[i] = series->value[i] - (before ? since_base(before, i) : 0);
+	for (i = 0; i < series->nr_vcpu && m->options->vcpus; i++)
+		memcpy(series->vcpu[i].base, series->vcpu[i].value, m->width * sizeof(*series->vcpu[i].base));
 }
 
 /*
  * The VM has another label now. If a VM has ended that had it, such as the same guest before it
  * was rebooted, its counters continue: readers get its last values, and the growth of this one.
  */
-static bool take_label(struct model *m, struct vm_series *e, const char *label)
+static bool take_label(struct model *m, struct vm_series *series, const char *label)
 {
 	struct vm_series *holder = find_series(m, label), **at;
 
@@ -560,7 +560,7 @@ static bool take_label(struct model *m, struct vm_series *e, const char *label)
 		holder = NULL;
 	}
 	if (!m->options->absolute)
-		restart_series(m, e, holder);
+		restart_series(m, series, holder);
 	if (holder && m->options->absolute) {
 		remove_vm_series(m, holder);
 	} else if (holder) {
@@ -569,7 +569,7 @@ static bool take_label(struct model *m, struct vm_series *e, const char *label)
 		*at = holder->next;
 		free_vm_series(holder);
 	}
-	return set_series_label(e, label);
+	return set_series_label(series, label);
 }
 
 /* VMs */
@@ -585,25 +585,25 @@ static struct vm_series *find_vm_series(struct vm_series *first, const struct kv
 
 static struct vm_series *add_vm_series(struct model *m, const struct kvmstats_vm *vm)
 {
-	struct vm_series *e = calloc(1, sizeof(*e)), **at;
+	struct vm_series *series = calloc(1, sizeof(*series)), **at;
 
-	if (!e)
+	if (!series)
 		return NULL;
-	e->value = calloc(m->width + 1, sizeof(*e->value));
-	e->base = calloc(m->width + 1, sizeof(*e->base));
-	e->vm = vm;
-	identity_copy(&e->identity, &vm->identity);
-	e->start = vm->identity.started / 1000000;
-	if (!e->value || !e->base || !take_label(m, e, vm->identity.label)) {
-		free_vm_series(e);
+	series->value = calloc(m->width + 1, sizeof(*series->value));
+	series->base = calloc(m->width + 1, sizeof(*series->base));
+	series->vm = vm;
+	identity_copy(&series->identity, &vm->identity);
+	series->start = vm->identity.started / 1000000;
+	if (!series->value || !series->base || !take_label(m, series, vm->identity.label)) {
+		free_vm_series(series);
 		return NULL;
 	}
 	/* The oldest VM first: --max-series excludes the youngest ones. */
-	for (at = &m->first; *at && (*at)->start <= e->start; at = &(*at)->next)
+	for (at = &m->first; *at && (*at)->start <= series->start; at = &(*at)->next)
 		;
-	e->next = *at;
-	*at = e;
-	return e;
+	series->next = *at;
+	*at = series;
+	return series;
 }
 
 static uint64_t stat_value(const void *values, unsigned int n)
@@ -615,31 +615,31 @@ static uint64_t stat_value(const void *values, unsigned int n)
  * Copy the values of one VM or vCPU to the columns of a family. Counters are totals of the
  * library, which never decrease when a vCPU is removed or statistics are reset.
  */
-static void read_family_values(const struct family *c, uint64_t *to, const void *values)
+static void read_family_values(const struct family *family, uint64_t *to, const void *values)
 {
 	unsigned int i, bound = 0;
 	uint64_t sum = 0;
 
-	if (c->metric->from == FROM_PAGES) {
+	if (family->metric->from == FROM_PAGES) {
 		for (i = 0; i < PAGE_SIZES; i++)
-			to[i] = c->words[i] == UINT16_MAX ? 0 :
-				stat_value(values, c->words[i]) << page_sizes[i].shift;
+			to[i] = family->words[i] == UINT16_MAX ? 0 :
+				stat_value(values, family->words[i]) << page_sizes[i].shift;
 		return;
 	}
-	for (i = 0; i < c->nr_stats_summed; i++)
-		sum += stat_value(values, c->words[i]);
-	if (!c->histogram) {
+	for (i = 0; i < family->nr_stats_summed; i++)
+		sum += stat_value(values, family->words[i]);
+	if (!family->histogram) {
 		*to = sum;
 		return;
 	}
 	memset(to, 0, HISTOGRAM_WIDTH * sizeof(*to));
 	to[BOUNDS + 1] = sum;
-	for (i = 0; i < c->histogram->size; i++) {
+	for (i = 0; i < family->histogram->size; i++) {
 		/* The last bucket of the kernel is unbounded. */
 		while (bound < BOUNDS && i > BOUND_BUCKET(bound))
 			bound++;
-		to[i == c->histogram->size - 1 ? BOUNDS : bound] +=
-			stat_value(values, c->histogram->offset / sizeof(uint64_t) + i);
+		to[i == family->histogram->size - 1 ? BOUNDS : bound] +=
+			stat_value(values, family->histogram->offset / sizeof(uint64_t) + i);
 	}
 }
 
@@ -657,28 +657,28 @@ static void copy_roles(uint64_t *to, const struct kvmstats_vm *vm)
 }
 
 /* Find the series of a vCPU, which is probably at a place, or add them. */
-static struct vcpu_series *find_vcpu_series(struct model *m, struct vm_series *e, uint32_t id,
+static struct vcpu_series *find_vcpu_series(struct model *m, struct vm_series *series, uint32_t id,
 					    unsigned int place)
 {
 	struct vcpu_series *v;
 	unsigned int i;
 
-	if (place < e->nr_vcpu && e->vcpu[place].id == id)
-		return &e->vcpu[place];
-	for (i = 0; i < e->nr_vcpu; i++) {
-		if (e->vcpu[i].id == id)
-			return &e->vcpu[i];
+	if (place < series->nr_vcpu && series->vcpu[place].id == id)
+		return &series->vcpu[place];
+	for (i = 0; i < series->nr_vcpu; i++) {
+		if (series->vcpu[i].id == id)
+			return &series->vcpu[i];
 	}
-	if (e->nr_vcpu == e->vcpu_room) {
-		unsigned int room = e->vcpu_room ? 2 * e->vcpu_room : 4;
+	if (series->nr_vcpu == series->vcpu_room) {
+		unsigned int room = series->vcpu_room ? 2 * series->vcpu_room : 4;
 
-		v = realloc(e->vcpu, room * sizeof(*v));
+		v = realloc(series->vcpu, room * sizeof(*v));
 		if (!v)
 			return NULL;
-		e->vcpu = v;
-		e->vcpu_room = room;
+		series->vcpu = v;
+		series->vcpu_room = room;
 	}
-	v = &e->vcpu[e->nr_vcpu];
+	v = &series->vcpu[series->nr_vcpu];
 	memset(v, 0, sizeof(*v));
 	v->id = id;
 	v->value = m->options->vcpus ? calloc(m->width + 1, sizeof(*v->value)) : NULL;
@@ -688,7 +688,7 @@ static struct vcpu_series *find_vcpu_series(struct model *m, struct vm_series *e
 		free(v->base);
 		return NULL;
 	}
-	e->nr_vcpu++;
+	series->nr_vcpu++;
 	return v;
 }
 
@@ -697,12 +697,12 @@ static void note_shown(struct model *m, const uint64_t *value, bool per_vcpu)
 	unsigned int i, j;
 
 	for (i = 0; i < m->nr_families; i++) {
-		struct family *c = &m->family[i];
+		struct family *family = &m->family[i];
 
-		if (c->shown || c->per_vcpu != per_vcpu)
+		if (family->shown || family->per_vcpu != per_vcpu)
 			continue;
-		for (j = 0; j < c->width && !c->shown; j++)
-			c->shown = value[c->first + j];
+		for (j = 0; j < family->width && !family->shown; j++)
+			family->shown = value[family->first + j];
 	}
 }
 
@@ -713,14 +713,14 @@ static void update_vcpu_values(struct model *m, struct vcpu_series *v,
 	unsigned int i;
 
 	for (i = 0; i < m->nr_families; i++) {
-		const struct family *c = &m->family[i];
+		const struct family *family = &m->family[i];
 
-		if (!c->per_vcpu)
+		if (!family->per_vcpu)
 			continue;
-		if (c->metric->from == FROM_MODES)
-			copy_times(v->value + c->first, &vcpu->times);
+		if (family->metric->from == FROM_MODES)
+			copy_times(v->value + family->first, &vcpu->times);
 		else if (vcpu->total)
-			read_family_values(c, v->value + c->first, vcpu->total);
+			read_family_values(family, v->value + family->first, vcpu->total);
 	}
 	if (base)
 		memcpy(v->base, v->value, m->width * sizeof(*v->base));
@@ -738,161 +738,161 @@ static void update_vcpu_totals(struct vcpu_series *v, const struct kvmstats_vcpu
 	v->mark[1] = v->now;
 }
 
-static bool update_vcpus(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm,
+static bool update_vcpus(struct model *m, struct vm_series *series, const struct kvmstats_vm *vm,
 			 bool old)
 {
 	unsigned int i, j, before;
 
-	for (i = 0; i < e->nr_vcpu; i++)
-		e->vcpu[i].seen = false;
+	for (i = 0; i < series->nr_vcpu; i++)
+		series->vcpu[i].seen = false;
 	for (i = 0; i < vm->vcpus; i++) {
 		struct vcpu_series *v;
 
-		before = e->nr_vcpu;
-		v = find_vcpu_series(m, e, vm->vcpu[i]->id, i);
+		before = series->nr_vcpu;
+		v = find_vcpu_series(m, series, vm->vcpu[i]->id, i);
 		if (!v)
 			return false;
 		v->seen = true;
 		update_vcpu_totals(v, vm->vcpu[i], m->marks);
 		if (m->options->vcpus)
-			update_vcpu_values(m, v, vm->vcpu[i], old && e->nr_vcpu > before);
+			update_vcpu_values(m, v, vm->vcpu[i], old && series->nr_vcpu > before);
 	}
 	/* Remove vCPUs that no longer exist. */
-	for (i = j = 0; i < e->nr_vcpu; i++) {
-		if (!e->vcpu[i].seen) {
-			free(e->vcpu[i].value);
-			free(e->vcpu[i].base);
+	for (i = j = 0; i < series->nr_vcpu; i++) {
+		if (!series->vcpu[i].seen) {
+			free(series->vcpu[i].value);
+			free(series->vcpu[i].base);
 		} else if (i == j++) {
 			continue;
 		} else {
-			e->vcpu[j - 1] = e->vcpu[i];
+			series->vcpu[j - 1] = series->vcpu[i];
 		}
 	}
-	e->nr_vcpu = j;
+	series->nr_vcpu = j;
 	return true;
 }
 
-static bool update_waits(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm,
+static bool update_waits(struct model *m, struct vm_series *series, const struct kvmstats_vm *vm,
 			 uint64_t now)
 {
 	struct blame_victim *victim = m->blame ? find_sum(&m->blame->sums, vm) : NULL;
 
 	if (!victim)
 		return true;
-	if (!e->waits)
-		e->waits = calloc(1, sizeof(*e->waits));
-	if (e->waits)
-		waits_update(e->waits, &m->blame->sums, victim, m->options->programs.owners, now - m->time);
-	return e->waits;
+	if (!series->waits)
+		series->waits = calloc(1, sizeof(*series->waits));
+	if (series->waits)
+		waits_update(series->waits, &m->blame->sums, victim, m->options->programs.owners, now - m->time);
+	return series->waits;
 }
 
-static bool update_vm_series(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm,
+static bool update_vm_series(struct model *m, struct vm_series *series, const struct kvmstats_vm *vm,
 			 bool first)
 {
 	const bool old = first && !m->began && !m->options->absolute;
 	unsigned int i;
 
-	e->seen = true;
-	e->vcpus = vm->vcpus;
-	e->start = vm->identity.started / 1000000;
+	series->seen = true;
+	series->vcpus = vm->vcpus;
+	series->start = vm->identity.started / 1000000;
 	for (i = 0; i < m->nr_families; i++) {
-		const struct family *c = &m->family[i];
-		const void *from = c->metric->from == FROM_PAGES ||
-				   c->metric->scope == KVMSTATS_VM ? vm->total : vm->vcpu_total;
+		const struct family *family = &m->family[i];
+		const void *from = family->metric->from == FROM_PAGES ||
+				   family->metric->scope == KVMSTATS_VM ? vm->total : vm->vcpu_total;
 
-		if (c->per_vcpu)
+		if (family->per_vcpu)
 			continue;
-		if (c->metric->from == FROM_MODES)
-			copy_times(e->value + c->first, &vm->times);
-		else if (c->metric->from == FROM_ROLES)
-			copy_roles(e->value + c->first, vm);
-		else if (c->metric->from == FROM_OTHER_WAITS)
-			e->value[c->first] = vm_other_waits(vm);
+		if (family->metric->from == FROM_MODES)
+			copy_times(series->value + family->first, &vm->times);
+		else if (family->metric->from == FROM_ROLES)
+			copy_roles(series->value + family->first, vm);
+		else if (family->metric->from == FROM_OTHER_WAITS)
+			series->value[family->first] = vm_other_waits(vm);
 		else if (from)
-			read_family_values(c, e->value + c->first, from);
+			read_family_values(family, series->value + family->first, from);
 	}
 	if (old)
-		memcpy(e->base, e->value, m->width * sizeof(*e->base));
+		memcpy(series->base, series->value, m->width * sizeof(*series->base));
 	/* Unknown modes have no series; UNKNOWN has one only if it is not 0. */
-	e->modes |= vm->times.known;
+	series->modes |= vm->times.known;
 	if (vm->times.mode[KVMSTATS_UNKNOWN])
-		e->modes |= 1U << KVMSTATS_UNKNOWN;
-	note_shown(m, e->value, false);
-	return update_vcpus(m, e, vm, old);
+		series->modes |= 1U << KVMSTATS_UNKNOWN;
+	note_shown(m, series->value, false);
+	return update_vcpus(m, series, vm, old);
 }
 
-static void note_history(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm,
+static void note_history(struct model *m, struct vm_series *series, const struct kvmstats_vm *vm,
 			 uint64_t now)
 {
-	unsigned int at = e->nr_history % HISTORY;
+	unsigned int at = series->nr_history % HISTORY;
 
 	if (m->modes)
-		hour_add(&e->hour, e->value + m->modes->first, now);
-	if (e->nr_history &&
-	    vm->time - e->history_time[(e->nr_history - 1) % HISTORY] < HISTORY_STEP)
+		hour_add(&series->hour, series->value + m->modes->first, now);
+	if (series->nr_history &&
+	    vm->time - series->history_time[(series->nr_history - 1) % HISTORY] < HISTORY_STEP)
 		return;
-	e->history_time[at] = vm->time;
-	e->history[at][HISTORY_CPUS] = m->cpu_time + m->host.cpus * (vm->time - m->cpu_until);
+	series->history_time[at] = vm->time;
+	series->history[at][HISTORY_CPUS] = m->cpu_time + m->host.cpus * (vm->time - m->cpu_until);
 	if (m->modes)
-		memcpy(e->history[at], e->value + m->modes->first, MODES * sizeof(uint64_t));
+		memcpy(series->history[at], series->value + m->modes->first, MODES * sizeof(uint64_t));
 	if (m->exits)
-		e->history[at][HISTORY_EXITS] = e->value[m->exits->first];
+		series->history[at][HISTORY_EXITS] = series->value[m->exits->first];
 	if (m->failures)
-		e->history[at][HISTORY_FAILED] = e->value[m->failures->first];
-	e->nr_history++;
+		series->history[at][HISTORY_FAILED] = series->value[m->failures->first];
+	series->nr_history++;
 }
 
-static void end_vm_series(struct model *m, struct vm_series *e, uint64_t now)
+static void end_vm_series(struct model *m, struct vm_series *series, uint64_t now)
 {
-	e->vm = NULL;
-	e->ended = now;
+	series->vm = NULL;
+	series->ended = now;
 	m->vms_ended++;
-	e->ended_sample = m->samples + 1;
-	e->pending_scrapers = m->scrapers;
-	e->had_scrapers = m->scrapers;
+	series->ended_sample = m->samples + 1;
+	series->pending_scrapers = m->scrapers;
+	series->had_scrapers = m->scrapers;
 }
 
 void model_prune(struct model *m, uint64_t now)
 {
-	struct vm_series *e, *next;
+	struct vm_series *series, *next;
 
-	for (e = m->first; e; e = next) {
-		next = e->next;
-		if (e->ended && (now - e->ended >= ENDED_VM_TTL_NS ||
-				 (!e->pending_scrapers && e->had_scrapers)))
-			remove_vm_series(m, e);
+	for (series = m->first; series; series = next) {
+		next = series->next;
+		if (series->ended && (now - series->ended >= ENDED_VM_TTL_NS ||
+				      (!series->pending_scrapers && series->had_scrapers)))
+			remove_vm_series(m, series);
 	}
 }
 
 void model_scraped(struct model *m, uint32_t scraper, uint64_t sample)
 {
-	struct vm_series *e;
+	struct vm_series *series;
 
-	for (e = m->first; e; e = e->next) {
-		if (e->ended && e->ended_sample <= sample)
-			e->pending_scrapers &= ~scraper;
+	for (series = m->first; series; series = series->next) {
+		if (series->ended && series->ended_sample <= sample)
+			series->pending_scrapers &= ~scraper;
 	}
 }
 
 void model_replace_scraper(struct model *m, uint32_t scraper, uint32_t other)
 {
-	struct vm_series *e;
+	struct vm_series *series;
 
-	for (e = m->first; e; e = e->next) {
-		if (e->pending_scrapers & scraper)
-			e->pending_scrapers = (e->pending_scrapers & ~scraper) | other;
+	for (series = m->first; series; series = series->next) {
+		if (series->pending_scrapers & scraper)
+			series->pending_scrapers = (series->pending_scrapers & ~scraper) | other;
 	}
 }
 
-static bool update_series_identity(struct model *m, struct vm_series *e, const struct kvmstats_vm *vm)
+static bool update_series_identity(struct model *m, struct vm_series *series, const struct kvmstats_vm *vm)
 {
-	const bool same_label = !strcmp(e->label, vm->identity.label);
+	const bool same_label = !strcmp(series->label, vm->identity.label);
 
 	/* The process may have moved to another cgroup. */
-	if (!same_label || strcmp(identity_cgroup(&e->identity), identity_cgroup(&vm->identity)) ||
-	    strcmp(e->identity.container_id, vm->identity.container_id))
-		identity_copy(&e->identity, &vm->identity);
-	return same_label || take_label(m, e, vm->identity.label);
+	if (!same_label || strcmp(identity_cgroup(&series->identity), identity_cgroup(&vm->identity)) ||
+	    strcmp(series->identity.container_id, vm->identity.container_id))
+		identity_copy(&series->identity, &vm->identity);
+	return same_label || take_label(m, series, vm->identity.label);
 }
 
 /* Find the series of a VM, or add them. Return NULL if memory ran out. */
@@ -900,15 +900,15 @@ static struct vm_series *get_vm_series(struct model *m, struct vm_series *near,
 				       const struct kvmstats_vm *vm, bool *first)
 {
 	/* VMs are mostly in the order of the last sample. */
-	struct vm_series *e = find_vm_series(near, vm);
+	struct vm_series *series = find_vm_series(near, vm);
 
-	e = e ? e : find_vm_series(m->first, vm);
-	*first = !e;
-	if (e)
-		return update_series_identity(m, e, vm) ? e : NULL;
-	e = add_vm_series(m, vm);
-	m->vms_started += e && m->began;
-	return e;
+	series = series ? series : find_vm_series(m->first, vm);
+	*first = !series;
+	if (series)
+		return update_series_identity(m, series, vm) ? series : NULL;
+	series = add_vm_series(m, vm);
+	m->vms_started += series && m->began;
+	return series;
 }
 
 /* Many VMs can be stuck for long. */
@@ -916,20 +916,20 @@ static struct vm_series *get_vm_series(struct model *m, struct vm_series *near,
 
 void model_find_states(struct model *m, const struct kvmstats *k, uint64_t now)
 {
-	struct vm_series *e, *near = m->first;
+	struct vm_series *series, *near = m->first;
 	const struct kvmstats_vm *vm;
 
 	for (vm = kvmstats_first(k); vm && m->proc >= 0; vm = vm->next) {
-		e = find_vm_series(near, vm) ?: find_vm_series(m->first, vm);
-		if (!e)
+		series = find_vm_series(near, vm) ?: find_vm_series(m->first, vm);
+		if (!series)
 			continue;
-		near = e->next;
+		near = series->next;
 		if (judge_activity(&vm->sum, vm->elapsed, vm->vcpus, 0, false).problem != PROBLEM_STUCK) {
-			e->found_state = '\0';
-			e->state_time = 0;
-		} else if (!e->state_time || now - e->state_time >= STATE_INTERVAL) {
-			e->found_state = find_stuck_state(m->proc, vm);
-			e->state_time = now;
+			series->found_state = '\0';
+			series->state_time = 0;
+		} else if (!series->state_time || now - series->state_time >= STATE_INTERVAL) {
+			series->found_state = find_stuck_state(m->proc, vm);
+			series->state_time = now;
 		}
 	}
 }
@@ -937,7 +937,7 @@ void model_find_states(struct model *m, const struct kvmstats *k, uint64_t now)
 /* Update the VMs that have ended, or those that have not. */
 static bool update_series(struct model *m, const struct kvmstats_vm *vm, bool ended, uint64_t now)
 {
-	struct vm_series *e, *near = m->first;
+	struct vm_series *series, *near = m->first;
 	bool ok = true, first;
 
 	for (; vm; vm = vm->next) {
@@ -945,19 +945,19 @@ static bool update_series(struct model *m, const struct kvmstats_vm *vm, bool en
 			continue;
 		m->vms += !vm->ended;
 		m->vcpus += vm->ended ? 0 : vm->vcpus;
-		e = get_vm_series(m, near, vm, &first);
-		if (!e) {
+		series = get_vm_series(m, near, vm, &first);
+		if (!series) {
 			ok = false;
 			near = m->first;
 			continue;
 		}
-		near = e->next;
-		ok &= update_vm_series(m, e, vm, first);
-		ok &= update_waits(m, e, vm, now);
-		e->state = e->found_state;
-		note_history(m, e, vm, now);
+		near = series->next;
+		ok &= update_vm_series(m, series, vm, first);
+		ok &= update_waits(m, series, vm, now);
+		series->state = series->found_state;
+		note_history(m, series, vm, now);
 		if (vm->ended)
-			end_vm_series(m, e, now);
+			end_vm_series(m, series, now);
 	}
 	return ok;
 }
@@ -965,12 +965,12 @@ static bool update_series(struct model *m, const struct kvmstats_vm *vm, bool en
 static bool update_all_series(struct model *m, struct kvmstats *k, uint64_t now)
 {
 	const struct kvmstats_vm *vm = kvmstats_first(k);
-	struct vm_series *e, *next;
+	struct vm_series *series, *next;
 	bool ok;
 
 	m->vms = m->vcpus = 0;
-	for (e = m->first; e; e = e->next)
-		e->seen = false;
+	for (series = m->first; series; series = series->next)
+		series->seen = false;
 	if (vm) {
 		/* CPUs can be offline for a part of the history. */
 		m->cpu_time += m->host.cpus * (vm->time - m->cpu_until);
@@ -979,26 +979,26 @@ static bool update_all_series(struct model *m, struct kvmstats *k, uint64_t now)
 	/* Update ended VMs first: live ones may have their labels now. */
 	ok = update_series(m, vm, true, now);
 	ok &= update_series(m, vm, false, now);
-	for (e = m->first; e; e = next) {
-		next = e->next;
-		if (!*e->label) {
-			remove_vm_series(m, e);
+	for (series = m->first; series; series = next) {
+		next = series->next;
+		if (!*series->label) {
+			remove_vm_series(m, series);
 			continue;
 		}
-		if (!e->seen && !e->ended)
-			end_vm_series(m, e, now);
+		if (!series->seen && !series->ended)
+			end_vm_series(m, series, now);
 	}
 	return ok;
 }
 
 static void update_usage(struct model *m)
 {
-	const struct vm_series *e;
+	const struct vm_series *series;
 
 	m->usage = m->usage_ended;
-	for (e = m->first; e; e = e->next) {
-		add_usage(m, e, &m->usage);
-		m->modes_known |= e->modes;
+	for (series = m->first; series; series = series->next) {
+		add_usage(m, series, &m->usage);
+		m->modes_known |= series->modes;
 	}
 }
 

@@ -7,9 +7,9 @@
 #define QUIET_NAMES	100	/* of VMs without problems */
 
 /* Draw the share of run, ready and throttled in the last five minutes. */
-static void put_busy(struct buf *b, const struct vm_series *e)
+static void put_busy(struct buf *b, const struct vm_series *series)
 {
-	unsigned int steps = history_steps(e), i;
+	unsigned int steps = history_steps(series), i;
 	uint16_t share[MODES];
 
 	buf_str(b, "<td class=g>");
@@ -18,7 +18,7 @@ static void put_busy(struct buf *b, const struct vm_series *e)
 	buf_printf(b, "<svg class=line viewBox=\"0 0 %u 100\" preserveAspectRatio=none"
 		   " aria-hidden=true><path d=\"M%u 100", HISTORY - 2, HISTORY - steps);
 	for (i = steps - 1; i; i--) {
-		if (history_shares(e, i, i - 1, share))
+		if (history_shares(series, i, i - 1, share))
 			buf_printf(b, "L%u %u", HISTORY - 1 - i, 100 -
 				   (share[KVMSTATS_RUN] + share[KVMSTATS_READY] +
 				    share[KVMSTATS_THROTTLED]) / 10);
@@ -28,20 +28,20 @@ static void put_busy(struct buf *b, const struct vm_series *e)
 
 static void put_row_html(struct buf *b, const struct row *row, unsigned int modes)
 {
-	const struct vm_series *e = row->e;
+	const struct vm_series *series = row->series;
 	unsigned int i;
 
-	buf_str(b, e->ended ? "<tr class=gone><th scope=row>" : "<tr><th scope=row>");
-	put_vm_link(b, e->label);
+	buf_str(b, series->ended ? "<tr class=gone><th scope=row>" : "<tr><th scope=row>");
+	put_vm_link(b, series->label);
 	buf_str(b, "<td class=problem>");
 	put_problem(b, row);
-	put_number(b, "", e->vcpus, 0, true);
+	put_number(b, "", series->vcpus, 0, true);
 	put_bar(b, row->share);
 	for (i = 0; i < modes; i++)
 		put_number(b, "", row->share[i], 1, row->time);
 	put_number(b, " x", row->exits, 0, row->time);
 	if (has_problem(row))
-		put_busy(b, e);
+		put_busy(b, series);
 	else
 		buf_str(b, "<td>");
 	buf_char(b, '\n');
@@ -53,12 +53,12 @@ static bool has_text(const char *in, const char *text)
 }
 
 /* Return true if a VM has this text in its identity, or this PID. */
-static bool matches(const struct vm_series *e, const char *text)
+static bool matches(const struct vm_series *series, const char *text)
 {
-	const struct kvmstats_identity *identity = &e->identity;
+	const struct kvmstats_identity *identity = &series->identity;
 	char *end;
 
-	return has_text(e->label, text) || has_text(identity->name, text) ||
+	return has_text(series->label, text) || has_text(identity->name, text) ||
 	       has_text(identity->uuid, text) || has_text(identity->vmm, text) ||
 	       has_text(identity->machine, text) || has_text(identity_cgroup(identity), text) ||
 	       has_text(identity->pod_uid, text) || has_text(identity->container_id, text) ||
@@ -113,7 +113,7 @@ static unsigned int put_rows(struct buf *b, const struct rows *rows,
 
 	*matching = 0;
 	for (row = rows->row; row < rows->row + rows->count; row++) {
-		if (*request->filter ? !matches(row->e, request->filter) :
+		if (*request->filter ? !matches(row->series, request->filter) :
 		    !request->all && !has_problem(row))
 			continue;
 		(*matching)++;
@@ -137,10 +137,10 @@ static void put_quiet(struct buf *b, const struct rows *rows)
 		buf_printf(b, ", %u ended", rows->ended);
 	buf_str(b, ": <a href=\"?all=1\">all with numbers</a></p>\n<p class=names>");
 	for (i = rows->problems; i < rows->count && named < QUIET_NAMES && b->len < PAGE_ROOM; i++) {
-		if (rows->row[i].e->ended)
+		if (rows->row[i].series->ended)
 			continue;
 		buf_str(b, "<span>");
-		put_vm_link(b, rows->row[i].e->label);
+		put_vm_link(b, rows->row[i].series->label);
 		buf_printf(b, " %u %%</span>\n", (rows->row[i].share[KVMSTATS_RUN] + 5) / 10);
 		named++;
 	}

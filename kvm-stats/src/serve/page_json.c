@@ -27,22 +27,22 @@ static void write_waits(struct json *j, const struct waits *waits)
 
 static void write_vm(struct json *j, const struct row *row)
 {
-	const struct vm_series *e = row->e;
+	const struct vm_series *series = row->series;
 	unsigned int i;
 
 	j->line = "\n";
 	json_open(j, NULL, '{');
-	json_text(j, "vm", e->label);
-	json_text(j, "name", e->identity.name);
-	json_text(j, "uuid", e->identity.uuid);
-	json_text(j, "vmm", e->identity.vmm);
-	json_fixed(j, "pid", e->identity.pid, 0);
-	json_text(j, "machine", e->identity.machine);
-	json_text(j, "pod_uid", e->identity.pod_uid);
-	json_text(j, "container_id", e->identity.container_id);
-	json_text(j, "cgroup", identity_cgroup(&e->identity));
-	json_fixed(j, "vcpus", e->vcpus, 0);
-	json_literal(j, "ended", e->ended ? "true" : "false");
+	json_text(j, "vm", series->label);
+	json_text(j, "name", series->identity.name);
+	json_text(j, "uuid", series->identity.uuid);
+	json_text(j, "vmm", series->identity.vmm);
+	json_fixed(j, "pid", series->identity.pid, 0);
+	json_text(j, "machine", series->identity.machine);
+	json_text(j, "pod_uid", series->identity.pod_uid);
+	json_text(j, "container_id", series->identity.container_id);
+	json_text(j, "cgroup", identity_cgroup(&series->identity));
+	json_fixed(j, "vcpus", series->vcpus, 0);
+	json_literal(j, "ended", series->ended ? "true" : "false");
 	json_text(j, "problem", problem_name(row->judgement.problem));
 	json_fixed(j, "seconds", row->time, 9);
 	for (i = 0; row->time && i < MODES; i++) {
@@ -53,7 +53,7 @@ static void write_vm(struct json *j, const struct row *row)
 	}
 	if (row->time)
 		json_fixed(j, "exits_per_second", row->exits, 0);
-	write_waits(j, e->waits);
+	write_waits(j, series->waits);
 	json_close(j, '}');
 }
 

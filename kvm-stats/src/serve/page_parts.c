@@ -157,8 +157,8 @@ void put_problem(struct buf *b, const struct row *row)
 			   stall_meaning(row->stall));
 	else if (problem > PROBLEM_ENDED)
 		buf_printf(b, "<small>%s</small>", problem_meaning(problem));
-	if (problem == PROBLEM_STARVED && row->e->waits)
-		waits_summary(b, row->e->waits);
+	if (problem == PROBLEM_STARVED && row->series->waits)
+		waits_summary(b, row->series->waits);
 }
 
 /* A narrow screen omits a number that is 0. */

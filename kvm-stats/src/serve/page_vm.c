@@ -20,24 +20,24 @@ static void put_fact(struct buf *b, const char *name, const char *value)
 	buf_char(b, '\n');
 }
 
-static void put_identity_html(struct buf *b, const struct vm_series *e)
+static void put_identity_html(struct buf *b, const struct vm_series *series)
 {
-	const struct kvmstats_identity *identity = &e->identity;
+	const struct kvmstats_identity *identity = &series->identity;
 	char pid[24];
 
 	snprintf(pid, sizeof(pid), "%d", identity->pid);
 	buf_str(b, "<h2>Identity</h2>\n<dl>");
 	put_fact(b, "PID", identity->pid ? pid : "");
 	put_fact(b, "VMM", identity->vmm);
-	put_fact(b, "name", strcmp(identity->name, e->label) ? identity->name : "");
+	put_fact(b, "name", strcmp(identity->name, series->label) ? identity->name : "");
 	put_fact(b, "UUID", identity->uuid);
 	put_fact(b, "machine", identity->machine);
 	put_fact(b, "pod", identity->pod_uid);
 	put_fact(b, "container", identity->container_id);
 	put_fact(b, "cgroup", identity_cgroup(identity));
-	if (e->start) {
+	if (series->start) {
 		buf_str(b, "<dt>started<dd>");
-		put_time(b, e->start * 1000000, "%Y-%m-%d %H:%M:%S %Z");
+		put_time(b, series->start * 1000000, "%Y-%m-%d %H:%M:%S %Z");
 	}
 	buf_str(b, "</dl>\n");
 }
@@ -91,9 +91,9 @@ static void put_minute_text(struct buf *b, const struct model *m, uint64_t minut
 }
 
 /* Draw a bar for each of the last 60 minutes, the present one last. */
-static void put_hour(struct buf *b, const struct model *m, const struct vm_series *e)
+static void put_hour(struct buf *b, const struct model *m, const struct vm_series *series)
 {
-	const uint64_t *total = m->modes ? e->value + m->modes->first : NULL;
+	const uint64_t *total = m->modes ? series->value + m->modes->first : NULL;
 	/* Wraps around if the host was booted since then. */
 	const uint64_t first = m->time / MINUTE - MINUTES + 1;
 	unsigned int base[MINUTES] = { 0 }, mode, x;
@@ -104,7 +104,7 @@ static void put_hour(struct buf *b, const struct model *m, const struct vm_serie
 		"<svg id=hour viewBox=\"0 0 60 1000\" preserveAspectRatio=none role=img "
 		"aria-label=\"time of the vCPUs by minute\">");
 	for (x = 0; x < MINUTES; x++)
-		if (!total || !hour_shares(&e->hour, total, first + x, share[x]))
+		if (!total || !hour_shares(&series->hour, total, first + x, share[x]))
 			memset(share[x], 0, sizeof(share[x]));
 	for (mode = 0; mode < MODES; mode++) {
 		buf_printf(b, "<path class=%s d=\"", kvmstats_mode_name(mode));
@@ -148,7 +148,7 @@ static void put_vcpu_html(struct buf *b, const struct vcpu_series *v, unsigned i
 	buf_char(b, '\n');
 }
 
-static void put_vcpus_html(struct buf *b, const struct model *m, const struct vm_series *e,
+static void put_vcpus_html(struct buf *b, const struct model *m, const struct vm_series *series,
 			   unsigned int modes)
 {
 	unsigned int i;
@@ -160,12 +160,12 @@ static void put_vcpus_html(struct buf *b, const struct model *m, const struct vm
 	buf_str(b, "<table id=vcpus><thead><tr><th scope=col>vCPU<th scope=col class=n>thread");
 	put_mode_heads(b, modes);
 	buf_str(b, "</thead>\n<tbody>\n");
-	for (i = 0; i < e->nr_vcpu && b->len < PAGE_ROOM; i++)
-		put_vcpu_html(b, &e->vcpu[i], modes);
+	for (i = 0; i < series->nr_vcpu && b->len < PAGE_ROOM; i++)
+		put_vcpu_html(b, &series->vcpu[i], modes);
 	buf_str(b, "</tbody></table>\n");
-	if (i < e->nr_vcpu)
+	if (i < series->nr_vcpu)
 		buf_printf(b, "<p><b>%u more vCPUs</b> are not shown; kvm-stats top shows them."
-			   "</p>\n", e->nr_vcpu - i);
+			   "</p>\n", series->nr_vcpu - i);
 }
 
 /* How to get something that is not measured; on: the program was asked for it */
@@ -178,50 +178,50 @@ static void put_missing(struct buf *b, bool on, const char *option)
 			   option);
 }
 
-static void put_owners_html(struct buf *b, const struct model *m, const struct vm_series *e)
+static void put_owners_html(struct buf *b, const struct model *m, const struct vm_series *series)
 {
 	unsigned int i;
 
 	buf_str(b, "<h2>Who ran while it waited for a CPU</h2>\n");
-	if (!e->waits || !e->waits->count || !e->waits->recent) {
+	if (!series->waits || !series->waits->count || !series->waits->recent) {
 		put_missing(b, m->options->programs.owners, "--blame 5");
 		return;
 	}
 	buf_str(b, "<p>Shares of the time that its vCPUs were ready or throttled in the last five "
 		"minutes.</p>\n<table id=owners><thead><tr><th scope=col>owner<th scope=col>kind"
 		"<th scope=col class=n>share %</thead>\n<tbody>\n");
-	for (i = 0; i < e->waits->count; i++) {
-		const struct wait_owner *owner = &e->waits->owner[i];
+	for (i = 0; i < series->waits->count; i++) {
+		const struct wait_owner *owner = &series->waits->owner[i];
 
 		buf_str(b, "<tr><th scope=row>");
 		buf_html(b, owner->key.name);
 		buf_str(b, "<td>");
 		buf_html(b, strcmp(owner->key.kind, "self") ? owner->key.kind : "this VM");
-		put_number(b, "", kvmstats_permille(owner->recent, e->waits->recent), 1, true);
+		put_number(b, "", kvmstats_permille(owner->recent, series->waits->recent), 1, true);
 		buf_char(b, '\n');
 	}
 	buf_str(b, "</tbody></table>\n");
 }
 
-static void put_exits_html(struct buf *b, const struct model *m, const struct vm_series *e)
+static void put_exits_html(struct buf *b, const struct model *m, const struct vm_series *series)
 {
 	char name[EXIT_NAME_SIZE];
 	uint64_t recent = 0;
 	size_t i;
 
 	buf_str(b, "<h2>Its most expensive exits</h2>\n");
-	if (!e->exits || !e->exits->sum.listed) {
+	if (!series->exits || !series->exits->sum.listed) {
 		put_missing(b, m->options->programs.exits, "--exits 5");
 		return;
 	}
-	for (i = 0; i < e->exits->sum.count; i++)
-		recent += exits_total_at(e->exits, i)->item.recent;
+	for (i = 0; i < series->exits->sum.count; i++)
+		recent += exits_total_at(series->exits, i)->item.recent;
 	buf_str(b, "<p>Shares of exit time in the last five minutes, halts included; numbers and "
 		"seconds since kvm-stats serve started.</p>\n<table id=exits><thead><tr>"
 		"<th scope=col>reason<th scope=col class=n>share %<th scope=col class=n>exits"
 		"<th scope=col class=n>kernel s<th scope=col class=n>VMM s</thead>\n<tbody>\n");
-	for (i = 0; i < e->exits->sum.count; i++) {
-		const struct exits_total *total = exits_total_at(e->exits, i);
+	for (i = 0; i < series->exits->sum.count; i++) {
+		const struct exits_total *total = exits_total_at(series->exits, i);
 
 		if (!total->item.listed)
 			continue;
@@ -236,7 +236,7 @@ static void put_exits_html(struct buf *b, const struct model *m, const struct vm
 	buf_str(b, "</tbody></table>\n");
 }
 
-static void put_stalls_html(struct buf *b, const struct model *m, const struct vm_series *e)
+static void put_stalls_html(struct buf *b, const struct model *m, const struct vm_series *series)
 {
 	unsigned int reason, permille, n = 0;
 
@@ -247,7 +247,7 @@ static void put_stalls_html(struct buf *b, const struct model *m, const struct v
 	}
 	buf_str(b, "<table id=stalls><tbody>\n");
 	for (reason = STALL_STOPPED; reason < STALLS; reason++) {
-		permille = stall_permille(e, reason);
+		permille = stall_permille(series, reason);
 		if (!permille)
 			continue;
 		n++;
@@ -298,7 +298,7 @@ static void put_causes_html(struct buf *b, const struct model *m, const struct r
 	unsigned int i;
 
 	if (m->observed)
-		window = window_find(&m->observed->window, row->e->label);
+		window = window_find(&m->observed->window, row->series->label);
 	if (!window)
 		return;
 	vm = observed_vm(m->observed, window - m->observed->window.vm);
@@ -319,13 +319,13 @@ bool page_vm(struct buf *b, const struct model *m, const struct page_request *re
 	struct rows rows = make_rows(m);
 	const struct row *row;
 
-	for (row = rows.row; row < rows.row + rows.count && strcmp(row->e->label, request->vm); row++)
+	for (row = rows.row; row < rows.row + rows.count && strcmp(row->series->label, request->vm); row++)
 		;
 	if (!rows.row || row == rows.row + rows.count) {
 		free(rows.row);
 		return false;
 	}
-	put_head(b, m, request, &rows, row->e->label);
+	put_head(b, m, request, &rows, row->series->label);
 	buf_str(b, "<p class=problem>");
 	put_problem(b, row);
 	if (row->judgement.problem == PROBLEM_ENDED)
@@ -337,14 +337,14 @@ bool page_vm(struct buf *b, const struct model *m, const struct page_request *re
 	/* This process has no access to what "why" examines. A PID needs no quotes in a shell. */
 	if (has_problem(row) && row->judgement.problem != PROBLEM_ENDED)
 		buf_printf(b, "<p><code>kvm-stats why %d</code> on this host examines its cgroups and threads, "
-			   "and prints commands.</p>\n", row->e->identity.pid);
-	put_hour(b, m, row->e);
+			   "and prints commands.</p>\n", row->series->identity.pid);
+	put_hour(b, m, row->series);
 	put_modes_html(b, row);
-	put_owners_html(b, m, row->e);
-	put_exits_html(b, m, row->e);
-	put_stalls_html(b, m, row->e);
-	put_identity_html(b, row->e);
-	put_vcpus_html(b, m, row->e, shown_modes(&rows));
+	put_owners_html(b, m, row->series);
+	put_exits_html(b, m, row->series);
+	put_stalls_html(b, m, row->series);
+	put_identity_html(b, row->series);
+	put_vcpus_html(b, m, row->series, shown_modes(&rows));
 	buf_str(b, "</body></html>\n");
 	free(rows.row);
 	return true;

@@ -7,7 +7,7 @@
 #include "problem.h"
 
 struct row {
-	const struct vm_series *e;
+	const struct vm_series *series;
 	struct judgement judgement;
 	uint64_t time;			/* that the numbers are of, nanoseconds */
 	uint16_t share[MODES];		/* permille of all vCPUs' time */
@@ -35,13 +35,13 @@ static inline bool has_problem(const struct row *row)
  * Compute the shares of the modes between two steps of the history, counted from the last one.
  * Return false if no time passed.
  */
-bool history_shares(const struct vm_series *e, unsigned int from, unsigned int to,
+bool history_shares(const struct vm_series *series, unsigned int from, unsigned int to,
 		    uint16_t share[MODES]);
 
 /* Return the share of a stall in the vCPUs' time since the older mark, permille. */
-unsigned int stall_permille(const struct vm_series *e, unsigned int reason);
+unsigned int stall_permille(const struct vm_series *series, unsigned int reason);
 
 /* Return the number of steps that the history has. */
-unsigned int history_steps(const struct vm_series *e);
+unsigned int history_steps(const struct vm_series *series);
 
 #endif /* SERVE_ROWS_H */

@@ -56,139 +56,139 @@ static struct sampler {
 	uint64_t read;			/* when the messages of the server may be read */
 	uint64_t worked;		/* when the server has worked, without the time of samples */
 	uint64_t notified;		/* when the watchdog was notified, by app_now() */
-} sampler;
+} this_sampler;
 
 /*
  * Store the report of doctor, which explains why no source works. Some of its probes
  * create a VM, so they run at intervals only.
  */
-static void diagnose(struct sampler *m)
+static void diagnose(struct sampler *sampler)
 {
 	struct kvmstats_probe probe;
 	size_t n = 0;
 	unsigned int i;
 
-	if (app_now() < m->next_diagnosis)
+	if (app_now() < sampler->next_diagnosis)
 		return;
-	m->next_diagnosis = app_now() + RETRY_INTERVAL;
-	*m->doctor = '\0';
+	sampler->next_diagnosis = app_now() + RETRY_INTERVAL;
+	*sampler->doctor = '\0';
 	for (i = 0; !probe_source(i, NULL, &probe); i++) {
-		if (n < sizeof(m->doctor))
-			n += snprintf(m->doctor + n, sizeof(m->doctor) - n, "%s: %s%s%s\n", probe.name,
+		if (n < sizeof(sampler->doctor))
+			n += snprintf(sampler->doctor + n, sizeof(sampler->doctor) - n, "%s: %s%s%s\n", probe.name,
 				      probe.why, *probe.help ? ": " : "", probe.help);
 	}
 }
 
-static int load_sums(struct sampler *m, enum program program, struct kvmstats_probe *probe)
+static int load_sums(struct sampler *sampler, enum program program, struct kvmstats_probe *probe)
 {
-	const int error = open_program(&m->programs, program, EXITS_BY_REASON,
-				       kvmstats_first(m->k), probe);
+	const int error = open_program(&sampler->programs, program, EXITS_BY_REASON,
+				       kvmstats_first(sampler->k), probe);
 
-	m->retry[program].source_changes = kvmstats_source_changes(m->k);
-	m->retry[program].next = app_now() + RETRY_INTERVAL;
-	m->programs.blame.clean = true;
+	sampler->retry[program].source_changes = kvmstats_source_changes(sampler->k);
+	sampler->retry[program].next = app_now() + RETRY_INTERVAL;
+	sampler->programs.blame.clean = true;
 	return error;
 }
 
 /* Load the programs that do not work, for the samples after this one; report why they do not. */
-static void retry_programs(struct sampler *m)
+static void retry_programs(struct sampler *sampler)
 {
 	unsigned int i;
 
 	for (i = 0; i < PROGRAMS; i++) {
 		struct kvmstats_probe probe = { 0 };
-		struct retry *retry = &m->retry[i];
+		struct retry *retry = &sampler->retry[i];
 
-		if (!exports_program(m->s, i) || m->programs.open[i] || app_now() < retry->next)
+		if (!exports_program(sampler->s, i) || sampler->programs.open[i] || app_now() < retry->next)
 			continue;
-		if (load_sums(m, i, &probe) && strcmp(probe.why, retry->why))
+		if (load_sums(sampler, i, &probe) && strcmp(probe.why, retry->why))
 			log_message(LOG_LEVEL_WARN, "%s: %s%s%s; will retry", program_names[i], probe.why,
 				    *probe.help ? "; " : "", probe.help);
-		snprintf(retry->why, sizeof(retry->why), "%s", m->programs.open[i] ? "" : probe.why);
+		snprintf(retry->why, sizeof(retry->why), "%s", sampler->programs.open[i] ? "" : probe.why);
 	}
 }
 
-static void load_exits_or_exit(struct sampler *m)
+static void load_exits_or_exit(struct sampler *sampler)
 {
 	struct kvmstats_probe probe = { 0 };
 
-	if (load_sums(m, PROGRAM_EXITS, &probe))
+	if (load_sums(sampler, PROGRAM_EXITS, &probe))
 		errx(STATUS_NOTHING, "--exits: %s%s%s", probe.why, *probe.help ? "; " : "",
 		     probe.help);
 }
 
 /* Read the charges before a sample of the VMs, which may be newer. */
-static void read_loaded_sums(struct sampler *m)
+static void read_loaded_sums(struct sampler *sampler)
 {
 	unsigned int i;
 
 	for (i = 0; i < PROGRAMS; i++) {
 		/* The program may have the offsets of another module. */
-		if (!m->programs.open[i] ||
-		    (kvmstats_source_changes(m->k) == m->retry[i].source_changes &&
-		     !read_sums(m->programs.open[i])))
+		if (!sampler->programs.open[i] ||
+		    (kvmstats_source_changes(sampler->k) == sampler->retry[i].source_changes &&
+		     !read_sums(sampler->programs.open[i])))
 			continue;
-		close_sums(m->programs.open[i]);
-		m->programs.open[i] = NULL;
-		m->retry[i].next = app_now() + RETRY_INTERVAL;
+		close_sums(sampler->programs.open[i]);
+		sampler->programs.open[i] = NULL;
+		sampler->retry[i].next = app_now() + RETRY_INTERVAL;
 	}
 }
 
 /* Write the recording of a sample to standard output, which is a file in memory. */
-static void write_stream(struct sampler *m, bool failed, uint64_t begin, bool no_source)
+static void write_stream(struct sampler *sampler, bool failed, uint64_t begin, bool no_source)
 {
 	struct bytes report = { 0 };
 	unsigned int i;
 
-	m->host = host_now();
-	m->sampled = app_now();
+	sampler->host = host_now();
+	sampler->sampled = app_now();
 	if (lseek(STDOUT_FILENO, 0, SEEK_SET) || ftruncate(STDOUT_FILENO, 0))
 		err(STATUS_NOTHING, "cannot write a sample");
 	for (i = 0; i < PROGRAMS; i++) {
-		if (!m->programs.open[i])
+		if (!sampler->programs.open[i])
 			continue;
-		record_sums(m->programs.open[i], m->recorder, program_kinds[i], MAX_ITEMS, 0);
-		forget_sums(m->programs.open[i], NULL, NULL);
+		record_sums(sampler->programs.open[i], sampler->recorder, program_kinds[i], MAX_ITEMS, 0);
+		forget_sums(sampler->programs.open[i], NULL, NULL);
 	}
-	bytes_number(&report, m->sampled - begin);
+	bytes_number(&report, sampler->sampled - begin);
 	bytes_number(&report, read_cpu_time(RUSAGE_SELF) + read_cpu_time(RUSAGE_CHILDREN));
 	bytes_number(&report, failed);
-	bytes_number(&report, m->host.cpu_pressure);
-	bytes_text(&report, no_source ? m->doctor : kvmstats_problem(m->k));
-	recorder_add(m->recorder, RECORDED_REPORT, &report);
+	bytes_number(&report, sampler->host.cpu_pressure);
+	bytes_text(&report, no_source ? sampler->doctor : kvmstats_problem(sampler->k));
+	recorder_add(sampler->recorder, RECORDED_REPORT, &report);
 	free(report.data);
-	recorder_sample(m->recorder, m->k, m->host, app_wall(m->sampled));
+	recorder_sample(sampler->recorder, sampler->k, sampler->host, app_wall(sampler->sampled));
 }
 
-static void sample_host(struct sampler *m)
+static void sample_host(struct sampler *sampler)
 {
 	const uint64_t begin = app_now();
 	bool failed, no_source;
 
-	read_loaded_sums(m);
-	failed = kvmstats_sample(m->k);
-	add_programs(&m->programs, kvmstats_first(m->k), NULL, 0);
-	no_source = !strcmp(kvmstats_source(m->k), "none");
+	read_loaded_sums(sampler);
+	failed = kvmstats_sample(sampler->k);
+	add_programs(&sampler->programs, kvmstats_first(sampler->k), NULL, 0);
+	no_source = !strcmp(kvmstats_source(sampler->k), "none");
 	if (no_source)
-		diagnose(m);
-	write_stream(m, failed, begin, no_source);
+		diagnose(sampler);
+	write_stream(sampler, failed, begin, no_source);
 	if (!no_source)
-		retry_programs(m);
+		retry_programs(sampler);
 }
 
 /* Update the model in this process. */
-static void read_stream(struct sampler *m)
+static void read_stream(struct sampler *sampler)
 {
-	struct server *s = m->s;
+	struct server *s = sampler->s;
 
 	lseek(STDIN_FILENO, 0, SEEK_SET);
 	if (!s->in.rec) {
-		s->in.rec = recording_of_own(m->k);
+		s->in.rec = recording_of_own(sampler->k);
 		open_recorded_sums(s, "-");
 	}
 	if (!recording_fetch(s->in.rec))
 		errx(STATUS_NOTHING, "cannot read a sample");
-	recording_skip(s->in.rec, m->host);
+	recording_skip(s->in.rec, sampler->host);
 	update_model(s, 0, false);
 }
 
@@ -196,40 +196,40 @@ static void read_stream(struct sampler *m)
  * Kill the server, which has ended or does not do its work; wait_or_fork() starts its successor.
  * problem: what it does, NULL if it has ended
  */
-static void kill_server(struct sampler *m, const char *problem)
+static void kill_server(struct sampler *sampler, const char *problem)
 {
 	if (problem)
 		log_message(LOG_LEVEL_ERROR, "%s", problem);
-	close(m->socket);
-	m->socket = -1;
-	kill(m->server, SIGKILL);
+	close(sampler->socket);
+	sampler->socket = -1;
+	kill(sampler->server, SIGKILL);
 }
 
 /* Return when a server that does no work is replaced: it would only serve errors by then. */
-static uint64_t work_end(const struct sampler *m, uint64_t since)
+static uint64_t work_end(const struct sampler *sampler, uint64_t since)
 {
-	return since + (m->s->settings.max_age > WORK_NS ? m->s->settings.max_age : WORK_NS);
+	return since + (sampler->s->settings.max_age > WORK_NS ? sampler->s->settings.max_age : WORK_NS);
 }
 
 /* Send the sample to the server, and wait for it if it is slow. */
-static void send_stream(struct sampler *m)
+static void send_stream(struct sampler *sampler)
 {
 	struct pollfd poll_fds[] = {
-		{ .fd = m->socket, .events = POLLOUT }, { .fd = stop_fd(), .events = POLLIN },
+		{ .fd = sampler->socket, .events = POLLOUT }, { .fd = stop_fd(), .events = POLLIN },
 	};
-	const uint64_t end = work_end(m, read_clock(CLOCK_MONOTONIC));
+	const uint64_t end = work_end(sampler, read_clock(CLOCK_MONOTONIC));
 	const off_t size = lseek(STDOUT_FILENO, 0, SEEK_CUR);
 	uint64_t now;
 	off_t at = 0;
 
-	while (m->socket >= 0 && at < size && !poll_fds[1].revents) {
-		if (sendfile(m->socket, STDOUT_FILENO, &at, size - at) >= 0)
+	while (sampler->socket >= 0 && at < size && !poll_fds[1].revents) {
+		if (sendfile(sampler->socket, STDOUT_FILENO, &at, size - at) >= 0)
 			continue;
 		now = read_clock(CLOCK_MONOTONIC);
 		if (errno != EAGAIN || (now < end && poll(poll_fds, 2, (end - now) / 1000000 + 1) < 0))
 			break;
 		if (now >= end)
-			kill_server(m, "the process that serves reads no samples");
+			kill_server(sampler, "the process that serves reads no samples");
 	}
 }
 
@@ -260,41 +260,41 @@ static void close_inherited(const struct server *s)
 }
 
 /* Return true in the child. */
-static bool start_server(struct sampler *m)
+static bool start_server(struct sampler *sampler)
 {
 	const pid_t parent = getpid();
 	int pair[2];
 
-	m->restart = read_clock(CLOCK_MONOTONIC) + SECOND;
+	sampler->restart = read_clock(CLOCK_MONOTONIC) + SECOND;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		err(STATUS_NOTHING, "cannot start to serve");
-	m->server = fork();
-	if (m->server < 0)
+	sampler->server = fork();
+	if (sampler->server < 0)
 		err(STATUS_NOTHING, "cannot start to serve");
-	if (m->server) {
-		m->worked = m->read = read_clock(CLOCK_MONOTONIC);
+	if (sampler->server) {
+		sampler->worked = sampler->read = read_clock(CLOCK_MONOTONIC);
 		close(pair[1]);
-		m->socket = pair[0];
-		fcntl(m->socket, F_SETFL, O_NONBLOCK);
-		recorder_restart(m->recorder);
+		sampler->socket = pair[0];
+		fcntl(sampler->socket, F_SETFL, O_NONBLOCK);
+		recorder_restart(sampler->recorder);
 		return false;
 	}
 	/* Clients must not take the CPUs from the VMs. */
 	lower_priority();
-	if (m->s->own_user)
+	if (sampler->s->own_user)
 		change_user();
 	/* A change of the user would reset it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(STATUS_NOTHING);
-	m->s->only_samples = false;
-	m->s->model->proc = core_proc(m->k);
-	recording_continue(m->s->in.rec);
-	close_programs(&m->programs);
-	recorder_close(m->recorder);
+	sampler->s->only_samples = false;
+	sampler->s->model->proc = core_proc(sampler->k);
+	recording_continue(sampler->s->in.rec);
+	close_programs(&sampler->programs);
+	recorder_close(sampler->recorder);
 	dup2(pair[1], STDIN_FILENO);
 	dup2(pair[1], STDOUT_FILENO);
-	close_inherited(m->s);
+	close_inherited(sampler->s);
 	return true;
 }
 
@@ -302,46 +302,47 @@ static bool start_server(struct sampler *m)
  * Forget a server that has ended. The first one reports why it cannot start. Later ones may be able
  * to.
  */
-static void reap_server(struct sampler *m)
+static void reap_server(struct sampler *sampler)
 {
 	int status;
 
 	/* Don't wait: the kernel may not be able to end it yet. */
-	if (waitpid(m->server, &status, WNOHANG) != m->server)
+	if (waitpid(sampler->server, &status, WNOHANG) != sampler->server)
 		return;
-	if (!m->ready)
+	if (!sampler->ready)
 		exit(WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_NOTHING);
-	if (!m->reloaded)
+	if (!sampler->reloaded)
 		log_message(LOG_LEVEL_ERROR, "the process that serves has ended (%s %d); starting another one",
 			    WIFSIGNALED(status) ? "signal" : "status",
 			    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-	m->reloaded = false;
-	m->server = 0;
+	sampler->reloaded = false;
+	sampler->server = 0;
 }
 
 /* Read web.yml again if it was changed, for a server that may not read it, and replace the server. */
-static void reload(struct sampler *m)
+static void reload(struct sampler *sampler)
 {
-	const unsigned int generation = m->s->config_generation;
+	const unsigned int generation = sampler->s->config_generation;
 
-	if (!m->ready || m->socket < 0 || !m->s->own_user)
+	if (!sampler->ready || sampler->socket < 0 || !sampler->s->own_user)
 		return;
-	reload_config(m->s, app_now());
-	if (m->s->config_generation == generation)
+	reload_config(sampler->s, app_now());
+	if (sampler->s->config_generation == generation)
 		return;
-	m->reloaded = true;
-	m->restart = 0;
-	kill_server(m, NULL);
+	sampler->reloaded = true;
+	sampler->restart = 0;
+	kill_server(sampler, NULL);
 }
 
 /* Notify systemd's watchdog, however often the server asks for it, but only while samples are taken. */
-static void notify_watchdog(struct sampler *m)
+static void notify_watchdog(struct sampler *sampler)
 {
 	const uint64_t now = app_now();
 
-	if (!m->s->watchdog || now - m->notified < m->s->watchdog || now - m->sampled > 2 * m->s->settings.max_age)
+	if (!sampler->s->watchdog || now - sampler->notified < sampler->s->watchdog ||
+	    now - sampler->sampled > 2 * sampler->s->settings.max_age)
 		return;
-	m->notified = now;
+	sampler->notified = now;
 	notify("WATCHDOG=1");
 }
 
@@ -349,34 +350,34 @@ static void notify_watchdog(struct sampler *m)
  * Read the messages of the server, which anyone may have sent who has taken it over. Return true
  * if a sample is wanted now.
  */
-static bool handle_messages(struct sampler *m)
+static bool handle_messages(struct sampler *sampler)
 {
 	char messages[4096];
-	const ssize_t n = read(m->socket, messages, sizeof(messages));
+	const ssize_t n = read(sampler->socket, messages, sizeof(messages));
 
-	m->read = read_clock(CLOCK_MONOTONIC) + MESSAGE_INTERVAL;
+	sampler->read = read_clock(CLOCK_MONOTONIC) + MESSAGE_INTERVAL;
 	if (n <= 0) {
-		kill_server(m, NULL);
+		kill_server(sampler, NULL);
 		return false;
 	}
-	if (!m->ready && memchr(messages, SERVER_READY, n)) {
-		m->ready = true;
-		m->notified = app_now();
+	if (!sampler->ready && memchr(messages, SERVER_READY, n)) {
+		sampler->ready = true;
+		sampler->notified = app_now();
 		notify("READY=1");
 	}
 	if (memchr(messages, SERVER_WORKS, n)) {
-		m->worked = read_clock(CLOCK_MONOTONIC);
-		notify_watchdog(m);
+		sampler->worked = read_clock(CLOCK_MONOTONIC);
+		notify_watchdog(sampler);
 	}
 	/* Wanted while the last one was taken: it may have been taken long ago. */
-	return memchr(messages, SAMPLE_WANTED, n) && sample_is_due(m->s, m->sampled);
+	return memchr(messages, SAMPLE_WANTED, n) && sample_is_due(sampler->s, sampler->sampled);
 }
 
 /*
  * Wait for the time of the next sample, a request for it, or a signal. Return true in a new
  * child.
  */
-static bool wait_or_fork(struct sampler *m, uint64_t *next)
+static bool wait_or_fork(struct sampler *sampler, uint64_t *next)
 {
 	struct pollfd poll_fds[] = { { .fd = stop_fd(), .events = POLLIN }, { .events = POLLIN } };
 	uint64_t note = app_note_time(*next), now, until;
@@ -384,27 +385,27 @@ static bool wait_or_fork(struct sampler *m, uint64_t *next)
 
 	while (!stop_requested()) {
 		now = read_clock(CLOCK_MONOTONIC);
-		reload(m);
-		if (m->socket >= 0 && now >= work_end(m, m->worked))
-			kill_server(m, "the process that serves does not work");
-		if (m->server && m->socket < 0)
-			reap_server(m);
-		if (!m->server && now >= m->restart && start_server(m))
+		reload(sampler);
+		if (sampler->socket >= 0 && now >= work_end(sampler, sampler->worked))
+			kill_server(sampler, "the process that serves does not work");
+		if (sampler->server && sampler->socket < 0)
+			reap_server(sampler);
+		if (!sampler->server && now >= sampler->restart && start_server(sampler))
 			return true;
 		if (now >= *next)
 			break;
 		if (now >= note) {
-			source_note(m->k);
+			source_note(sampler->k);
 			note = NOTED;
 		}
 		/* when the server may start, has ended, or may have sent more messages */
-		until = !m->server ? m->restart : m->socket < 0 ? now + MESSAGE_INTERVAL : m->read;
+		until = !sampler->server ? sampler->restart : sampler->socket < 0 ? now + MESSAGE_INTERVAL : sampler->read;
 		until = until > now && until < *next ? until : *next;
 		until = note < until ? note : until;
-		poll_fds[1].fd = m->server && now >= m->read ? m->socket : -1;
+		poll_fds[1].fd = sampler->server && now >= sampler->read ? sampler->socket : -1;
 		n = ppoll(poll_fds, 2, &(struct timespec){ (until - now) / SECOND,
 							   (until - now) % SECOND }, NULL);
-		if (n > 0 && !poll_fds[0].revents && handle_messages(m)) {
+		if (n > 0 && !poll_fds[0].revents && handle_messages(sampler)) {
 			*next = app_now();
 			break;
 		}
@@ -412,20 +413,20 @@ static bool wait_or_fork(struct sampler *m, uint64_t *next)
 	return false;
 }
 
-static void stop_sampler(struct sampler *m)
+static void stop_sampler(struct sampler *sampler)
 {
 	const uint64_t end = read_clock(CLOCK_MONOTONIC) + STOP_NS;
 
 	notify("STOPPING=1");
 	/* The server ends at the end of its input. */
-	if (m->socket >= 0)
-		shutdown(m->socket, SHUT_RDWR);
-	while (m->server && !waitpid(m->server, NULL, WNOHANG) && read_clock(CLOCK_MONOTONIC) < end)
+	if (sampler->socket >= 0)
+		shutdown(sampler->socket, SHUT_RDWR);
+	while (sampler->server && !waitpid(sampler->server, NULL, WNOHANG) && read_clock(CLOCK_MONOTONIC) < end)
 		nanosleep(&(struct timespec){ .tv_nsec = MESSAGE_INTERVAL }, NULL);
-	if (m->server)
-		kill(m->server, SIGKILL);
-	close_programs(&m->programs);
-	kvmstats_close(m->k);
+	if (sampler->server)
+		kill(sampler->server, SIGKILL);
+	close_programs(&sampler->programs);
+	kvmstats_close(sampler->k);
 	exit(STATUS_OK);
 }
 
@@ -440,39 +441,39 @@ static void open_streams(void)
 
 void fork_server(struct server *s)
 {
-	struct sampler *m = &sampler;
+	struct sampler *sampler = &this_sampler;
 	uint64_t next = app_now(), begin;
 
-	m->s = s;
-	m->socket = -1;
+	sampler->s = s;
+	sampler->socket = -1;
 	s->live = s->only_samples = true;
 	s->own_user = needs_own_user();
 	/* A server with the user ID of this process must not write its files in /proc. */
 	prctl(PR_SET_DUMPABLE, 0);
 	open_streams();
 	open_sockets(s);
-	if (kvmstats_open(&m->k, NULL, NULL, KVMSTATS_WAIT))
+	if (kvmstats_open(&sampler->k, NULL, NULL, KVMSTATS_WAIT))
 		errx(STATUS_NOTHING, "out of memory");
 	if (exports_program(s, PROGRAM_EXITS))
-		load_exits_or_exit(m);
-	s->in.k = m->k;
-	m->recorder = recorder_open("-", 0);
-	sample_host(m);
-	read_stream(m);
+		load_exits_or_exit(sampler);
+	s->in.k = sampler->k;
+	sampler->recorder = recorder_open("-", 0);
+	sample_host(sampler);
+	read_stream(sampler);
 	for (;;) {
 		/* If samples take longer than the interval, don't catch up. */
 		next += s->interval;
 		if (next < app_now())
 			next = app_now() + s->interval;
-		if (wait_or_fork(m, &next))
+		if (wait_or_fork(sampler, &next))
 			return;
 		if (stop_requested())
-			stop_sampler(m);
+			stop_sampler(sampler);
 		begin = read_clock(CLOCK_MONOTONIC);
-		sample_host(m);
-		send_stream(m);
-		read_stream(m);
+		sample_host(sampler);
+		send_stream(sampler);
+		read_stream(sampler);
 		/* The messages of the server were not read. */
-		m->worked += read_clock(CLOCK_MONOTONIC) - begin;
+		sampler->worked += read_clock(CLOCK_MONOTONIC) - begin;
 	}
 }

@@ -53,28 +53,28 @@ void serve_set_systemd_socket(struct settings *settings, const char *name, const
 }
 
 /* Return the index of a word in a list, or exit. */
-static unsigned int find_log_word(const char *name, const char *value, const char *words)
+static unsigned int find_log_choice(const char *name, const char *value, const char *choices)
 {
 	const size_t len = strlen(value);
 	unsigned int i = 0;
 	const char *word;
 
-	for (word = words; *word; word += strspn(word, " "), i++) {
+	for (word = choices; *word; word += strspn(word, " "), i++) {
 		if (strcspn(word, " ") == len && !strncmp(word, value, len))
 			return i;
 		word += strcspn(word, " ");
 	}
-	errx(STATUS_USAGE, "--%s '%s': must be one of %s", name, value, words);
+	errx(STATUS_USAGE, "--%s '%s': must be one of %s", name, value, choices);
 }
 
 void serve_set_log_level(struct settings *settings, const char *name, const char *value)
 {
-	settings->serve->log_level = find_log_word(name, value, LOG_LEVELS);
+	settings->serve->log_level = find_log_choice(name, value, LOG_LEVELS);
 }
 
 void serve_set_log_format(struct settings *settings, const char *name, const char *value)
 {
-	settings->serve->log_format = find_log_word(name, value, LOG_FORMATS);
+	settings->serve->log_format = find_log_choice(name, value, LOG_FORMATS);
 }
 
 void serve_set_max_age(struct settings *settings, const char *name, const char *value)

@@ -77,11 +77,11 @@ static void put_id(struct metrics_writer *w, const char *label, uint64_t id)
 }
 
 /* Begin a series of a VM or vCPU. More labels and put_end() follow. */
-static void put_begin(struct metrics_writer *w, const struct vm_series *e,
+static void put_begin(struct metrics_writer *w, const struct vm_series *series,
 		      const struct vcpu_series *v)
 {
 	put_name(w);
-	buf_put(w->b, e->labels, e->labels_len);
+	buf_put(w->b, series->labels, series->labels_len);
 	if (v)
 		put_id(w, ",vcpu=\"", v->id);
 }
@@ -94,31 +94,31 @@ static void put_end(struct metrics_writer *w, uint64_t n, unsigned int digits)
 }
 
 /* Write a series with one more label, whose value needs no escapes. Most series are such. */
-static void put_labelled(struct metrics_writer *w, const struct vm_series *e,
+static void put_labelled(struct metrics_writer *w, const struct vm_series *series,
 			 const struct vcpu_series *v, const char *label, const char *value,
 			 uint64_t n)
 {
-	put_begin(w, e, v);
+	put_begin(w, series, v);
 	buf_str(w->b, label);
 	buf_str(w->b, value);
 	buf_char(w->b, '"');
 	put_end(w, n, w->metric->digits);
 }
 
-static void put_plain(struct metrics_writer *w, const struct vm_series *e,
+static void put_plain(struct metrics_writer *w, const struct vm_series *series,
 		      const struct vcpu_series *v, uint64_t n)
 {
-	put_begin(w, e, v);
+	put_begin(w, series, v);
 	put_end(w, n, w->metric->digits);
 }
 
 #define PUT_LABEL(id)	put_label(w, #id, identity->id);
 
-static void put_info(struct metrics_writer *w, const struct vm_series *e)
+static void put_info(struct metrics_writer *w, const struct vm_series *series)
 {
-	const struct kvmstats_identity *identity = &e->identity;
+	const struct kvmstats_identity *identity = &series->identity;
 
-	put_begin(w, e, NULL);
+	put_begin(w, series, NULL);
 	put_id(w, ",pid=\"", identity->pid);
 	if (identity->vm_id)
 		put_id(w, ",vm_id=\"", identity->vm_id);
@@ -129,15 +129,15 @@ static void put_info(struct metrics_writer *w, const struct vm_series *e)
 	put_end(w, 1, 0);
 }
 
-static uint64_t since(const struct family *c, const uint64_t *value, const uint64_t *base,
+static uint64_t since(const struct family *family, const uint64_t *value, const uint64_t *base,
 		      unsigned int i)
 {
-	i += c->first;
-	return (c->grows ? value[i] - base[i] : value[i]) * c->factor;
+	i += family->first;
+	return (family->grows ? value[i] - base[i] : value[i]) * family->factor;
 }
 
 /* Write a histogram from the counts between its bounds; sum: NULL if it is unknown. */
-static void put_histogram(struct metrics_writer *w, const struct vm_series *e,
+static void put_histogram(struct metrics_writer *w, const struct vm_series *series,
 			  const uint64_t counts[BOUNDS + 1], const uint64_t *sum)
 {
 	uint64_t count = 0;
@@ -146,7 +146,7 @@ static void put_histogram(struct metrics_writer *w, const struct vm_series *e,
 	set_suffix(w, "_bucket");
 	for (i = 0; i <= BOUNDS; i++) {
 		count += counts[i];
-		put_begin(w, e, NULL);
+		put_begin(w, series, NULL);
 		buf_str(w->b, ",le=\"");
 		buf_str(w->b, i < BOUNDS ? bound_names[i] : "+Inf");
 		buf_char(w->b, '"');
@@ -156,192 +156,192 @@ static void put_histogram(struct metrics_writer *w, const struct vm_series *e,
 	if (!sum)
 		return;
 	set_suffix(w, "_count");
-	put_begin(w, e, NULL);
+	put_begin(w, series, NULL);
 	put_end(w, count, 0);
 	set_suffix(w, "_sum");
-	put_begin(w, e, NULL);
+	put_begin(w, series, NULL);
 	put_end(w, *sum, 9);
 }
 
-static void put_statistic_histogram(struct metrics_writer *w, const struct family *c,
-				    const struct vm_series *e)
+static void put_statistic_histogram(struct metrics_writer *w, const struct family *family,
+				    const struct vm_series *series)
 {
-	const uint64_t sum = since(c, e->value, e->base, BOUNDS + 1);
+	const uint64_t sum = since(family, series->value, series->base, BOUNDS + 1);
 	uint64_t counts[BOUNDS + 1];
 	unsigned int i;
 
 	for (i = 0; i <= BOUNDS; i++)
-		counts[i] = since(c, e->value, e->base, i);
-	put_histogram(w, e, counts, c->nr_stats_summed ? &sum : NULL);
+		counts[i] = since(family, series->value, series->base, i);
+	put_histogram(w, series, counts, family->nr_stats_summed ? &sum : NULL);
 }
 
 /* Write the series of a family for a VM, or for one of its vCPUs. */
-static void put_family(struct metrics_writer *w, const struct family *c, const struct vm_series *e,
+static void put_family(struct metrics_writer *w, const struct family *family, const struct vm_series *series,
 		       const struct vcpu_series *v)
 {
-	const uint64_t *value = v ? v->value : e->value, *base = v ? v->base : e->base;
+	const uint64_t *value = v ? v->value : series->value, *base = v ? v->base : series->base;
 	unsigned int i;
 
 	switch (w->metric->from) {
 	case FROM_MODES:
 		for (i = 0; i < MODES; i++)
-			if (e->modes & 1U << i)
-				put_labelled(w, e, v, ",mode=\"", kvmstats_mode_name(i),
-					     since(c, value, base, i));
+			if (series->modes & 1U << i)
+				put_labelled(w, series, v, ",mode=\"", kvmstats_mode_name(i),
+					     since(family, value, base, i));
 		break;
 	case FROM_ROLES:
 		for (i = 0; i < KVMSTATS_ROLES; i++)
-			put_labelled(w, e, v, ",role=\"", kvmstats_role_name(i),
-				     since(c, value, base, i));
+			put_labelled(w, series, v, ",role=\"", kvmstats_role_name(i),
+				     since(family, value, base, i));
 		break;
 	case FROM_PAGES:
 		for (i = 0; i < PAGE_SIZES; i++)
-			if (c->words[i] != UINT16_MAX)
-				put_labelled(w, e, v, ",page_size=\"", page_sizes[i].name,
-					     since(c, value, base, i));
+			if (family->words[i] != UINT16_MAX)
+				put_labelled(w, series, v, ",page_size=\"", page_sizes[i].name,
+					     since(family, value, base, i));
 		break;
 	default:
-		if (c->histogram)
-			put_statistic_histogram(w, c, e);
+		if (family->histogram)
+			put_statistic_histogram(w, family, series);
 		else
-			put_plain(w, e, v, since(c, value, base, 0));
+			put_plain(w, series, v, since(family, value, base, 0));
 	}
 }
 
 /* Write a series of a VM with two more labels. */
-static void put_labelled2(struct metrics_writer *w, const struct vm_series *e, const char *label1,
+static void put_labelled2(struct metrics_writer *w, const struct vm_series *series, const char *label1,
 			  const char *value1, const char *label2, const char *value2, uint64_t n)
 {
-	put_begin(w, e, NULL);
+	put_begin(w, series, NULL);
 	put_label(w, label1, value1);
 	put_label(w, label2, value2);
 	put_end(w, n, w->metric->digits);
 }
 
-static void put_waits_series(struct metrics_writer *w, const struct vm_series *e)
+static void put_waits_series(struct metrics_writer *w, const struct vm_series *series)
 {
 	const struct wait_owner *owner;
 
-	if (!e->waits)
+	if (!series->waits)
 		return;
-	for (owner = e->waits->owner; owner < e->waits->owner + e->waits->count; owner++)
-		put_labelled2(w, e, "kind", owner->key.kind, "owner", owner->key.name, owner->ns);
-	put_labelled2(w, e, "kind", "other", "owner", "", e->waits->other_ns);
+	for (owner = series->waits->owner; owner < series->waits->owner + series->waits->count; owner++)
+		put_labelled2(w, series, "kind", owner->key.kind, "owner", owner->key.name, owner->ns);
+	put_labelled2(w, series, "kind", "other", "owner", "", series->waits->other_ns);
 }
 
-static void put_lengths_series(struct metrics_writer *w, const struct vm_series *e)
+static void put_lengths_series(struct metrics_writer *w, const struct vm_series *series)
 {
 	uint64_t counts[BOUNDS + 1] = { 0 }, sum;
 	unsigned int i, bound;
 
-	if (!e->waits)
+	if (!series->waits)
 		return;
-	sum = e->waits->ended.ns;
+	sum = series->waits->ended.ns;
 	for (i = bound = 0; i < BLAME_BUCKETS; i++) {
 		if (bound < BOUNDS && i + BLAME_SHIFT >= BOUND_BUCKET(bound))
 			bound++;
-		counts[bound] += e->waits->ended.bucket[i];
+		counts[bound] += series->waits->ended.bucket[i];
 	}
-	put_histogram(w, e, counts, &sum);
+	put_histogram(w, series, counts, &sum);
 }
 
-static void put_exits(struct metrics_writer *w, const struct vm_series *e)
+static void put_exits(struct metrics_writer *w, const struct vm_series *series)
 {
 	char buf[EXIT_NAME_SIZE];
 	const char *reason;
 	size_t i;
 
-	for (i = 0; e->exits && i < e->exits->sum.count; i++) {
-		const struct exits_total *total = exits_total_at(e->exits, i);
+	for (i = 0; series->exits && i < series->exits->sum.count; i++) {
+		const struct exits_total *total = exits_total_at(series->exits, i);
 
 		if (!total->item.listed)
 			continue;
 		reason = exit_name(total->cell.isa, total->key.reason, buf);
 		if (w->metric->digits) {
-			put_labelled2(w, e, "reason", reason, "phase", "kernel",
+			put_labelled2(w, series, "reason", reason, "phase", "kernel",
 				      total->cell.kernel);
-			put_labelled2(w, e, "reason", reason, "phase", "user",
+			put_labelled2(w, series, "reason", reason, "phase", "user",
 				      total->cell.user);
 		} else {
-			put_labelled(w, e, NULL, ",reason=\"", reason, total->cell.count);
+			put_labelled(w, series, NULL, ",reason=\"", reason, total->cell.count);
 		}
 	}
 }
 
-static void put_stalls(struct metrics_writer *w, const struct vm_series *e)
+static void put_stalls(struct metrics_writer *w, const struct vm_series *series)
 {
 	unsigned int reason;
 
 	for (reason = STALL_STOPPED; w->m->stalls && reason < STALLS; reason++)
-		put_labelled(w, e, NULL, ",reason=\"", stall_name(reason), e->stall[reason]);
+		put_labelled(w, series, NULL, ",reason=\"", stall_name(reason), series->stall[reason]);
 }
 
 /* Write the series of a metric without a family for a VM. */
-static void put_own_series(struct metrics_writer *w, const struct vm_series *e)
+static void put_own_series(struct metrics_writer *w, const struct vm_series *series)
 {
 	switch (w->metric->from) {
 	case FROM_INFO:
-		put_info(w, e);
+		put_info(w, series);
 		break;
 	case FROM_START:
-		if (e->start)
-			put_plain(w, e, NULL, e->start);
+		if (series->start)
+			put_plain(w, series, NULL, series->start);
 		break;
 	case FROM_VCPUS:
-		put_plain(w, e, NULL, e->ended ? 0 : e->vcpus);
+		put_plain(w, series, NULL, series->ended ? 0 : series->vcpus);
 		break;
 	case FROM_WAITS:
-		put_waits_series(w, e);
+		put_waits_series(w, series);
 		break;
 	case FROM_LENGTHS:
-		put_lengths_series(w, e);
+		put_lengths_series(w, series);
 		break;
 	case FROM_EXITS:
-		put_exits(w, e);
+		put_exits(w, series);
 		break;
 	case FROM_STALLS:
-		put_stalls(w, e);
+		put_stalls(w, series);
 		break;
 	default:
 		break;
 	}
 }
 
-/* Write the series of a metric for all VMs; c: its family, or NULL. */
-static void put_vms(struct metrics_writer *w, const struct metric *metric, const struct family *c)
+/* Write the series of a metric for all VMs; family: its family, or NULL. */
+static void put_vms(struct metrics_writer *w, const struct metric *metric, const struct family *family)
 {
-	const struct vm_series *e;
+	const struct vm_series *series;
 	unsigned int i;
 
 	begin_metric(w, metric);
-	for (e = w->m->first; e != w->end; e = e->next) {
-		for (i = 0; c && c->per_vcpu && i < e->nr_vcpu; i++)
-			put_family(w, c, e, &e->vcpu[i]);
-		if (!c)
-			put_own_series(w, e);
-		else if (!c->per_vcpu)
-			put_family(w, c, e, NULL);
+	for (series = w->m->first; series != w->end; series = series->next) {
+		for (i = 0; family && family->per_vcpu && i < series->nr_vcpu; i++)
+			put_family(w, family, series, &series->vcpu[i]);
+		if (!family)
+			put_own_series(w, series);
+		else if (!family->per_vcpu)
+			put_family(w, family, series, NULL);
 	}
 }
 
 /* Count the series of a VM. */
-static uint64_t count_series(const struct model *m, const struct vm_series *e)
+static uint64_t count_series(const struct model *m, const struct vm_series *series)
 {
-	uint64_t n = 2 + !!e->start + (e->waits ? e->waits->count + 1 + BOUNDS + 3 : 0) +
-		     (e->exits ? 3 * e->exits->sum.listed : 0) +
+	uint64_t n = 2 + !!series->start + (series->waits ? series->waits->count + 1 + BOUNDS + 3 : 0) +
+		     (series->exits ? 3 * series->exits->sum.listed : 0) +
 		     (m->stalls ? STALLS - STALL_STOPPED : 0);
-	const struct family *c;
+	const struct family *family;
 	unsigned int i, width;
 
 	for (i = 0; i < m->nr_families; i++) {
-		c = &m->family[i];
-		if (!c->shown)
+		family = &m->family[i];
+		if (!family->shown)
 			continue;
-		width = c->histogram ? BOUNDS + 1 + 2 * !!c->nr_stats_summed :
-			c->metric->from == FROM_ROLES ? KVMSTATS_ROLES :
-			c->metric->from == FROM_PAGES ? c->nr_stats_summed :
-			c->metric->from == FROM_MODES ? __builtin_popcount(e->modes) : 1;
-		n += c->per_vcpu ? width * e->nr_vcpu : width;
+		width = family->histogram ? BOUNDS + 1 + 2 * !!family->nr_stats_summed :
+			family->metric->from == FROM_ROLES ? KVMSTATS_ROLES :
+			family->metric->from == FROM_PAGES ? family->nr_stats_summed :
+			family->metric->from == FROM_MODES ? __builtin_popcount(series->modes) : 1;
+		n += family->per_vcpu ? width * series->nr_vcpu : width;
 	}
 	return n;
 }
@@ -350,12 +350,12 @@ static uint64_t count_series(const struct model *m, const struct vm_series *e)
 static void apply_series_limit(struct metrics_writer *w)
 {
 	uint64_t n = 0, more;
-	struct vm_series *e;
+	struct vm_series *series;
 
-	for (e = w->m->first; e; e = e->next) {
-		more = count_series(w->m, e);
+	for (series = w->m->first; series; series = series->next) {
+		more = count_series(w->m, series);
 		if (!w->end && n + more > w->m->options->max_series)
-			w->end = e;
+			w->end = series;
 		if (w->end)
 			w->m->served->dropped += more;
 		n += more;
@@ -386,7 +386,7 @@ void write_metrics(struct buf *b, struct model *m, enum format format,
 		   const struct codes *codes)
 {
 	struct metrics_writer w = { .b = b, .m = m, .openmetrics = format == FORMAT_OPENMETRICS };
-	const struct family *c;
+	const struct family *family;
 	unsigned int i;
 
 	buf_reset(b);
@@ -394,9 +394,9 @@ void write_metrics(struct buf *b, struct model *m, enum format format,
 	for (i = 0; i < nr_metrics; i++)
 		if (metrics[i].from < FROM_MODES)
 			put_vms(&w, &metrics[i], NULL);
-	for (c = m->family; c < m->family + m->nr_families; c++)
-		if (c->shown)
-			put_vms(&w, c->metric, c);
+	for (family = m->family; family < m->family + m->nr_families; family++)
+		if (family->shown)
+			put_vms(&w, family->metric, family);
 	for (i = 0; i < nr_metrics; i++)
 		if (metrics[i].from == FROM_PROGRAM)
 			put_program(&w, &metrics[i], codes);

@@ -249,11 +249,13 @@ static void walk(struct kvmstats *k)
 		}
 		for (i = 0; kvmstats_vm_vcpu(vm, i); i++) {
 			kvmstats_vcpu_id(kvmstats_vm_vcpu(vm, i));
-			check_times(kvmstats_vcpu_times(kvmstats_vm_vcpu(vm, i), i & 1));
+			check_times(kvmstats_vcpu_times(kvmstats_vm_vcpu(vm, i)));
+			check_times(kvmstats_vcpu_last_times(kvmstats_vm_vcpu(vm, i)));
 			kvmstats_activity_event(kvmstats_vcpu_activity(kvmstats_vm_vcpu(vm, i)), i % 5);
-			kvmstats_vcpu_values(kvmstats_vm_vcpu(vm, i), i & 1);
+			kvmstats_vcpu_values(kvmstats_vm_vcpu(vm, i));
+			kvmstats_vcpu_totals(kvmstats_vm_vcpu(vm, i));
 		}
-		check_times(kvmstats_vm_times(vm, true));
+		check_times(kvmstats_vm_last_times(vm));
 		for (i = 0; i < KVMSTATS_EVENTS; i++) {
 			kvmstats_activity_event(kvmstats_vm_activity(vm), i);
 			kvmstats_activity_known(kvmstats_vm_activity(vm), i);
