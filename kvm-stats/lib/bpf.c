@@ -181,11 +181,35 @@ static int set_tables(struct kvmstats *k, struct bpf_kvm_types *types,
 	       core_set_table(k, KVMSTATS_VCPU, vcpu);
 }
 
+/* Open the iterator, and set the tables if it reads what the files of a VM of this process say. */
+static int open_iterator(struct kvmstats *k, struct bpf_state *s, struct bpf_kvm_types *types,
+			 struct kvmstats_probe *p)
+{
+	struct probe_vm own;
+	int error = probe_vm_open(&own, PROBE_VCPU_ID, p->why, sizeof(p->why));
+
+	if (error) {
+		explain_probe_vm(error, p);
+		return error;
+	}
+	uevents_check(&s->events);
+	probe_vm_run(&own);
+	error = bpf_iterator_open_checked(&s->iterator, types, &own, p->why, sizeof(p->why));
+	if (error) {
+		bpf_explain_load(error, p);
+	} else {
+		error = set_tables(k, types, &own, p);
+		if (error)
+			bpf_iterator_close(s->iterator);
+	}
+	probe_vm_close(&own);
+	return error;
+}
+
 static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 {
 	struct bpf_state *s = calloc(1, sizeof(*s));
 	struct bpf_kvm_types types;
-	struct probe_vm own;
 	int error;
 
 	if (!s) {
@@ -196,25 +220,16 @@ static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 	if (error) {
 		if (!bpf_explain_shortage(error, p))
 			say(p->help, "use a kernel with CONFIG_DEBUG_INFO_BTF, with KVM loaded");
-		goto no_types;
+		free(s);
+		return error;
 	}
 	uevents_open(&s->events);
-	error = probe_vm_open(&own, PROBE_VCPU_ID, p->why, sizeof(p->why));
+	error = open_iterator(k, s, &types, p);
+	bpf_types_free(&types);
 	if (error) {
-		explain_probe_vm(error, p);
-		goto no_vm;
-	}
-	uevents_check(&s->events);
-	probe_vm_run(&own);
-	error = bpf_iterator_open_checked(&s->iterator, &types, &own, p->why, sizeof(p->why));
-	if (error) {
-		bpf_explain_load(error, p);
-		goto no_iterator;
-	}
-	error = set_tables(k, &types, &own, p);
-	if (error) {
-		bpf_iterator_close(s->iterator);
-		goto no_iterator;
+		uevents_close(&s->events);
+		free(s);
+		return error;
 	}
 	if (!privileges_first_pid_namespace())
 		say(p->why, "sees the VMs of its PID namespace only");
@@ -223,16 +238,7 @@ static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 	if (bpf_iterator_keep_finals(s->iterator) && !*p->why)
 		say(p->why, "does not see VMs that exist between two samples only");
 	*state = s;
-no_iterator:
-	probe_vm_close(&own);
-no_vm:
-	if (error)
-		uevents_close(&s->events);
-	bpf_types_free(&types);
-no_types:
-	if (error)
-		free(s);
-	return error;
+	return 0;
 }
 
 static void report_thread(struct core_vcpu *vcpu, const struct bpf_quota *quota,
