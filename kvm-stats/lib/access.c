@@ -10,14 +10,8 @@
 		return object->value; \
 	}
 
-GET(const char *, vm, label, identity.label)
-GET(const char *, vm, name, identity.name)
-GET(const char *, vm, domain, identity.domain)
-GET(const char *, vm, uuid, identity.uuid)
-GET(const char *, vm, vmm, identity.vmm)
-GET(const char *, vm, machine, identity.machine)
-GET(const char *, vm, pod_uid, identity.pod_uid)
-GET(const char *, vm, container_id, identity.container_id)
+#define GET_TEXT(text, size) GET(const char *, vm, text, identity.text)
+IDENTITY_TEXTS(GET_TEXT)
 GET(pid_t, vm, pid, identity.pid)
 GET(uint64_t, vm, id, identity.vm_id)
 GET(uint64_t, vm, started, identity.started)

@@ -52,3 +52,10 @@ void identity_clear(struct kvmstats_identity *identity)
 	release_text(identity->cgroup);
 	memset(identity, 0, sizeof(*identity));
 }
+
+bool identity_equals(const struct kvmstats_identity *a, const struct kvmstats_identity *b)
+{
+#define SAME(text, size) !strcmp(a->text, b->text) &&
+	return IDENTITY_TEXTS(SAME) a->pid == b->pid && a->vm_id == b->vm_id &&
+	       a->started == b->started && !strcmp(identity_cgroup(a), identity_cgroup(b));
+}

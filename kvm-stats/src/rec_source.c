@@ -173,14 +173,8 @@ static void take_identity(struct rec_bytes *t, struct key_vm *vm)
 	identity->vm_id = take_number(t);
 	identity->started = take_number(t);
 	vm->nth = take_most(t, UINT32_MAX);
-	take_text(t, identity->label, sizeof(identity->label));
-	take_text(t, identity->name, sizeof(identity->name));
-	take_text(t, identity->domain, sizeof(identity->domain));
-	take_text(t, identity->uuid, sizeof(identity->uuid));
-	take_text(t, identity->vmm, sizeof(identity->vmm));
-	take_text(t, identity->machine, sizeof(identity->machine));
-	take_text(t, identity->pod_uid, sizeof(identity->pod_uid));
-	take_text(t, identity->container_id, sizeof(identity->container_id));
+#define TAKE(text, size) take_text(t, identity->text, size);
+	IDENTITY_TEXTS(TAKE)
 	cgroup = take_long_text(t);
 	if (!identity_set_cgroup(identity, cgroup, strlen(cgroup)))
 		err(1, NULL);

@@ -132,28 +132,9 @@ static void put_identity(struct bytes *b, const struct kvmstats_vm *vm)
 	bytes_number(b, identity->vm_id);
 	bytes_number(b, identity->started);
 	bytes_number(b, vm->nth);
-	bytes_text(b, identity->label);
-	bytes_text(b, identity->name);
-	bytes_text(b, identity->domain);
-	bytes_text(b, identity->uuid);
-	bytes_text(b, identity->vmm);
-	bytes_text(b, identity->machine);
-	bytes_text(b, identity->pod_uid);
-	bytes_text(b, identity->container_id);
+#define PUT(text, size) bytes_text(b, identity->text);
+	IDENTITY_TEXTS(PUT)
 	bytes_text(b, identity_cgroup(identity));
-}
-
-static bool same_identity(const struct key_vm *key, const struct kvmstats_vm *vm)
-{
-	const struct kvmstats_identity *a = &key->identity, *b = &vm->identity;
-
-	return key->nth == vm->nth && a->pid == b->pid && a->vm_id == b->vm_id &&
-	       a->started == b->started && !strcmp(a->label, b->label) &&
-	       !strcmp(a->name, b->name) && !strcmp(a->domain, b->domain) &&
-	       !strcmp(a->uuid, b->uuid) && !strcmp(a->vmm, b->vmm) &&
-	       !strcmp(a->machine, b->machine) && !strcmp(a->pod_uid, b->pod_uid) &&
-	       !strcmp(a->container_id, b->container_id) &&
-	       !strcmp(identity_cgroup(a), identity_cgroup(b));
 }
 
 static void gather_vm(const struct kvmstats *k, const struct kvmstats_vm *vm, int64_t unit, uint64_t *words)
@@ -230,7 +211,7 @@ static void record_vm(struct recorder *r, const struct kvmstats *k, const struct
 	uint32_t last = -1;
 	unsigned int i;
 
-	if (key && !same_identity(key, vm))
+	if (key && (key->nth != vm->nth || !identity_equals(&key->identity, &vm->identity)))
 		key = NULL;
 	if (key) {
 		bytes_signed(&r->out, key - r->key.vm - *index);

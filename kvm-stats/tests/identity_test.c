@@ -302,6 +302,33 @@ static void test_copies(void)
 	identity_clear(&identity);
 }
 
+/* A VM is another one, or has moved, if any member of its identity differs. */
+static void test_differences(void)
+{
+	struct kvmstats_identity identity = { .pid = 1 }, other = { 0 };
+
+	identity_set_cgroup(&identity, "/a", 2);
+	identity_copy(&other, &identity);
+	tap_result(identity_equals(&identity, &other), "a copy of an identity equals it");
+#define TEST_TEXT(text, size)							\
+	strcpy(other.text, "x");						\
+	tap_result(!identity_equals(&identity, &other), "another " #text);	\
+	*other.text = '\0';
+	IDENTITY_TEXTS(TEST_TEXT)
+#define TEST_NUMBER(number)							\
+	other.number++;								\
+	tap_result(!identity_equals(&identity, &other), "another " #number);	\
+	other.number--;
+	TEST_NUMBER(pid)
+	TEST_NUMBER(vm_id)
+	TEST_NUMBER(started)
+	tap_result(identity_equals(&identity, &other), "and it is the same again");
+	identity_set_cgroup(&other, "/b", 2);
+	tap_result(!identity_equals(&identity, &other), "another cgroup");
+	identity_clear(&identity);
+	identity_clear(&other);
+}
+
 int main(void)
 {
 	struct kvmstats_identity identity;
@@ -324,5 +351,6 @@ int main(void)
 	test_threads();
 	test_long();
 	test_copies();
+	test_differences();
 	return tap_end();
 }

@@ -26,15 +26,19 @@ struct kvmstats_table {
 	size_t data_size;	/* bytes */
 };
 
+/*
+ * The texts of an identity that have a bounded length, with their sizes: whoever needs all of them expands
+ * one of these. A label is made of the others.
+ */
+#define IDENTITY_FACTS(TEXT)							\
+	TEXT(name, 128) TEXT(domain, 128) TEXT(uuid, 37) TEXT(vmm, 32)		\
+	TEXT(machine, 128) TEXT(pod_uid, 37) TEXT(container_id, 65)
+#define IDENTITY_TEXTS(TEXT) TEXT(label, 128) IDENTITY_FACTS(TEXT)
+
 struct kvmstats_identity {
-	char label[128];
-	char name[128];
-	char domain[128];
-	char uuid[37];
-	char vmm[32];
-	char machine[128];
-	char pod_uid[37];
-	char container_id[65];
+#define IDENTITY_MEMBER(text, size) char text[size];
+	IDENTITY_TEXTS(IDENTITY_MEMBER)
+#undef IDENTITY_MEMBER
 	pid_t pid;
 	uint64_t vm_id;
 	uint64_t started;
@@ -53,6 +57,9 @@ bool identity_set_cgroup(struct kvmstats_identity *identity, const char *path, s
  */
 void identity_copy(struct kvmstats_identity *to, const struct kvmstats_identity *from);
 void identity_clear(struct kvmstats_identity *identity);
+
+/* Whether two identities are the same in all members */
+bool identity_equals(const struct kvmstats_identity *a, const struct kvmstats_identity *b);
 
 struct kvmstats_times {
 	uint64_t elapsed;

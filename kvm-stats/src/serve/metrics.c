@@ -166,11 +166,11 @@ const char *metric_suffix(const struct metric *metric)
 	{ .name = id, .type = kind, .unit = of, .digits = scale, .labels = lists, \
 	  .help = text, .from = FROM_PROGRAM, .get = value }
 
-#define LABEL_NAME(id)	", " #id
+#define LABEL_NAME(id, size)	", " #id
 
 const struct metric metrics[] = {
 	{ .name = "kvm_vm", .type = METRIC_INFO, .unit = "",
-	  .labels = "vm, pid, vm_id" INFO_LABELS(LABEL_NAME) ", cgroup",
+	  .labels = "vm, pid, vm_id" IDENTITY_FACTS(LABEL_NAME) ", cgroup",
 	  .help = "Identity of the VM", .from = FROM_INFO },
 	{ .name = "kvm_vm_start_time_seconds", .type = METRIC_GAUGE, .unit = "seconds", .labels = "vm",
 	  .help = "Start time of the VM's process since 1970", .from = FROM_START, .digits = 3 },

@@ -85,11 +85,6 @@ struct metric {
 		    struct program_value *value);
 };
 
-/* Labels of kvm_vm_info: strings of struct kvmstats_identity, besides vm, pid, vm_id and cgroup */
-#define INFO_LABELS(LABEL) \
-	LABEL(name) LABEL(domain) LABEL(uuid) LABEL(vmm) LABEL(machine) LABEL(pod_uid) \
-	LABEL(container_id)
-
 extern const struct metric metrics[];
 extern const unsigned int nr_metrics;
 

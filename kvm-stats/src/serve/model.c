@@ -888,9 +888,8 @@ static bool update_series_identity(struct model *m, struct vm_series *series, co
 {
 	const bool same_label = !strcmp(series->label, vm->identity.label);
 
-	/* The process may have moved to another cgroup. */
-	if (!same_label || strcmp(identity_cgroup(&series->identity), identity_cgroup(&vm->identity)) ||
-	    strcmp(series->identity.container_id, vm->identity.container_id))
+	/* For example, the process has moved to another cgroup. */
+	if (!identity_equals(&series->identity, &vm->identity))
 		identity_copy(&series->identity, &vm->identity);
 	return same_label || take_label(m, series, vm->identity.label);
 }

@@ -58,10 +58,9 @@ static bool matches(const struct vm_series *series, const char *text)
 	const struct kvmstats_identity *identity = &series->identity;
 	char *end;
 
-	return has_text(series->label, text) || has_text(identity->name, text) ||
-	       has_text(identity->uuid, text) || has_text(identity->vmm, text) ||
-	       has_text(identity->machine, text) || has_text(identity_cgroup(identity), text) ||
-	       has_text(identity->pod_uid, text) || has_text(identity->container_id, text) ||
+#define HAS(member, size) has_text(identity->member, text) ||
+	return has_text(series->label, text) || IDENTITY_TEXTS(HAS)
+	       has_text(identity_cgroup(identity), text) ||
 	       (strtol(text, &end, 10) == identity->pid && !*end);
 }
 

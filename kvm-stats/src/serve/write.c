@@ -112,7 +112,7 @@ static void put_plain(struct metrics_writer *w, const struct vm_series *series,
 	put_end(w, n, w->metric->digits);
 }
 
-#define PUT_LABEL(id)	put_label(w, #id, identity->id);
+#define PUT_LABEL(id, size)	put_label(w, #id, identity->id);
 
 static void put_info(struct metrics_writer *w, const struct vm_series *series)
 {
@@ -124,7 +124,7 @@ static void put_info(struct metrics_writer *w, const struct vm_series *series)
 		put_id(w, ",vm_id=\"", identity->vm_id);
 	else
 		put_label(w, "vm_id", "");
-	INFO_LABELS(PUT_LABEL)
+	IDENTITY_FACTS(PUT_LABEL)
 	put_label(w, "cgroup", identity_cgroup(identity));
 	put_end(w, 1, 0);
 }
