@@ -12,7 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "serve/login.h"
+#include "serve/http/login.h"
 #include "tap.h"
 
 #define HASH(cost)	"$2b$" cost "$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a"

@@ -2,7 +2,7 @@
 /* The API without memory for its text. Prints TAP. */
 #include <string.h>
 
-#include "serve/page.h"
+#include "serve/http/page.h"
 #include "tap.h"
 
 int main(void)

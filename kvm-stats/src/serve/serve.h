@@ -2,14 +2,17 @@
 /*
  * State of "kvm-stats serve".
  *
- * A process samples the host (sampler.c), and its child serves. One thread of the child reads the
- * samples (sampling.c), one verifies passwords (login.c), and the main thread serves (serve.c).
- * Responses are built from the model, which holds the last sample, so a slow sample delays no
- * response. A text is built for the first request after a sample and shared by all later ones
- * (responses.c).
+ * A process, the sampler, samples the host (sampler.c), and its child serves. The files in http/ are for
+ * the child only; tests/layers checks that the sampler uses none of them. Those in this directory are for
+ * the sampler, for both, or for the child before it serves. A recording has no sampler.
  *
- * libmicrohttpd bounds the memory of a connection. connections.c bounds its time, and
- * eviction.c chooses connections to close when there are too many.
+ * One thread of the child reads the samples (sampling.c), one verifies passwords (http/login.c), and the
+ * main thread serves (http/server.c). Responses are built from the model, which holds the last sample, so
+ * a slow sample delays no response. A text is built for the first request after a sample and shared by
+ * all later ones (http/responses.c).
+ *
+ * libmicrohttpd bounds the memory of a connection. http/connections.c bounds its time, and
+ * http/eviction.c chooses connections to close when there are too many.
  */
 #ifndef SERVE_SERVE_H
 #define SERVE_SERVE_H
@@ -19,7 +22,7 @@
 #include <zlib.h>
 
 #include "input.h"
-#include "login.h"
+#include "http/login.h"
 #include "networks.h"
 #include "observation.h"
 #include "settings.h"
@@ -157,13 +160,24 @@ bool sample_is_due(const struct server *s, uint64_t last);
  */
 bool request_sample(struct server *s);
 
-/* responses.c */
+/* sockets.c: exits if it cannot open one */
+void open_sockets(struct server *s);
+
+/* config.c: read web.yml, or exit */
+void read_config(struct server *s);
+/* Read web.yml again if it was changed, at most once per second. Return true if it is in use. */
+bool reload_config(struct server *s, uint64_t now);
+
+/* http/server.c: serve until a signal arrives. from: a recording, or NULL in a child of the sampler */
+void serve_until_stopped(struct server *s, const char *from);
+
+/* http/responses.c */
 enum MHD_Result handle_request(void *server, struct MHD_Connection *connection,
 			       const char *url, const char *method, const char *version,
 			       const char *upload, size_t *upload_size, void **request);
 void free_responses(struct server *s);
 
-/* connections.c */
+/* http/connections.c */
 void connection_changed(void *server, struct MHD_Connection *connection, void **context,
 			enum MHD_ConnectionNotificationCode what);
 void request_completed(void *server, struct MHD_Connection *connection, void **request,
@@ -180,13 +194,13 @@ void close_slow_connections(struct server *s, uint64_t now);
 /* Return the time in milliseconds until a connection has to be checked. */
 int connection_timeout(const struct server *s, uint64_t wait);
 
-/* eviction.c */
+/* http/eviction.c */
 void unlink_connection(struct server *s, struct connection *c);
 void move_to_end(struct server *s, struct connection *c);
 unsigned int address_bucket(uint64_t key);
 struct connection *find_connection_to_evict(struct server *s);
 
-/* scrapers.c */
+/* http/scrapers.c */
 /* The request of this connection is a scrape of this sample. */
 void begin_scrape(struct server *s, struct connection *c, uint64_t sample);
 /* The response was sent. */
@@ -194,13 +208,8 @@ void end_scrape(struct server *s, struct connection *c);
 /* The connection is closed. */
 void forget_scraper(struct server *s, struct connection *c);
 
-/* listening.c */
-void open_sockets(struct server *s);
-/* Read web.yml, or exit. */
-void read_config(struct server *s);
+/* http/listening.c */
 void start_listening(struct server *s);
 void stop_listening(struct server *s);
-/* Read web.yml again if it was changed. */
-void reload_config(struct server *s, uint64_t now);
 
 #endif /* SERVE_SERVE_H */

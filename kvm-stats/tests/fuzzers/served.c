@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../../src/serve/page.h"
+#include "../../src/serve/http/page.h"
 #include "../../src/serve/serve.h"
 #include "../../src/text.h"
 #include "chunks.h"

@@ -100,7 +100,7 @@ class Readme(Rules):
 
     def test_address_for_pcp(self):
         """The file for PCP has the default address of serve in its first line."""
-        source = (RULES.parent / "src/serve/listening.c").read_text()
+        source = (RULES.parent / "src/serve/sockets.c").read_text()
         address, = re.findall(r'#define DEFAULT_LISTEN\s+"127\.0\.0\.1(:\d+)"', source)
         self.assertEqual((RULES / "kvm_stats.url").read_text().splitlines()[0],
                          f"http://localhost{address}/metrics")

@@ -6,7 +6,7 @@
  * ENDED_VM_TTL_NS after that.
  */
 #include "app.h"
-#include "serve.h"
+#include "serve/serve.h"
 
 static void update_known(struct server *s)
 {

@@ -7,7 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "access.h"
+#include "serve/access.h"
 #include "app.h"
 #include "login.h"
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "access.h"
+#include "serve/access.h"
 #include "app.h"
 #include "page.h"
-#include "serve.h"
+#include "serve/serve.h"
 
 #define PASSWORD_MAX	256
 #define PLAIN		"text/plain; charset=utf-8"

@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <strings.h>
 
-#include "write.h"
+#include "serve/write.h"
 
 struct str_slice {
 	const char *text;

@@ -3,7 +3,7 @@
 #ifndef SERVE_ROWS_H
 #define SERVE_ROWS_H
 
-#include "model.h"
+#include "serve/model.h"
 #include "problem.h"
 
 struct row {

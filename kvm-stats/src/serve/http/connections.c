@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "app.h"
-#include "serve.h"
+#include "serve/serve.h"
 
 #define EVICT_THRESHOLD	192		/* connections; beyond it, some are closed */
 #define REQUEST_NS	(10 * SECOND)	/* to receive a request, and to send its response */

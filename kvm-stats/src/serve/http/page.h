@@ -7,7 +7,7 @@
 #define SERVE_PAGE_H
 
 #include "buf.h"
-#include "model.h"
+#include "serve/model.h"
 
 #define QUERY_MAX	128	/* bytes of an argument in a URL; labels are shorter */
 

@@ -9,7 +9,7 @@
 #include <netinet/in.h>
 
 #include "app.h"
-#include "serve.h"
+#include "serve/serve.h"
 
 void unlink_connection(struct server *s, struct connection *c)
 {

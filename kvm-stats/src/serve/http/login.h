@@ -14,7 +14,7 @@
 #ifndef SERVE_LOGIN_H
 #define SERVE_LOGIN_H
 
-#include "networks.h"
+#include "serve/networks.h"
 
 struct logins;
 struct login;
