@@ -152,9 +152,10 @@ class Followed(Case):
     def test_server_of_root(self):
         """A server that root started is another user, follows root's file, and reads none elsewhere."""
         serving = self.follow()
+        # It answers when it has changed its user.
+        before = self.exits(serving.next_sample())[0]
         self.assertRegex(Path(f"/proc/{serving.process.pid}/status").read_text(),
                          r"\nUid:((\t6[1-5]\d{3})\2{3})\nGid:\1\n(.*\n)*Groups:\s*\n(.*\n)*CapPrm:\t0+4\n")
-        before = self.exits(serving.next_sample())[0]
         self.end_recorder()
         self.file.unlink()
         self.record()
