@@ -268,7 +268,7 @@ static uint64_t find_unseen(const struct blame_sum *sum, struct blame_victim *vi
 			    const struct kvmstats_vm *vm)
 {
 	const uint64_t waited = waits_of(&vm->times);
-	uint64_t ns = 0;
+	uint64_t ns = 0, charged;
 	unsigned int i;
 
 	if (victim->counted != vm->identity.pid) {
@@ -282,7 +282,9 @@ static uint64_t find_unseen(const struct blame_sum *sum, struct blame_victim *vi
 				ns += waits_of(&vm->vcpu[i]->last.times);
 	} else if (waited > victim->waited + victim->unseen && kill(vm->identity.pid, 0)) {
 		ns = waited - victim->waited - victim->unseen;
-		ns -= blame_take_exited(sum->blame, vm->identity.pid, ns);
+		charged = blame_take_exited(sum->blame, vm->identity.pid, ns);
+		victim->waited += charged;
+		ns -= charged;
 	}
 	victim->unseen += ns;
 	return ns;

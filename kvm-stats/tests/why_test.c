@@ -843,16 +843,17 @@ static void check_other_remedies(void)
 	s.vm.facts = &s.facts;
 	check_sentence("memory of an unknown source", &s, "perhaps it moves to another NUMA node", "on which NUMA node");
 	s.facts.memory_file = &file;
-	check_sentence("memory in a file", &s, "is the file /srv/snapshot (on /dev/sdb1, ext4).", "faster disk");
+	check_sentence("memory in a file", &s, "is the file /srv/snapshot (on /dev/sdb1, ext4). put", "faster disk");
 	s.facts.memory_file = NULL;
 	s.facts.userfaultfd = true;
-	check_sentence("memory by userfaultfd", &s, "has a userfaultfd (migration, snapshot).", "let the migration");
-	s.facts.userfaultfd = false;
+	check_sentence("memory by userfaultfd", &s, "has a userfaultfd (migration, snapshot). let", "let the migration");
 	s.vm.swap = 5 << 20;
-	check_sentence("memory in swap", &s, "there. 5 MB of the VMM are swapped out.", "give the host more memory");
+	check_sentence("memory by userfaultfd, and in swap", &s, "snapshot). 5 MB of the VMM are swapped out. let", "the migration");
+	s.facts.userfaultfd = false;
+	check_sentence("memory in swap", &s, "there. 5 MB of the VMM are swapped out. give", "give the host more memory");
 	s.vm.swap = 0;
 	s.facts.memory_limit = (char *)"vm.scope";
-	check_sentence("memory.high", &s, "there. Cgroup vm.scope is at its limit", "raise memory.high of vm.scope");
+	check_sentence("memory.high", &s, "there. Cgroup vm.scope is at its limit memory.high. raise", "raise memory.high of vm.scope");
 
 	begin_scene(&s);
 	set_stopped(&s, true);
