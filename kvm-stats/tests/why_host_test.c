@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What "why" reads of a host about a VM in trouble: CPUs, cpusets, libvirt, scheduling policies and memory,
+ * in a directory with files of /proc, /sys, /run and cgroups that the test makes up. Prints TAP.
+ */
+#include <err.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stalls_sum.h"
+#include "tap.h"
+#include "why.h"
+#include "window.h"
+
+#define PID	4711
+#define TID	4720	/* of the first vCPU */
+#define VCPUS	2
+
+static char top[] = "/tmp/why-host-test-XXXXXX";
+static const char *affinity[VCPUS];	/* as taskset prints it; NULL: the thread has exited */
+static struct thread_policy policy[VCPUS];	/* tid 0: the thread has exited */
+
+/* Write a file below the test's directory, or, without a text, remove it. */
+static void put(const char *text, const char *format, ...)
+{
+	char name[2 * PATH_MAX], *slash;
+	va_list arguments;
+	FILE *f;
+
+	strcpy(name, top);
+	va_start(arguments, format);
+	vsnprintf(name + strlen(top), sizeof(name) - strlen(top), format, arguments);
+	va_end(arguments);
+	if (!text) {
+		unlink(name);
+		return;
+	}
+	for (slash = name + strlen(top); (slash = strchr(slash + 1, '/'));) {
+		*slash = '\0';
+		mkdir(name, 0755);
+		*slash = '/';
+	}
+	f = fopen(name, "w");
+	if (!f || fputs(text, f) < 0 || fclose(f))
+		err(1, "%s", name);
+}
+
+FILE *__real_fopen64(const char *path, const char *mode);
+FILE *__wrap_fopen64(const char *path, const char *mode);
+FILE *__wrap_fopen64(const char *path, const char *mode)
+{
+	char here[2 * PATH_MAX];
+
+	snprintf(here, sizeof(here), "%s%s", strncmp(path, top, strlen(top)) ? top : "", path);
+	return __real_fopen64(here, mode);
+}
+
+/* All files belong to this user. */
+static uid_t file_owner;
+
+int __real_fstat64(int fd, struct stat *st);
+int __wrap_fstat64(int fd, struct stat *st);
+int __wrap_fstat64(int fd, struct stat *st)
+{
+	const int error = __real_fstat64(fd, st);
+
+	st->st_uid = file_owner;
+	return error;
+}
+
+int __wrap_sched_getaffinity(pid_t tid, size_t size, cpu_set_t *set);
+int __wrap_sched_getaffinity(pid_t tid, size_t size, cpu_set_t *set)
+{
+	const char *list = tid - TID < VCPUS ? affinity[tid - TID] : NULL;
+	unsigned int first, last;
+	int used;
+
+	CPU_ZERO_S(size, set);
+	for (; list && *list; list += used + (list[used] == ',')) {
+		if (sscanf(list, "%u-%u%n", &first, &last, &used) < 2) {
+			sscanf(list, "%u%n", &first, &used);
+			last = first;
+		}
+		for (; first <= last; first++)
+			CPU_SET_S(first, size, set);
+	}
+	return list ? 0 : -1;
+}
+
+bool __wrap_read_thread_policy(pid_t tid, struct thread_policy *found);
+bool __wrap_read_thread_policy(pid_t tid, struct thread_policy *found)
+{
+	*found = policy[tid - TID];
+	return found->tid;
+}
+
+/* The VM */
+static struct kvmstats_vcpu vcpu[VCPUS];
+static struct kvmstats_vcpu *vcpus[VCPUS] = { &vcpu[0], &vcpu[1] };
+static struct kvmstats_vm vm;
+static struct window_vm window;
+static struct why_vm why;
+
+/* Jiffies of four CPUs, busy and idle; a negative number: offline */
+static void put_stat(const int busy[4], const int idle[4], const int steal[4])
+{
+	char text[1024];
+	unsigned int i;
+	int n;
+
+	n = sprintf(text, "cpu  9 9 9 9 9 9 9 9 9 9\n");
+	for (i = 0; i < 4; i++) {
+		if (busy[i] >= 0)
+			n += sprintf(text + n, "cpu%u %d 1 1 %d 1 1 1 %d 0 0\n", i, busy[i], idle[i], steal[i]);
+	}
+	sprintf(text + n, "cpu9999 1 1 1 1 1 1 1 1 0 0\nintr 9\n");
+	put(text, "/proc/stat");
+}
+
+static struct why_cpus *cpus;
+static struct why_host host;
+
+/* Observe: 100 jiffies per CPU, of which so many were idle. */
+static void observe(const int idle[4])
+{
+	const int zero[4] = { 0 };
+	int busy[4], proc;
+	char path[128];
+	unsigned int i;
+
+	sprintf(path, "%s/proc", top);
+	put("", "/proc/self/mountinfo");
+	proc = open(path, O_RDONLY | O_DIRECTORY);
+	if (proc < 0)
+		err(1, "%s", path);
+	put_stat((const int[4]){ 10, 10, 10, 10 }, (const int[4]){ 20, 20, 20, 20 }, zero);
+	cpus = begin_examination(proc, &vm);
+	for (i = 0; i < 4; i++)
+		busy[i] = 110 - idle[i];
+	put_stat(busy, (const int[4]){ 20 + idle[0], 20 + idle[1], 20 + idle[2], 20 + idle[3] }, zero);
+	memset(&host, 0, sizeof(host));
+	examine_host(cpus, &vm, &host);
+}
+
+static void begin_vm(void)
+{
+	unsigned int i;
+
+	memset(&vm, 0, sizeof(vm));
+	memset(&why, 0, sizeof(why));
+	memset(&window, 0, sizeof(window));
+	vm.identity.pid = PID;
+	vm.vcpus = VCPUS;
+	vm.vcpu = vcpus;
+	for (i = 0; i < VCPUS; i++) {
+		vcpu[i].id = i;
+		vcpu[i].tid = TID + i;
+		affinity[i] = "0-3";
+		policy[i] = (struct thread_policy){ .tid = TID + i };
+	}
+	window.elapsed = 1000;
+	window.activity.times.mode[KVMSTATS_READY] = 5000;
+	why.vm = &window;
+}
+
+/* Examine the VM with a mounted hierarchy of v2, in which its threads are in this cgroup. */
+static void examine(const char *cgroup)
+{
+	char text[4096];
+	unsigned int i;
+
+	snprintf(text, sizeof(text), "30 24 0:26 / %s/tree rw - cgroup2 cgroup rw\n", top);
+	put(text, "/proc/self/mountinfo");
+	snprintf(text, sizeof(text), "0::%s\n", cgroup);
+	put(text, "/proc/%d/cgroup", PID);
+	for (i = 0; i < VCPUS; i++)
+		put(text, "/proc/%d/cgroup", TID + i);
+	examine_vm(cpus, &vm, &vm, &why);
+}
+
+static void end(void)
+{
+	free_facts(why.facts);
+	end_examination(cpus);
+}
+
+static void test_host(void)
+{
+	const int zero[4] = { 0 };
+	char path[128];
+	int proc;
+
+	begin_vm();
+	sprintf(path, "%s/proc", top);
+	put("", "/proc/self/mountinfo");
+	proc = open(path, O_RDONLY | O_DIRECTORY);
+	put_stat((const int[4]){ 10, 10, -1, 10 }, (const int[4]){ 20, 50, 0, 20 }, (const int[4]){ 5, 9, 0, 5 });
+	cpus = begin_examination(proc, &vm);
+	/* CPU 2 is new, CPU 3 went offline; idle and stolen time of CPU 1 decreased, as they may. */
+	put_stat((const int[4]){ 40, 200, 10, -1 }, (const int[4]){ 80, 40, 90, 0 }, (const int[4]){ 15, 5, 0, 0 });
+	put("200000\n", "/sys/module/kvm/parameters/halt_poll_ns");
+	memset(&host, 0, sizeof(host));
+	examine_host(cpus, &vm, &host);
+	/* CPU 0: 100, of which 60 idle and 10 stolen; CPU 1: 176 */
+	tap_result(host.idle == 60 * 1000 / 276 && host.steal == 10 * 1000 / 276, "idle %u and steal %u permille",
+		   host.idle, host.steal);
+	tap_result(host.halt_poll_ns == 200000 && host.halt_poll_writable, "halt_poll_ns, which can be changed");
+	end();
+	put("many\n", "/sys/module/kvm/parameters/halt_poll_ns");
+	sprintf(path, "%s/sys/module/kvm/parameters/halt_poll_ns", top);
+	chmod(path, 0444);
+	observe(zero);
+	tap_result(!host.halt_poll_ns && !host.halt_poll_writable, "no number, and a file that nobody may write");
+	tap_result(!host.idle && !host.steal, "a host that is busy");
+	end();
+	put(NULL, "/sys/module/kvm/parameters/halt_poll_ns");
+	observe((const int[4]){ 100, 100, 100, 100 });
+	tap_result(!host.halt_poll_ns && !host.halt_poll_writable, "a kernel that does not poll");
+	tap_result(host.idle == 1000, "a host that is idle");
+	end();
+}
+
+/* CPUs of two vCPUs, and what larger sets would win: CPUs 2 and 3 are idle for half and all of the time. */
+#define V2	"/machine.slice/a.scope"
+static const struct affinity_case {
+	const char *what, *may[2];
+	const char *effective, *partition, *slice_effective, *slice_partition, *isolated;
+	unsigned int cpus;
+	const char *list;
+	bool differ;
+	const char *could[2];
+	unsigned int unpin_gain, idle_elsewhere, idle_within;
+	bool is_isolated;
+} affinities[] = {
+	{ "all CPUs", { "0-3", "0-3" }, NULL, NULL, NULL, NULL, "", 4, "0-3", false, { "0-3", "0-3" }, 0, 0, 375, false },
+	{ "one CPU", { "0", "0" }, NULL, NULL, NULL, NULL, "", 1, "0", false, { "0-3", "0-3" }, 1500, 500, 0, false },
+	{ "two sets", { "0-1", "2" }, NULL, NULL, NULL, NULL, "", 1, "2", true, { "0-3", "0-3" }, 1500, 375, 166, false },
+	{ "a thread that exited", { NULL, "0,2-3" }, NULL, NULL, NULL, NULL, "", 3, "0,2-3", false, { "0-3", NULL }, 0, 0, 500,
+	  false },
+	{ "a cpuset", { "0", "0" }, "0-1,3\n", NULL, NULL, NULL, "", 1, "0", false, { "0-1,3", "0-1,3" }, 1000, 500, 0, false },
+	{ "a cpuset that is smaller than the affinity", { "0-1", "0-1" }, "0\n", NULL, NULL, NULL, "", 2, "0-1", false,
+	  { "0-1", "0-1" }, 0, 750, 0, false },
+	{ "a partition", { "0", "0" }, "0-1\n", "root\n", NULL, NULL, "", 1, "0", false, { "0-1", "0-1" }, 0, 0, 0, false },
+	{ "a partition above", { "0", "0" }, "0-1\n", "member\n", "0-2\n", "root\n", "", 1, "0", false, { "0-1", "0-1" }, 0, 250,
+	  0, false },
+	{ "an isolated partition", { "0", "0" }, "0-1\n", "isolated\n", "0-2\n", "root\n", "", 1, "0", false,
+	  { "0-1", "0-1" }, 0, 0, 0, true },
+	{ "an isolated partition above", { "0", "0" }, "0-1\n", "member\n", "0-2\n", "isolated\n", "", 1, "0", false,
+	  { "0-1", "0-1" }, 0, 250, 0, true },
+	{ "isolated CPUs elsewhere", { "0-1", "0-1" }, NULL, NULL, NULL, NULL, "3\n", 2, "0-1", false, { "0-2", "0-2" }, 500, 500,
+	  0, false },
+	{ "on isolated CPUs", { "2-3", "2-3" }, NULL, NULL, NULL, NULL, "1-3,9999\n", 2, "2-3", false, { "0,2-3", "0,2-3" }, 0, 0,
+	  750, true },
+	{ "CPUs that are offline", { "0-7", "0-7" }, NULL, NULL, NULL, NULL, "", 4, "0-3", false, { "0-3", "0-3" }, 0, 0, 375,
+	  false },
+};
+
+static void test_affinity(const struct affinity_case *c)
+{
+	unsigned int i, right = 0, n = 0;
+	struct vcpu_cpus *v;
+
+	begin_vm();
+	memcpy(affinity, c->may, sizeof(affinity));
+	put(c->isolated, "/sys/devices/system/cpu/isolated");
+	put("", "/tree" V2 "/cpuset.cpus");
+	put(c->effective, "/tree" V2 "/cpuset.cpus.effective");
+	put(c->partition, "/tree" V2 "/cpuset.cpus.partition");
+	put(c->slice_effective, "/tree/machine.slice/cpuset.cpus.effective");
+	put(c->slice_partition, "/tree/machine.slice/cpuset.cpus.partition");
+	observe((const int[4]){ 0, 0, 50, 100 });
+	examine(V2);
+	for (i = 0; i < why.facts->nr_vcpus; i++) {
+		v = &why.facts->vcpus[i];
+		while (n < VCPUS && !c->may[n])
+			n++;
+		right += v->tid == (pid_t)(TID + n) && v->id == n && v->isolated == c->is_isolated &&
+			 !strcmp(v->could, c->could[i]);
+		n++;
+	}
+	tap_result(right == why.facts->nr_vcpus && right == VCPUS - !c->may[0], "%s: could run on %s", c->what,
+		   why.facts->vcpus[0].could);
+	tap_result(why.cpus == c->cpus && !strcmp(why.cpu_list, c->list) && why.cpus_differ == c->differ,
+		   "%s: %u CPUs, %s", c->what, why.cpus, why.cpu_list);
+	tap_result(why.unpin_gain == c->unpin_gain && why.idle_elsewhere == c->idle_elsewhere &&
+		   why.idle_within == c->idle_within, "%s: %u to win, idle %u elsewhere, %u within", c->what,
+		   why.unpin_gain, why.idle_elsewhere, why.idle_within);
+	end();
+}
+
+/* Two vCPUs on one of several CPUs between which the kernel does not move them */
+static void put_last_cpu(unsigned int n, int cpu)
+{
+	char text[256];
+
+	sprintf(text, "%u (a ) b) R 1 1 1 0 -1 4194560 1 1 1 1 7 7 7 7 20 0 3 0 99 1 1 1 1 1 1 1 0 0 0 0 0 0 0 0 17 %d 0 0\n",
+		TID + n, cpu);
+	put(text, "/proc/%u/stat", TID + n);
+}
+
+static void test_spread(void)
+{
+	static const struct {
+		const char *what;
+		const char *isolated;
+		int cpu[2];
+		uint64_t ready;
+		unsigned int gain;
+		const char *idle;
+	} cases[] = {
+		{ "both on CPU 1", "1-3\n", { 1, 1 }, 5000, 1000, "3" },
+		{ "a gain is at most what was waited", "1-3\n", { 1, 1 }, 300, 300, "3" },
+		{ "each on its own", "1-3\n", { 1, 2 }, 5000, 0, "" },
+		{ "one on the idle CPU already", "1-3\n", { 3, 3 }, 5000, 500, "2" },
+		{ "CPUs that are not isolated", "", { 1, 1 }, 5000, 0, "" },
+		{ "a thread without a CPU", "1-3\n", { -1, 1 }, 5000, 0, "" },
+		{ "a CPU that cannot be", "1-3\n", { 99999, 1 }, 5000, 0, "" },
+	};
+	const struct vcpu_cpus *v;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		begin_vm();
+		affinity[0] = affinity[1] = "1-3";
+		window.activity.times.mode[KVMSTATS_READY] = cases[i].ready;
+		put(cases[i].isolated, "/sys/devices/system/cpu/isolated");
+		put(NULL, "/tree" V2 "/cpuset.cpus.effective");
+		put(NULL, "/tree" V2 "/cpuset.cpus.partition");
+		put(NULL, "/tree/machine.slice/cpuset.cpus.partition");
+		put_last_cpu(0, cases[i].cpu[0]);
+		put_last_cpu(1, cases[i].cpu[1]);
+		observe((const int[4]){ 100, 0, 50, 100 });
+		examine(V2);
+		v = &why.facts->vcpus[1];
+		tap_result(why.spread_gain == cases[i].gain && !*v[-1].idle && (!cases[i].gain || !strcmp(v->idle, cases[i].idle)),
+			   "isolated CPUs, %s: %u to win on CPU '%s'", cases[i].what, why.spread_gain, v->idle);
+		end();
+	}
+	put(NULL, "/proc/%u/stat", TID);
+	put(NULL, "/proc/%u/stat", TID + 1);
+}
+
+/* libvirt's directory must say that this process is the domain. */
+#define UUID	"c7a5fdbd-edaf-9455-926a-d65c16db1809"
+static void test_libvirt(void)
+{
+	static const struct {
+		const char *what, *domain, *pid, *xml, *uuid;
+		const char *cgroup, *found;
+		uid_t owner;
+	} cases[] = {
+		{ "a domain", "web", "4711\n", "<x>\n<domain type='kvm'>\n <uuid>" UUID "</uuid>\n", UUID,
+		  "/machine.slice/a.scope/libvirt/vcpu0", "/machine.slice/a.scope/libvirt" },
+		{ "a cgroup that is not a vCPU's", "web", "4711\n", "<domain >\n<uuid>" UUID "</uuid>\n", UUID, "/machine.slice", "" },
+		{ "files of a user", "web", "4711\n", "<domain >\n<uuid>" UUID "</uuid>\n", "", "/machine.slice", "", 1000 },
+		{ "another process", "web", "4712\n", "<domain >\n<uuid>" UUID "</uuid>\n", "", "/machine.slice", "" },
+		{ "no PID", "web", "x\n", "<domain >\n<uuid>" UUID "</uuid>\n", "", "/machine.slice", "" },
+		{ "no file", "web", NULL, "<domain >\n<uuid>" UUID "</uuid>\n", "", "/machine.slice", "" },
+		{ "no domain", "", "4711\n", "<domain >\n<uuid>" UUID "</uuid>\n", "", "/machine.slice", "" },
+		{ "a path as a name", "../web", "4711\n", "<domain >\n<uuid>" UUID "</uuid>\n", "", "/machine.slice", "" },
+		{ "a UUID before the domain", "web", "4711\n", "<uuid>" UUID "</uuid>\n", "", "/machine.slice", "" },
+		{ "a UUID that is too short", "web", "4711\n", "<domain >\n<uuid>c7a5</uuid>\n", "", "/machine.slice", "" },
+		{ "a UUID that is an option", "web", "4711\n", "<domain >\n<uuid>-7a5fdbd-edaf-9455-926a-d65c16db1809</uuid>\n", "",
+		  "/machine.slice", "" },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		begin_vm();
+		strcpy(vm.identity.domain, cases[i].domain);
+		file_owner = cases[i].owner;
+		put(cases[i].pid, "/run/libvirt/qemu/web.pid");
+		put(cases[i].xml, "/run/libvirt/qemu/web.xml");
+		put("100\n", "/tree/machine.slice/a.scope/libvirt/vcpu0/cpu.weight");
+		put("100\n", "/tree/machine.slice/cpu.weight");
+		observe((const int[4]){ 0, 0, 0, 0 });
+		examine(cases[i].cgroup);
+		tap_result(!strcmp(why.facts->uuid, cases[i].uuid) &&
+			   !strcmp(why.facts->domain ? strstr(why.facts->domain, "/machine") : "", cases[i].found),
+			   "libvirt, %s: '%s', cgroup '%s'", cases[i].what, why.facts->uuid,
+			   why.facts->domain ? why.facts->domain : "");
+		end();
+	}
+}
+
+static void test_policies(void)
+{
+	static const struct {
+		const char *what;
+		struct thread_policy of[2];
+		unsigned int threads;
+		pid_t slowest;
+	} cases[] = {
+		{ "the same", { { TID, .nice = 0 }, { TID + 1, .nice = 0 } }, 2, TID },
+		{ "nicer first", { { TID, .nice = 5 }, { TID + 1, .nice = 0 } }, 2, TID },
+		{ "nicer second", { { TID, .nice = 0 }, { TID + 1, .nice = 1 } }, 2, TID + 1 },
+		{ "idle second", { { TID, .nice = 19 }, { TID + 1, .policy = SCHED_IDLE } }, 2, TID + 1 },
+		{ "idle first", { { TID, .policy = SCHED_IDLE }, { TID + 1, .nice = 19 } }, 2, TID },
+		{ "one has exited", { { 0 }, { TID + 1, .nice = -5 } }, 1, TID + 1 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		begin_vm();
+		memcpy(policy, cases[i].of, sizeof(policy));
+		observe((const int[4]){ 0, 0, 0, 0 });
+		examine(V2);
+		tap_result(why.facts->nr_threads == cases[i].threads && why.facts->slowest.tid == cases[i].slowest,
+			   "policies, %s: thread %d has the lowest weight", cases[i].what, why.facts->slowest.tid);
+		end();
+	}
+	begin_vm();
+	vcpu[0].tid = 0;
+	observe((const int[4]){ 0, 0, 0, 0 });
+	examine(V2);
+	tap_result(why.facts->nr_threads == 1 && why.facts->nr_vcpus == 1 && why.facts->vcpus[0].id == 1,
+		   "a vCPU that no thread has run is left out");
+	end();
+	begin_vm();
+	vm.ended = true;
+	observe((const int[4]){ 0, 0, 0, 0 });
+	examine_vm(cpus, &vm, &vm, &why);
+	tap_result(!why.facts, "a VM that has ended is not examined");
+	end();
+}
+
+static void test_memory(void)
+{
+	struct stall_share share = { .item.cost = 5, .reason = STALL_MEMORY };
+	struct stalls_vm stalls = { .sum = { .items = &share, .count = 1 } };
+	char path[128];
+
+	begin_vm();
+	why.stalls = &stalls;
+	put("Name:\tqemu\nVmRSS:\t 9 kB\nVmSwap:\t    5 kB\n", "/proc/%d/status", PID);
+	put("", "/proc/%d/fd/0", PID);
+	sprintf(path, "%s/proc/%d/fd/7", top, PID);
+	if (symlink("anon_inode:[userfaultfd]", path))
+		err(1, "%s", path);
+	put("100\n", "/tree/machine.slice/memory.high");
+	put("100\n", "/tree/machine.slice/memory.current");
+	put("max\n", "/tree" V2 "/memory.high");
+	put("100\n", "/tree" V2 "/memory.current");
+	observe((const int[4]){ 0, 0, 0, 0 });
+	examine(V2);
+	tap_result(why.swap == 5 << 10, "%llu bytes are swapped out", (unsigned long long)why.swap);
+	tap_result(why.facts->userfaultfd, "the VMM has a userfaultfd");
+	tap_result(why.facts->memory_limit && !strcmp(why.facts->memory_limit, "machine.slice"),
+		   "a cgroup above is at memory.high: %s", why.facts->memory_limit ? why.facts->memory_limit : "none");
+	tap_result(!why.facts->memory_file, "no file has its memory");
+	end();
+
+	begin_vm();
+	why.stalls = &stalls;
+	unlink(path);
+	put("Name:\tqemu\nVmRSS:\t 9 kB\n", "/proc/%d/status", PID);
+	put("100\n", "/tree" V2 "/memory.high");
+	observe((const int[4]){ 0, 0, 0, 0 });
+	examine(V2);
+	tap_result(!why.swap && !why.facts->userfaultfd, "nothing is swapped out, and there is no userfaultfd");
+	tap_result(why.facts->memory_limit && !strcmp(why.facts->memory_limit, "a.scope"),
+		   "of two cgroups at memory.high, the nearest: %s", why.facts->memory_limit ? why.facts->memory_limit : "none");
+	end();
+
+	begin_vm();
+	share.reason = STALL_LOCK;
+	why.stalls = &stalls;
+	observe((const int[4]){ 0, 0, 0, 0 });
+	examine(V2);
+	tap_result(!why.facts->memory_limit, "memory is not examined if it cost no time");
+	end();
+}
+
+int main(void)
+{
+	char command[64];
+	unsigned int i;
+
+	if (!mkdtemp(top))
+		err(1, "%s", top);
+	test_host();
+	for (i = 0; i < sizeof(affinities) / sizeof(*affinities); i++)
+		test_affinity(&affinities[i]);
+	test_spread();
+	test_libvirt();
+	test_policies();
+	test_memory();
+	snprintf(command, sizeof(command), "rm -r -- %s", top);
+	if (system(command))
+		err(1, "%s", command);
+	return tap_end();
+}
