@@ -20,6 +20,7 @@
 #include "file.h"
 #include "probe_vm.h"
 #include "source.h"
+#include "time_namespace.h"
 #include "uevent.h"
 
 /* Interval between full scans, regardless of uevents */
@@ -46,6 +47,7 @@ struct bpf_state {
 	size_t final_count, final_room;
 	__u64 lost;
 	uint64_t cost_all, cost_known;	/* CPU time of the last scan of that kind; 0 if unknown */
+	int64_t monotonic_offset, boottime_offset;	/* of this process's time namespace */
 };
 
 #define say(text, ...) snprintf(text, sizeof(text), __VA_ARGS__)
@@ -235,26 +237,34 @@ static int bpf_open(struct kvmstats *k, void **state, struct kvmstats_probe *p)
 		say(p->why, "sees the VMs of its PID namespace only");
 	privileges_names(k, p);
 	core_raise_files();
+	s->monotonic_offset = time_namespace_offset(CLOCK_MONOTONIC);
+	s->boottime_offset = time_namespace_offset(CLOCK_BOOTTIME);
 	if (bpf_iterator_keep_finals(s->iterator) && !*p->why)
 		say(p->why, "does not see VMs that exist between two samples only");
 	*state = s;
 	return 0;
 }
 
-static void report_thread(struct core_vcpu *vcpu, const struct bpf_quota *quota,
+static uint64_t process_started(const struct bpf_state *s, const struct bpf_record *record)
+{
+	return record->started ? record->started + s->boottime_offset : 0;
+}
+
+static void report_thread(struct core_vcpu *vcpu, const struct bpf_state *s,
 			  const struct bpf_record *record)
 {
 	const struct bpf_thread *thread = &record->thread;
+	const uint64_t time = thread->time + s->monotonic_offset;
 	struct thread_times t = {
-		.time = thread->time,
+		.time = time,
 		.has_run = true,
 		.has_ready = thread->flags & BPF_READY,
 		.has_throttled = thread->flags & BPF_QUOTA,
-		.born = thread->born,
+		.born = thread->born ? thread->born + s->monotonic_offset : 0,
 		.run = thread->run,
 		.ready = thread->ready,
 		.turns = thread->turns,
-		.throttled = bpf_quota_throttled(quota, record),
+		.throttled = bpf_quota_throttled(&s->quota, record),
 		.cpu = thread->rq,
 		.lost = thread->lost,
 		.has_sleeps = true,
@@ -266,9 +276,9 @@ static void report_thread(struct core_vcpu *vcpu, const struct bpf_quota *quota,
 
 	if (!(thread->flags & BPF_THREAD)) {
 		if (thread->flags & BPF_NEVER_RAN)
-			core_vcpu_idle(vcpu, thread->time);
+			core_vcpu_idle(vcpu, time);
 		else
-			core_vcpu_thread_exited(vcpu, thread->time);
+			core_vcpu_thread_exited(vcpu, time);
 		return;
 	}
 	if (thread->flags & BPF_ON_CPU) {
@@ -410,9 +420,9 @@ static int report_finals(struct kvmstats *k, struct bpf_state *s)
 			vcpu = vm ? core_vcpu(k, vm, record->vcpu_id, record->tid) : NULL;
 			if (!vcpu)
 				return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
-			core_vm_process(vm, record->started, record->comm);
+			core_vm_process(vm, process_started(s, record), record->comm);
 			core_vcpu_set(vcpu, bpf_values(record), record->size);
-			report_thread(vcpu, &s->quota, record);
+			report_thread(vcpu, s, record);
 			core_vm_ended(vm);
 		}
 		free(final->record);
@@ -484,7 +494,7 @@ static int bpf_sample(struct kvmstats *k, void *state)
 		if (!vm)
 			return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
 		if (of != record->vm)
-			core_vm_process(vm, record->started, record->comm);
+			core_vm_process(vm, process_started(s, record), record->comm);
 		of = record->vm;
 		if (record->vcpu_id < 0) {
 			memcpy(core_vm_values(vm), bpf_values(record), record->size);
@@ -495,7 +505,7 @@ static int bpf_sample(struct kvmstats *k, void *state)
 		if (!vcpu)
 			return core_problem(k, -ENOMEM, "%s", strerror(ENOMEM));
 		core_vcpu_set(vcpu, bpf_values(record), record->size);
-		report_thread(vcpu, &s->quota, record);
+		report_thread(vcpu, s, record);
 	}
 	return report_finals(k, s);
 }

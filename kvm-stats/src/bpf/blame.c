@@ -11,6 +11,7 @@
 #include "bpf_program.h"
 #include "clock.h"
 #include "threads.h"
+#include "time_namespace.h"
 #include "src/bpf/blame.skel.h"
 
 /* Batches may have a bucket more than the map has entries. */
@@ -48,7 +49,7 @@ static int load_blame(void *arg, const struct bpf_program_layout *layout)
 	b->program->rodata->vcpu_notifier = layout->vcpu_notifier;
 	b->program->rodata->vcpu_kvm = layout->vcpu_kvm;
 	b->program->rodata->vcpu_pid = layout->vcpu_pid;
-	b->program->rodata->opened = read_clock(CLOCK_MONOTONIC);
+	b->program->rodata->opened = read_clock(CLOCK_MONOTONIC) - time_namespace_offset(CLOCK_MONOTONIC);
 	error = bpf_map__set_max_entries(b->program->maps.cpus, cpus);
 	return	error ?: set_thread_room(b->program->maps.vcpus, &b->program->bss->thread_counts, b->first) ?:
 		begin_shares(&b->program->bss->wait_shares, BLAME_VMS) ?:

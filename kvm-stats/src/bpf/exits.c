@@ -15,6 +15,7 @@
 #include "probe_vm.h"
 #include "src/bpf/exits.skel.h"
 #include "threads.h"
+#include "time_namespace.h"
 
 /* The vCPUs with their open exits at one time, sorted by serial */
 struct vcpus {
@@ -24,6 +25,7 @@ struct vcpus {
 
 struct exits {
 	bool addresses;
+	int64_t clock_offset;	/* of this process's time namespace */
 	struct exits_bpf *program;
 	/* Last sample and the one before it, sorted by key */
 	struct exits_row *rows, *before;
@@ -133,6 +135,7 @@ int exits_open(struct exits **opened, bool addresses, struct kvmstats_probe *p)
 		snprintf(p->why, sizeof(p->why), "%s", strerror(-error));
 	} else {
 		e->addresses = addresses;
+		e->clock_offset = time_namespace_offset(CLOCK_MONOTONIC);
 		error = bpf_program_open(BPF_EXITS, load_exits, e, p) ?: exits_check(e, p) ?:
 			forget_exits_check(e);
 	}
@@ -467,7 +470,7 @@ int exits_sample(struct exits *e)
 		const struct exits_vcpu *before = find_serial(&e->first, after->serial);
 
 		if (after->exit && before && !memcmp(before, after, sizeof(*after)))
-			error = add_open(e, after, read_clock(CLOCK_MONOTONIC));
+			error = add_open(e, after, read_clock(CLOCK_MONOTONIC) - e->clock_offset);
 	}
 	if (error)
 		return error;
