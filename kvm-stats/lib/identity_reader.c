@@ -30,14 +30,14 @@
  * Use system calls only, without functions that tools such as thread sanitizers replace.
  */
 
-static size_t child_read_file(int proc, pid_t pid, const char *file, char *buf, size_t size)
+static size_t child_read_file(int proc, const char *directory, const char *file, char *buf, size_t size)
 {
-	char path[48];
+	char path[80];
 	size_t len = 0;
 	long n;
 	int fd;
 
-	snprintf(path, sizeof(path), "%d/%s", pid, file);
+	snprintf(path, sizeof(path), "%s/%s", directory, file);
 	fd = syscall(SYS_openat, proc, path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		while (len + 1 < size &&
@@ -53,7 +53,7 @@ static size_t child_read_file(int proc, pid_t pid, const char *file, char *buf, 
  * Append the lines of a file that keep() wants, and return a hash of the file. A line of cgroup v1
  * has a path of up to 4 KiB.
  */
-static uint64_t child_read_cgroups(int proc, pid_t pid, const char *file, bool (*keep)(const char *line),
+static uint64_t child_read_cgroups(int proc, const char *directory, bool (*keep)(const char *line),
 				   char *to, size_t size)
 {
 	static char text[65536];
@@ -61,7 +61,7 @@ static uint64_t child_read_cgroups(int proc, pid_t pid, const char *file, bool (
 	char *line, *end;
 	uint64_t hash;
 
-	hash = hash_data(HASH_BASIS, text, child_read_file(proc, pid, file, text, sizeof(text)));
+	hash = hash_data(HASH_BASIS, text, child_read_file(proc, directory, "cgroup", text, sizeof(text)));
 	for (line = text; *line; line = end + 1) {
 		end = strchr(line, '\n');
 		if (!end)
@@ -98,11 +98,10 @@ static int child_read_thread(void *arg, int dirfd, int tid)
 	const struct kata_threads *threads = arg;
 	struct proc_texts *texts = threads->texts;
 	const size_t len = strlen(texts->cgroups);
-	char file[32];
+	char thread[48];
 
-	snprintf(file, sizeof(file), "task/%d/cgroup", tid);
-	child_read_cgroups(threads->proc, texts->pid, file, is_pod, texts->cgroups,
-			   sizeof(texts->cgroups));
+	snprintf(thread, sizeof(thread), "%d/task/%d", texts->pid, tid);
+	child_read_cgroups(threads->proc, thread, is_pod, texts->cgroups, sizeof(texts->cgroups));
 	return texts->cgroups[len];
 }
 
@@ -121,21 +120,67 @@ static void child_read_kata_threads(int proc, struct proc_texts *texts)
 	syscall(SYS_close, fd);
 }
 
-static void child_read_first(int proc, pid_t pid, struct proc_texts *texts)
-{
-	char *newline;
+#define LIVE_THREADS_MAX	8
 
+struct live_thread {
+	int proc, tries;
+	pid_t pid;
+	char path[48];	/* directory of the thread or the process in procfs */
+};
+
+/* A thread whose memory exists, as its statm says: that of one that has exited is 0 pages. */
+static int child_find_live(void *arg, int dirfd, int tid)
+{
+	struct live_thread *live = arg;
+	char path[sizeof(live->path)], statm[32];
+
+	snprintf(path, sizeof(path), "%d/task/%d", live->pid, tid);
+	if (tid != live->pid && child_read_file(live->proc, path, "statm", statm, sizeof(statm)) &&
+	    *statm != '0') {
+		strcpy(live->path, path);
+		return 1;
+	}
+	return ++live->tries == LIVE_THREADS_MAX;
+}
+
+/*
+ * When the first thread of a process exits and others continue, /proc/PID no longer has its command
+ * line, nor its cgroup v1; the directories of the other threads have them.
+ */
+static void child_choose_thread(struct live_thread *live)
+{
+	char statm[32];
+	int fd;
+
+	snprintf(live->path, sizeof(live->path), "%d", live->pid);
+	if (!child_read_file(live->proc, live->path, "statm", statm, sizeof(statm)) || *statm != '0')
+		return;
+	snprintf(statm, sizeof(statm), "%d/task", live->pid);
+	fd = syscall(SYS_openat, live->proc, statm, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	proc_numbers(fd, child_find_live, live);
+	syscall(SYS_close, fd);
+}
+
+static void child_read_first(const struct live_thread *live, struct proc_texts *texts)
+{
+	const int proc = live->proc;
+	const pid_t pid = live->pid;
+	char process[16], *newline;
+
+	snprintf(process, sizeof(process), "%d", pid);
 	texts->pid = pid;
 	texts->complete = false;
 	texts->size = 0;
 	*texts->cmdline = '\0';
-	child_read_file(proc, pid, "comm", texts->comm, sizeof(texts->comm));
+	child_read_file(proc, process, "comm", texts->comm, sizeof(texts->comm));
 	/* the last one: a process may have others in its name */
 	newline = strrchr(texts->comm, '\n');
 	if (newline)
 		*newline = '\0';
 	*texts->cgroups = '\0';
-	texts->cgroups_hash = child_read_cgroups(proc, pid, "cgroup", is_main_cgroup, texts->cgroups,
+	texts->cgroups_hash = child_read_cgroups(proc, live->path, is_main_cgroup, texts->cgroups,
 						 sizeof(texts->cgroups));
 	if (strstr(texts->cgroups, ":" KATA_OVERHEAD))
 		child_read_kata_threads(proc, texts);
@@ -183,12 +228,15 @@ static void child_run(int fd, int proc, const pid_t *pids, unsigned int count)
 	prctl(PR_SET_NAME, "kvm-stats-names");
 	child_close_files(fd, proc);
 	for (i = 0; i < count && sent; i++) {
+		struct live_thread live = { .proc = proc, .pid = pids[i] };
+
 		child_set_timer(2);
-		child_read_first(proc, pids[i], &texts);
+		child_choose_thread(&live);
+		child_read_first(&live, &texts);
 		child_set_timer(0);
 		sent = child_send(fd, &texts);
 		child_set_timer(2);
-		texts.size = child_read_file(proc, pids[i], "cmdline", texts.cmdline,
+		texts.size = child_read_file(proc, live.path, "cmdline", texts.cmdline,
 					     sizeof(texts.cmdline));
 		texts.complete = true;
 		child_set_timer(0);

@@ -182,6 +182,47 @@ static void test_threads(void)
 	nftw(name, remove_file, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+/* If the first thread has exited, its files are as empty as those of a kernel thread. */
+static void test_first_thread_exited(void)
+{
+	static const char *const dirs[] = { "42", "42/task", "42/task/42", "42/task/43" };
+	char name[] = "/tmp/identity_test.XXXXXX";
+	struct kvmstats_identity identity = { 0 };
+	int dir = mkdtemp(name) ? open(name, O_RDONLY | O_DIRECTORY) : -1, fd;
+	size_t i;
+
+	for (i = 0; i < 4; i++) {
+		if (mkdirat(dir, dirs[i], 0700))
+			err(1, "%s", dirs[i]);
+	}
+	for (i = 0; i < 4; i += 2) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "%s/statm", dirs[i]);
+		write_file(dir, path, "0 0 0 0 0 0 0\n");
+		snprintf(path, sizeof(path), "%s/cmdline", dirs[i]);
+		write_file(dir, path, "");
+		snprintf(path, sizeof(path), "%s/cgroup", dirs[i]);
+		write_file(dir, path, "4:memory:/\n");
+	}
+	write_file(dir, "42/comm", "firecracker\n");
+	write_file(dir, "42/task/43/statm", "9 8 7 6 0 5 0\n");
+	write_file(dir, "42/task/43/cgroup", "4:memory:/firecracker/web\n");
+	fd = openat(dir, "42/task/43/cmdline", O_WRONLY | O_CREAT, 0600);
+	dprintf(fd, "firecracker%c--id%cweb%c", 0, 0, 0);
+	close(fd);
+	read_identity(dir, &identity);
+	tap_result(!strcmp(identity.name, "web") && !strcmp(identity_cgroup(&identity), "/firecracker/web"),
+		   "a VMM whose first thread has exited keeps its name %s and its cgroup %s", identity.name,
+		   identity_cgroup(&identity));
+	write_file(dir, "42/task/43/statm", "0 0 0 0 0 0 0\n");
+	read_identity(dir, &identity);
+	tap_result(!strcmp(identity.name, "firecracker"), "a process that exits has the name of its command");
+	identity_clear(&identity);
+	close(dir);
+	nftw(name, remove_file, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 #define ARGS(...)	(const char *const[]){ __VA_ARGS__, NULL }
 
 static const struct vmm {
@@ -349,6 +390,7 @@ int main(void)
 	for (i = 0; i < sizeof(vmms) / sizeof(*vmms); i++)
 		test_vmm(&vmms[i]);
 	test_threads();
+	test_first_thread_exited();
 	test_long();
 	test_copies();
 	test_differences();

@@ -10,7 +10,8 @@
  * it waits for 100 ms, for a lock, for a condition with a timeout or in poll(), or in state D for a child that does not exit.
  * Prints "ready" and ends when its standard input does;
  * each line there takes a VM away, the last one first; but the line "fail" makes the guests
- * of x86 run an instruction that KVM cannot emulate, after which their vCPUs stop.
+ * of x86 run an instruction that KVM cannot emulate, after which their vCPUs stop, and the line
+ * "leave" makes the first thread exit; the others continue until a signal kills them.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -329,6 +330,8 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin) && vms > 0) {
+		if (!strcmp(line, "leave\n"))
+			pthread_exit(NULL);
 #ifdef FAILING_CODE
 		if (!strcmp(line, "fail\n")) {
 			for (i = 0; i < vms; i++)
