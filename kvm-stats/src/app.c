@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "ascii.h"
 #include "clock.h"
 #include "privileges.h"
 #include "source.h"
@@ -326,7 +327,7 @@ static bool selects(const char *word, const struct kvmstats_vm *vm)
 		return selects_field(field, pattern, &vm->identity);
 	if (is_number(word) && strtoul(word, NULL, 10) == (unsigned long)vm->identity.pid)
 		return true;
-	if (*vm->identity.uuid && !strcasecmp(word, vm->identity.uuid))
+	if (*vm->identity.uuid && ascii_equal(word, vm->identity.uuid))
 		return true;
 	return matches_selector(word, vm->identity.name, 0) || matches_selector(word, vm->identity.label, 0) ||
 	       matches_selector(word, app_label(vm, label), 0) ||

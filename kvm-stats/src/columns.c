@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "ascii.h"
 #include "columns.h"
 #include "events.h"
 #include "window.h"
@@ -245,8 +245,8 @@ int column_by_title(const char *title)
 	for (i = 0; i < columns_count; i++) {
 		const size_t word = strcspn(columns[i].title, "%/-");
 
-		if (!strcasecmp(title, columns[i].title) ||
-		    (strlen(title) == word && !strncasecmp(title, columns[i].title, word)))
+		if (ascii_equal(title, columns[i].title) ||
+		    (strlen(title) == word && ascii_begins(title, columns[i].title, word)))
 			return i;
 	}
 	return -1;

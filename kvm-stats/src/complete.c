@@ -6,8 +6,8 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "ascii.h"
 #include "columns.h"
 #include "input.h"
 #include "options.h"
@@ -20,7 +20,7 @@ static const char *attached;
 
 static void print_word(const char *typed, const char *word, int len, const char *description)
 {
-	if ((int)strlen(typed) <= len && !strncasecmp(word, typed, strlen(typed)))
+	if ((int)strlen(typed) <= len && ascii_begins(word, typed, strlen(typed)))
 		printf("%.*s%.*s%s%s\n", attached_len, attached, len, word, description ? "\t" : "",
 		       description ? description : "");
 }

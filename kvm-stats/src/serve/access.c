@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "access.h"
+#include "ascii.h"
 
 /* Client certificates */
 
@@ -168,7 +169,7 @@ static bool is_in_hosts_file(const char *name)
 		at = line;
 		address = strsep(&at, " \t");
 		while (!found && (word = strsep(&at, " \t")))
-			found = !strcasecmp(word, name) && is_own(address);
+			found = ascii_equal(word, name) && is_own(address);
 	}
 	free(line);
 	if (f)
@@ -180,14 +181,14 @@ static bool is_this_host(const char *name)
 {
 	char own[256] = "";
 
-	if (!strcasecmp(name, "localhost") || is_own(name))
+	if (ascii_equal(name, "localhost") || is_own(name))
 		return true;
 	if (gethostname(own, sizeof(own) - 1))
 		return false;
-	if (!strcasecmp(name, own))
+	if (ascii_equal(name, own))
 		return true;
 	own[strcspn(own, ".")] = '\0';
-	return (*own && !strcasecmp(name, own)) || is_in_hosts_file(name);
+	return (*own && ascii_equal(name, own)) || is_in_hosts_file(name);
 }
 
 bool access_host(const char *value, const char *const *extra, unsigned int nr_extra)
@@ -207,7 +208,7 @@ bool access_host(const char *value, const char *const *extra, unsigned int nr_ex
 	if (len > 1 && name[len - 1] == '.')
 		name[len - 1] = '\0';
 	for (i = 0; i < nr_extra; i++) {
-		if (!strcasecmp(name, extra[i]))
+		if (ascii_equal(name, extra[i]))
 			return true;
 	}
 	return is_this_host(name);

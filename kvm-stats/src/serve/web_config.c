@@ -6,6 +6,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "ascii.h"
 #include "web_config.h"
 
 #define FILE_MAX_BYTES	1048576
@@ -80,11 +81,11 @@ static char *copy_text(struct parser *p, const char *text)
 
 static bool read_bool(struct parser *p, const char *key, const yaml_node_t *node, const char *text)
 {
-	bool is_true = !strcasecmp(text, "true") || !strcasecmp(text, "yes") ||
-		       !strcasecmp(text, "on");
+	bool is_true = ascii_equal(text, "true") || ascii_equal(text, "yes") ||
+		       ascii_equal(text, "on");
 
-	if (!is_true && strcasecmp(text, "false") && strcasecmp(text, "no") &&
-	    strcasecmp(text, "off"))
+	if (!is_true && !ascii_equal(text, "false") && !ascii_equal(text, "no") &&
+	    !ascii_equal(text, "off"))
 		config_error(p, node, "%s '%s': must be true or false", key, text);
 	return is_true;
 }

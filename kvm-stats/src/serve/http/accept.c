@@ -5,8 +5,8 @@
  * without allocations.
  */
 #include <ctype.h>
-#include <strings.h>
 
+#include "ascii.h"
 #include "serve/write.h"
 
 struct str_slice {
@@ -16,7 +16,7 @@ struct str_slice {
 
 static bool slice_equals(const struct str_slice *p, const char *word)
 {
-	return p->len == strlen(word) && !strncasecmp(p->text, word, p->len);
+	return p->len == strlen(word) && ascii_begins(p->text, word, p->len);
 }
 
 static void trim(struct str_slice *p)

@@ -2,6 +2,7 @@
 /* The page that lists the VMs */
 #include <stdlib.h>
 
+#include "ascii.h"
 #include "page_parts.h"
 
 #define QUIET_NAMES	100	/* of VMs without problems */
@@ -49,7 +50,7 @@ static void put_row_html(struct buf *b, const struct row *row, unsigned int mode
 
 static bool has_text(const char *in, const char *text)
 {
-	return strcasestr(in, text);
+	return ascii_contains(in, text);
 }
 
 /* Return true if a VM has this text in its identity, or this PID. */

@@ -6,6 +6,7 @@
 
 #include "serve/access.h"
 #include "app.h"
+#include "ascii.h"
 #include "page.h"
 #include "serve/serve.h"
 
@@ -350,7 +351,7 @@ static char *read_credentials(struct connection *c, char **user, char **password
 	gnutls_datum_t decoded, base64;
 	char *text;
 
-	if (!header || strncasecmp(header, "basic ", 6))
+	if (!header || !ascii_begins(header, "basic ", 6))
 		return NULL;
 	header += 6 + strspn(header + 6, " ");
 	base64 = (gnutls_datum_t){ (void *)header, strcspn(header, " ") };
@@ -434,9 +435,9 @@ static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const ch
 {
 	struct header_counts *counts = cls;
 
-	counts->hosts += !strcasecmp(name, "Host");
-	counts->lengths += !strcasecmp(name, "Content-Length") ||
-			   !strcasecmp(name, "Transfer-Encoding");
+	counts->hosts += ascii_equal(name, "Host");
+	counts->lengths += ascii_equal(name, "Content-Length") ||
+			   ascii_equal(name, "Transfer-Encoding");
 	return MHD_YES;
 }
 
@@ -460,8 +461,8 @@ static const char *check_headers(struct connection *c, const char *version)
 static const char *split_url(struct connection *c, const char *url, char buf[URL_HOST_MAX],
 			     const char **host)
 {
-	const char *begin = !strncasecmp(url, "http://", 7) ? url + 7 :
-			    !strncasecmp(url, "https://", 8) ? url + 8 : NULL;
+	const char *begin = ascii_begins(url, "http://", 7) ? url + 7 :
+			    ascii_begins(url, "https://", 8) ? url + 8 : NULL;
 	size_t len;
 
 	*host = MHD_lookup_connection_value(c->c, MHD_HEADER_KIND, "Host");
