@@ -217,6 +217,8 @@ static void put_cell(FILE *f, unsigned int i, const struct item *item, unsigned 
 		strcpy(text, columns[i].title);
 	if (columns[i].text)
 		text[text_fit_marked(text, room, &mark)] = '\0';
+	else if (strlen(text) > width)
+		text[strcspn(text, ".")] = '\0';	/* 128 vCPUs: 12800 instead of 12800.0 */
 	blanks = (int)width - (int)(text_width(text) + text_width(mark) + strlen(after));
 	if (columns[i].text)
 		fprintf(f, "%s%s%s%*s", text, mark, after, blanks > 0 ? blanks : 0, "");
