@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,6 +36,8 @@ int main(int argc, char **argv)
 	/* Messages have one prefix, however the program was started. */
 	program_invocation_short_name = name;
 	open_standard_files();
+	/* A limit of the size of files is an error of write(), as a full disk is. */
+	signal(SIGXFSZ, SIG_IGN);
 	setlocale(LC_CTYPE, "");
 	if (argc > 1 && !strcmp(argv[1], "complete"))
 		return complete(argc - 2, argv + 2);
