@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <err.h>
-#include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "programs.h"
 #include "stop.h"
@@ -114,9 +112,7 @@ int command_record(const struct settings *settings)
 		errx(STATUS_USAGE, "record needs a FILE to write to");
 	r.recorder = recorder_open(settings->args[0], settings->max_size);
 	stop_catch(STATUS_PARTIAL, NULL);
-	/* a service has no terminal to lose */
-	if (!isatty(STDERR_FILENO))
-		signal(SIGHUP, SIG_IGN);
+	stop_ignore_hangup();
 	r.k = app_open(!settings->count);
 	/* Loading takes some time: the first sample is when the programs begin. */
 	if (open_wanted(&r))

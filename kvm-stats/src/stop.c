@@ -88,6 +88,12 @@ void stop_catch(int status, void (*last)(void))
 		;
 }
 
+void stop_ignore_hangup(void)
+{
+	if (!isatty(STDERR_FILENO))
+		signal(SIGHUP, SIG_IGN);
+}
+
 void stop_request(void)
 {
 	const uint64_t one = 1;

@@ -17,6 +17,9 @@
  */
 void stop_catch(int status, void (*last)(void));
 
+/* Ignore SIGHUP, unless it means that the terminal of the command was closed: services have none. */
+void stop_ignore_hangup(void);
+
 /* Do the same as a signal, except for the end of a process that waits for too long. */
 void stop_request(void);
 

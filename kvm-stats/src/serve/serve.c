@@ -26,6 +26,7 @@ int command_serve(const struct settings *settings)
 	/* No program inherits capabilities. */
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	stop_catch(STATUS_OK, NULL);
+	stop_ignore_hangup();
 	signal(SIGPIPE, SIG_IGN);
 	s.watchdog = notify_interval();
 	s.model = model_new(&s.settings.model);

@@ -226,6 +226,16 @@ class Service(Case):
         self.assertRegex(Path(f"/proc/{serving.process.pid}/status").read_text(),
                          r"(?s)CapPrm:\s*0*[1-9a-f]\w*\n.*CapAmb:\s*0+\n")
 
+    def test_hangup(self):
+        """SIGHUP, with which scripts reload services, ends neither process."""
+        serving = self.serve(self.host().vm(1, "web", run=500))
+        server = serving.server()
+        for pid in serving.process.pid, server:
+            os.kill(pid, signal.SIGHUP)
+        serving.next_sample()
+        self.assertEqual(serving.get("healthz")[0], 200)
+        self.assertEqual(serving.server(), server)
+
     def test_restart(self):
         """A server that is killed has a successor, whose counters continue without a gap."""
         host = self.host()
