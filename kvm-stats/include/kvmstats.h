@@ -281,7 +281,7 @@ const char *kvmstats_vm_label(const struct kvmstats_vm *vm);
 const char *kvmstats_vm_name(const struct kvmstats_vm *vm);	/* its own or its process's */
 const char *kvmstats_vm_domain(const struct kvmstats_vm *vm);	/* of libvirt */
 const char *kvmstats_vm_uuid(const struct kvmstats_vm *vm);	/* lower case */
-/* qemu, firecracker, cloud-hypervisor, crosvm, kvmtool, or the name of the process */
+/* qemu, firecracker, cloud-hypervisor, crosvm, kvmtool, virtualbox, stratovirt, or the name of the process */
 const char *kvmstats_vm_vmm(const struct kvmstats_vm *vm);
 /* Name in systemd-machined, or number of Proxmox */
 const char *kvmstats_vm_machine(const struct kvmstats_vm *vm);

@@ -144,18 +144,25 @@ static void qemu(struct args *args, struct kvmstats_identity *identity)
 {
 	const char *arg, *value;
 	char uuid[64] = "";
+	bool named = false;
 
 	while ((arg = next_arg(args))) {
 		/* QEMU takes one dash or two */
 		if (arg[0] == '-' && arg[1] == '-')
 			arg++;
-		if (!strcmp(arg, "-name") && (value = next_arg(args)))
+		if (!strcmp(arg, "-name") && (value = next_arg(args))) {
 			qemu_name(value, identity);
-		else if (!strcmp(arg, "-uuid") && (value = next_arg(args)))
+			named = *identity->name;
+		} else if (!named && ((!strcmp(arg, "-avd") && (value = next_arg(args))) ||
+				      (*arg == '@' && (value = arg + 1)))) {
+			/* Android's emulator: -avd NAME or @NAME */
+			PUT(identity->name, value, strlen(value));
+		} else if (!strcmp(arg, "-uuid") && (value = next_arg(args))) {
 			put_uuid(identity->uuid, value, strlen(value));
-		else if (!strcmp(arg, "-smbios") && (value = next_arg(args)) &&
-			 !*identity->uuid && list_value(value, "uuid", uuid, sizeof(uuid)))
+		} else if (!strcmp(arg, "-smbios") && (value = next_arg(args)) &&
+			   !*identity->uuid && list_value(value, "uuid", uuid, sizeof(uuid))) {
 			put_uuid(identity->uuid, uuid, strlen(uuid));
+		}
 	}
 }
 
@@ -291,9 +298,27 @@ static void kvmtool(struct args *args, pid_t pid, struct kvmstats_identity *iden
 		snprintf(identity->name, sizeof(identity->name), "guest-%d", pid);
 }
 
+/* VirtualBox on KVM: VBoxHeadless --comment NAME --startvm UUID */
+static void virtualbox(struct args *args, struct kvmstats_identity *identity)
+{
+	const char *arg, *value;
+
+	while ((arg = next_arg(args))) {
+		if ((value = option(args, arg, "--comment")))
+			PUT(identity->name, value, strlen(value));
+		else if ((value = option(args, arg, "--startvm")))
+			put_uuid(identity->uuid, value, strlen(value));
+	}
+}
+
 static bool starts(const char *text, const char *with)
 {
 	return !strncmp(text, with, strlen(with));
+}
+
+static bool is_virtualbox(const char *program)
+{
+	return starts(program, "VBoxHeadless") || starts(program, "VirtualBoxVM") || starts(program, "VBoxSDL");
 }
 
 static bool is_qemu(const char *program)
@@ -306,7 +331,7 @@ static bool is_qemu(const char *program)
 bool identity_is_vmm(const struct kvmstats_identity *identity)
 {
 	static const char *const known[] = {
-		"qemu", "firecracker", "cloud-hypervisor", "crosvm", "kvmtool", "runsc",
+		"qemu", "firecracker", "cloud-hypervisor", "crosvm", "kvmtool", "runsc", "virtualbox", "stratovirt",
 	};
 	unsigned int i;
 
@@ -331,7 +356,7 @@ static bool is_vmm_program(const char *program)
 		if (!strcmp(program, names[i]))
 			return true;
 	}
-	return is_qemu(program);
+	return is_qemu(program) || is_virtualbox(program) || !strcmp(program, "stratovirt");
 }
 
 /* NixOS runs a program as .NAME-wrapped, from a script. */
@@ -365,6 +390,13 @@ static const char *from_cmdline(const char *comm, const char *cmdline, size_t si
 	if (is_qemu(program)) {
 		strcpy(identity->vmm, "qemu");
 		qemu(&args, identity);
+	} else if (!strcmp(program, "stratovirt")) {
+		/* StratoVirt has QEMU's options. */
+		strcpy(identity->vmm, "stratovirt");
+		qemu(&args, identity);
+	} else if (is_virtualbox(program)) {
+		strcpy(identity->vmm, "virtualbox");
+		virtualbox(&args, identity);
 	} else if (starts(program, "firecracker")) {
 		strcpy(identity->vmm, "firecracker");
 		firecracker(&args, identity);

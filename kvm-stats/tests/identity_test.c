@@ -256,6 +256,14 @@ static const struct vmm {
 	{ "firecracker", ARGS("microvm@db", "--config-file", "/nix/store/db.json"), "db", "firecracker" },
 	{ ".qemu-system-x8", ARGS("/nix/store/x/bin/.qemu-system-x86_64-wrapped", "-name", "mail"), "mail", "qemu" },
 	{ ".qemu-system-x8", ARGS("microvm@mail", "-name", "mail"), "mail", "qemu" },
+	{ "VBoxHeadless", ARGS("/usr/lib/virtualbox/VBoxHeadless", "--comment", "My VM", "--startvm", POD), "My VM",
+	  "virtualbox" },
+	{ "VirtualBoxVM", ARGS("/usr/lib/virtualbox/VirtualBoxVM", "--startvm", POD), "VirtualBoxVM", "virtualbox" },
+	{ "qemu-system-x86", ARGS("/sdk/emulator/qemu/linux-x86_64/qemu-system-x86_64-headless", "-avd", "Pixel_6"),
+	  "Pixel_6", "qemu" },
+	{ "qemu-system-x86", ARGS("qemu-system-x86_64-headless", "@Pixel_7", "-no-window"), "Pixel_7", "qemu" },
+	{ "qemu-system-x86", ARGS("qemu-system-x86_64", "-name", "ci", "-avd", "Pixel_8"), "ci", "qemu" },
+	{ "stratovirt", ARGS("/usr/bin/stratovirt", "-machine", "microvm", "-name", "web,x=y"), "web", "stratovirt" },
 };
 
 static void test_vmm(const struct vmm *vmm)
