@@ -32,10 +32,14 @@ int main(int argc, char **argv)
 	struct serve_settings serve = { 0 };
 	struct settings settings = { .serve = &serve };
 	const struct command *command;
+	sigset_t none;
 
 	/* Messages have one prefix, however the program was started. */
 	program_invocation_short_name = name;
 	open_standard_files();
+	/* Runtimes of other languages block signals in their threads, and programs inherit that. */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	/* A limit of the size of files is an error of write(), as a full disk is. */
 	signal(SIGXFSZ, SIG_IGN);
 	setlocale(LC_CTYPE, "");
