@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../src/rec_chunk.h"
 #include "../../src/recording.h"
@@ -27,6 +28,17 @@ static unsigned char *copy_chunks(const uint8_t *data, size_t size)
 		at += CHUNK_HEAD + chunk.size;
 	}
 	return bytes;
+}
+
+/* Write a recording with these chunks to a file in memory. */
+static inline void write_chunks(int fd, const uint8_t *data, size_t size)
+{
+	unsigned char head[FILE_HEAD] = RECORDING_MAGIC, *bytes = copy_chunks(data, size);
+
+	put_le32(head + 12, RECORDING_FORMAT);
+	if (ftruncate(fd, 0) || pwrite(fd, head, sizeof(head), 0) < 0 || pwrite(fd, bytes, size, sizeof(head)) < 0)
+		abort();
+	free(bytes);
 }
 
 #endif /* FUZZERS_CHUNKS_H */

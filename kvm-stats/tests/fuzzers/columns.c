@@ -8,21 +8,9 @@
 #include <unistd.h>
 
 #include "../../src/column_choice.h"
-#include "../../src/text.h"
+#include "printable.h"
 
 static char home[] = "/tmp/fuzz-columns.XXXXXX";
-
-static void check_message(const char *text)
-{
-	uint32_t code;
-	size_t n;
-
-	for (; *text; text += n) {
-		n = text_character(text, &code);
-		if (!n || text_hidden(code))
-			abort();
-	}
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -42,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	close(fd);
 	hidden = read_hidden_columns(problem, sizeof(problem));
-	check_message(problem);
+	check_printable(problem);
 	if (hidden & 1 || (hidden && *problem))
 		abort();
 	unlink(path);

@@ -72,18 +72,6 @@ void __wrap_err(int status, const char *format, ...)
 	__wrap_exit(status);
 }
 
-/* Write the file, with the checksums that the contents have. */
-static void write_recording(const uint8_t *data, size_t size)
-{
-	unsigned char head[FILE_HEAD] = RECORDING_MAGIC, *bytes = copy_chunks(data, size);
-
-	put_le32(head + 12, RECORDING_FORMAT);
-	if (ftruncate(RECORDING_FD, 0) || pwrite(RECORDING_FD, head, sizeof(head), 0) < 0 ||
-	    pwrite(RECORDING_FD, bytes, size, sizeof(head)) < 0)
-		abort();
-	free(bytes);
-}
-
 static void run(const char *const *words)
 {
 	static struct serve_settings serve;
@@ -149,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	words = lines[data[0] % (sizeof(lines) / sizeof(*lines))];
 	open_files();
-	write_recording(data + 1, size - 1);
+	write_chunks(RECORDING_FD, data + 1, size - 1);
 	fflush(NULL);
 	if (ftruncate(OUTPUT_FD, 0) || lseek(OUTPUT_FD, 0, SEEK_SET) ||
 	    dup2(OUTPUT_FD, STDOUT_FILENO) < 0 || dup2(OUTPUT_FD, STDERR_FILENO) < 0)

@@ -5,8 +5,6 @@
  * corrected.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,23 +12,9 @@
 #include <unistd.h>
 
 #include "chunks.h"
-
+#include "errors.h"
 
 #define FIRST_FREE_FD	40	/* more than libFuzzer has */
-
-static jmp_buf exited;
-
-void __wrap_errx(int status, const char *format, ...) __attribute__((noreturn));
-void __wrap_errx(int status, const char *format, ...)
-{
-	longjmp(exited, 1);
-}
-
-void __wrap_err(int status, const char *format, ...) __attribute__((noreturn));
-void __wrap_err(int status, const char *format, ...)
-{
-	longjmp(exited, 1);
-}
 
 static char path[64], old[64];
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "host.h"
-#include "text.h"
+#include "printable.h"
 #include "why.h"
 
 #define VM_PID		7
@@ -140,18 +140,6 @@ static size_t write_files(size_t first, size_t last, const uint8_t *data, size_t
 		at += len + (at + len < size);
 	}
 	return at;
-}
-
-static void check_printable(const char *text)
-{
-	uint32_t code;
-	size_t n;
-
-	for (; *text; text += n) {
-		n = text_character(text, &code);
-		if (!n || text_hidden(code))
-			abort();
-	}
 }
 
 /* A sentence may have any name; "why" escapes it as a whole. */

@@ -5,8 +5,6 @@
  * text has a control character.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +16,7 @@
 #include "../../src/serve/serve.h"
 #include "../../src/text.h"
 #include "chunks.h"
+#include "errors.h"
 
 #define MAX_PAGES	20
 #define FIRST_FREE_FD	40
@@ -25,31 +24,6 @@
 enum { RECORDING_FD = 30 };	/* stays open */
 
 static struct server s;
-static jmp_buf exited;
-
-/* The recording cannot be served. What was allocated is left. */
-void __wrap_errx(int status, const char *format, ...) __attribute__((noreturn));
-void __wrap_errx(int status, const char *format, ...)
-{
-	longjmp(exited, 1);
-}
-
-void __wrap_err(int status, const char *format, ...) __attribute__((noreturn));
-void __wrap_err(int status, const char *format, ...)
-{
-	longjmp(exited, 1);
-}
-
-static void write_recording(const uint8_t *data, size_t size)
-{
-	unsigned char head[FILE_HEAD] = RECORDING_MAGIC, *bytes = copy_chunks(data, size);
-
-	put_le32(head + 12, RECORDING_FORMAT);
-	if (ftruncate(RECORDING_FD, 0) || pwrite(RECORDING_FD, head, sizeof(head), 0) < 0 ||
-	    pwrite(RECORDING_FD, bytes, size, sizeof(head)) < 0)
-		abort();
-	free(bytes);
-}
 
 static void check_text(struct buf *b, bool html)
 {
@@ -133,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	if (fcntl(RECORDING_FD, F_GETFD) < 0 && dup2(memfd_create("recording", 0), RECORDING_FD) < 0)
 		abort();
-	write_recording(data + 1, size - 1);
+	write_chunks(RECORDING_FD, data + 1, size - 1);
 	memset(&s, 0, sizeof(s));
 	pthread_mutex_init(&s.lock, NULL);
 	s.interval = SECOND;
