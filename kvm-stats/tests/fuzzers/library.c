@@ -57,7 +57,8 @@ static const char *const texts[] = {
 	"cloud-hypervisor\1--api-socket\1path=/run/a/clh.sock\1--platform\1uuid="
 	"00000000-1111-2222-3333-444444444444",
 	"cloud-hypervisor\1--api-socket=/run/a-api.sock", "crosvm\1run\1--name=a\1-s\1/run/b.sock",
-	"crosvm\1run\1-s\1/run/b.sock",
+	"crosvm\1run\1-s\1/run/b.sock", "stratovirt\1-name\1a", "qemu-system-x86_64\1-avd\1a", "qemu-system-i386\1@a",
+	"VBoxHeadless\1--comment\1a\1--startvm\1" "00000000-1111-2222-3333-444444444444",
 	"0::/kubepods.slice/kubepods-pod00000000_1111_2222_3333_444444444444.slice/crio-0123456789"
 	"abcdef0123456789abcdef0123456789abcdef0123456789abcdef012345.scope\n",
 	"0::/kubepods/burstable/pod00000000-1111-2222-3333-444444444444/x\n",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Fuzz what is made of the rows of the BPF programs of blame, exits and stalls, with libFuzzer: names
+ * Fuzz the sums over rows of the BPF programs of blame, exits and stalls, with libFuzzer: names
  * of owners, from commands, cgroups and files of procfs; sums of VMs that exit and return; what is
  * recorded of them. The items of a sum have its cost, and a recording of a sum has the cost again.
  */
@@ -59,7 +59,7 @@ static void choose_text(char *to, size_t size)
 	at += len;
 }
 
-/* Files of procfs are those of the input. */
+/* The input has the contents of files of procfs. */
 static char cgroup_file[256], ioports_file[256], command_line[256];
 
 FILE *__wrap_fopen64(const char *path, const char *mode);
@@ -256,7 +256,7 @@ bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *c
 	return *cgroup->name;
 }
 
-/* What was recorded last, instead of a file */
+/* The last recording, instead of a file */
 static struct bytes recorded;
 static char recorded_kind;
 
@@ -358,7 +358,7 @@ static void record(struct sums *sums, char kind, size_t items)
 		abort();
 	read_recorded_sums(from, sums->type, (struct recording *)&recorded);
 	take_recorded_sums(from, kind, vms, NULL, 0);
-	/* Those of VMs that are not in this sample are not read. */
+	/* Sums of VMs that are not in this sample are not read. */
 	if (check_sums(from) > cost)
 		abort();
 	close_sums(from);
