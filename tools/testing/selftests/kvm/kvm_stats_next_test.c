@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,49 @@ static int pass_fd(int socket, int fd)
 	return fd;
 }
 
+#ifdef __x86_64__
+/* Call an ioctl without an argument as a 32-bit process would; return -errno if it fails. */
+static int compat_ioctl(int fd, u32 request)
+{
+	long ret;
+
+	asm volatile("int $0x80"
+		     : "=a" (ret)
+		     : "a" (54), "b" (fd), "c" (request), "d" (0)
+		     : "memory", "r8", "r9", "r10", "r11");
+	return ret;
+}
+
+/* Without 32-bit system calls, int $0x80 ends the process by SIGSEGV. */
+static void test_compat(const int *fds, int nr)
+{
+	const char *name = "another 32-bit process than the VMM can open stats fds";
+	pid_t pid = fork();
+	int status, i;
+
+	TEST_ASSERT(pid >= 0, "fork() failed, errno: %i", errno);
+	if (!pid) {
+		for (i = 0; i < nr; i++)
+			if (compat_ioctl(fds[i], KVM_GET_STATS_FD) < 0)
+				_exit(1);
+		_exit(0);
+	}
+	TEST_ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV)
+		ksft_test_result_skip("%s\n", name);
+	else
+		ksft_test_result(!status, "%s\n", name);
+}
+
+#define NR_COMPAT_TESTS	1
+#else
+static void test_compat(const int *fds, int nr)
+{
+}
+
+#define NR_COMPAT_TESTS	0
+#endif
+
 /* A process creates a VM and a vCPU, passes their fds on, and exits after the next byte. */
 static void test_creator(int kvm_fd)
 {
@@ -212,6 +256,7 @@ static void test_creator(int kvm_fd)
 	stats_fd = ioctl(vcpu_fd, KVM_GET_STATS_FD, NULL);
 	TEST_ASSERT(stats_fd >= 0, KVM_IOCTL_ERROR(KVM_GET_STATS_FD, stats_fd));
 	close(stats_fd);
+	test_compat((int []){ vm_fd, vcpu_fd }, 2);
 	close(vcpu_fd);
 	stats_fd = ioctl(vm_fd, KVM_GET_STATS_FD, NULL);
 	TEST_ASSERT(stats_fd >= 0, KVM_IOCTL_ERROR(KVM_GET_STATS_FD, stats_fd));
@@ -377,7 +422,7 @@ int main(void)
 	close(fd);
 
 	ksft_print_header();
-	ksft_set_plan(14);
+	ksft_set_plan(14 + NR_COMPAT_TESTS);
 	test_ids(vms[0], ids);
 	test_enumerate(kvm_fd, ids);
 	test_new_vm(kvm_fd, ids[NR_VMS - 1]);
