@@ -4,8 +4,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -286,6 +289,32 @@ static void test_ids(struct kvm_vm *vm, const u64 *ids)
 			 "ids of VMs are unique, and increase\n");
 }
 
+static void check_name(int stats_fd, const char *name)
+{
+	char path[64], link[256] = {}, *end;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", stats_fd);
+	TEST_ASSERT(readlink(path, link, sizeof(link) - 1) > 0, "readlink() failed");
+	end = strchr(link, ':');
+	TEST_ASSERT(end && !strcmp(end + 1, name), "The stats fd is a link to %s", link);
+}
+
+/* LSM policies refer to the names. */
+static void test_names(int kvm_fd, u64 id)
+{
+	const char *const names[] = { "kvm-vm-stats", "kvm-vcpus-stats" };
+	u32 scope, pid;
+	int fd;
+
+	for (scope = 0; scope < ARRAY_SIZE(names); scope++) {
+		fd = find_vm(kvm_fd, id, scope, &pid);
+		check_name(fd, names[scope]);
+		TEST_ASSERT_EQ(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+		close(fd);
+	}
+	ksft_test_result_pass("the stats fd is named after its scope\n");
+}
+
 /* LSMs cannot label the inode that anonymous files share. */
 static void test_inode(int kvm_fd, struct kvm_vm *vm)
 {
@@ -329,6 +358,7 @@ static void test_fault(int kvm_fd)
 	const struct kvm_stats_next orig = { .scope = KVM_STATS_SCOPE_VCPUS };
 	struct kvm_stats_next *next;
 	char *buf;
+	int fd;
 
 	buf = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -339,6 +369,22 @@ static void test_fault(int kvm_fd)
 	TEST_ASSERT_EQ(ioctl(kvm_fd, KVM_STATS_NEXT, next), -1);
 	TEST_ASSERT_EQ(errno, EFAULT);
 	TEST_ASSERT_EQ(get_free_fd(), free_fd);
+
+	/* Only the id and the PID are written. */
+	TEST_ASSERT(!mprotect(buf + page, page, PROT_READ | PROT_WRITE), "mprotect() failed");
+	next = (void *)(buf + page - offsetof(struct kvm_stats_next, scope));
+	*next = orig;
+	TEST_ASSERT(!mprotect(buf + page, page, PROT_READ), "mprotect() failed");
+	fd = ioctl(kvm_fd, KVM_STATS_NEXT, next);
+	TEST_ASSERT(fd >= 0, KVM_IOCTL_ERROR(KVM_STATS_NEXT, fd));
+	close(fd);
+
+	TEST_ASSERT(!mprotect(buf + page, page, PROT_READ | PROT_WRITE), "mprotect() failed");
+	next = (void *)(buf + page - offsetof(struct kvm_stats_next, reserved));
+	*next = orig;
+	TEST_ASSERT(!mprotect(buf + page, page, PROT_NONE), "mprotect() failed");
+	TEST_ASSERT_EQ(ioctl(kvm_fd, KVM_STATS_NEXT, next), -1);
+	TEST_ASSERT_EQ(errno, EFAULT);
 	munmap(buf, 2 * page);
 	ksft_test_result_pass("a partly read-only argument fails with EFAULT, without an fd\n");
 }
@@ -389,6 +435,78 @@ static void test_errors(int kvm_fd)
 	ksft_test_result_pass("a process without CAP_PERFMON gets EPERM\n");
 }
 
+/* Keep only one capability. */
+static void set_capability(int capability)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = {};
+
+	data[CAP_TO_INDEX(capability)].effective = CAP_TO_MASK(capability);
+	data[CAP_TO_INDEX(capability)].permitted = CAP_TO_MASK(capability);
+	TEST_ASSERT(!syscall(SYS_capset, &header, data), "capset() failed, errno: %i", errno);
+}
+
+static void test_capabilities(int kvm_fd)
+{
+	const char *name = "CAP_PERFMON in another user namespace doesn't suffice";
+	const int capabilities[] = { CAP_PERFMON, CAP_SYS_ADMIN };
+	struct kvm_stats_next next = {};
+	int status, i;
+	pid_t pid;
+
+	for (i = 0; i < ARRAY_SIZE(capabilities); i++) {
+		pid = fork();
+		TEST_ASSERT(pid >= 0, "fork() failed, errno: %i", errno);
+		if (!pid) {
+			set_capability(capabilities[i]);
+			_exit(ioctl(kvm_fd, KVM_STATS_NEXT, &next) < 0);
+		}
+		TEST_ASSERT_EQ(waitpid(pid, &status, 0), pid);
+		TEST_ASSERT_EQ(status, 0);
+	}
+	ksft_test_result_pass("CAP_PERFMON or CAP_SYS_ADMIN suffices\n");
+
+	pid = fork();
+	TEST_ASSERT(pid >= 0, "fork() failed, errno: %i", errno);
+	if (!pid) {
+		if (unshare(CLONE_NEWUSER))
+			_exit(KSFT_SKIP);
+		test_failure(kvm_fd, next, EPERM);
+		_exit(0);
+	}
+	TEST_ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == KSFT_SKIP)
+		ksft_test_result_skip("%s\n", name);
+	else
+		ksft_test_result(!status, "%s\n", name);
+}
+
+/* A process in a new PID namespace sees the PID of the creator in the initial one. */
+static void test_pid_namespace(int kvm_fd, u64 id)
+{
+	const char *name = "the PID belongs to the initial PID namespace";
+	pid_t creator = getpid(), pid = fork();
+	int status;
+	u32 found;
+
+	TEST_ASSERT(pid >= 0, "fork() failed, errno: %i", errno);
+	if (!pid) {
+		if (unshare(CLONE_NEWPID))
+			_exit(KSFT_SKIP);
+		pid = fork();
+		if (!pid) {
+			find_vm(kvm_fd, id, 0, &found);
+			_exit(found != creator);
+		}
+		_exit(waitpid(pid, &status, 0) != pid || status);
+	}
+	TEST_ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == KSFT_SKIP)
+		ksft_test_result_skip("%s\n", name);
+	else
+		ksft_test_result(!status, "%s\n", name);
+}
+
 /* The creator of a VM is the process, not the thread. */
 static void *create_vm(void *vm)
 {
@@ -422,14 +540,17 @@ int main(void)
 	close(fd);
 
 	ksft_print_header();
-	ksft_set_plan(14 + NR_COMPAT_TESTS);
+	ksft_set_plan(18 + NR_COMPAT_TESTS);
 	test_ids(vms[0], ids);
 	test_enumerate(kvm_fd, ids);
 	test_new_vm(kvm_fd, ids[NR_VMS - 1]);
 	test_content(kvm_fd);
 	test_creator(kvm_fd);
 	test_inode(kvm_fd, vms[0]);
+	test_names(kvm_fd, ids[0]);
 	test_errors(kvm_fd);
+	test_capabilities(kvm_fd);
+	test_pid_namespace(kvm_fd, ids[0]);
 
 	for (i = 0; i < NR_VMS; i++)
 		kvm_vm_free(vms[i]);
