@@ -407,6 +407,7 @@ static void make_vm(struct view *view, const struct input *in, unsigned int widt
 	const struct kvmstats_vm *vm = view->in.vm;
 	struct item *items = check_alloc(calloc(vm->vcpus + 1, sizeof(*items)));
 	char label[TEXT_SHOWN(LABEL_SIZE)], vmm[64], machine[512], by[64];
+	char uuid[TEXT_SHOWN(sizeof(vm->identity.uuid))], pod[TEXT_SHOWN(sizeof(vm->identity.pod_uid))];
 	unsigned int i;
 
 	items[0] = item_vm(vm);
@@ -419,12 +420,14 @@ static void make_vm(struct view *view, const struct input *in, unsigned int widt
 	view->vms = 1;
 	text_shown(vm->identity.vmm, vmm, sizeof(vmm));
 	text_shown(vm->identity.machine, machine, sizeof(machine));
+	/* A recording can contain anything. */
+	text_shown(vm->identity.uuid, uuid, sizeof(uuid));
+	text_shown(vm->identity.pod_uid, pod, sizeof(pod));
 	view->head = format("%s: %s %d, %u vCPU%s, source %s%s%s", shown_label(vm, label),
 			    vmm, vm->identity.pid, vm->vcpus, vm->vcpus == 1 ? "" : "s",
 			    app_source(in->k), order_name(view, by, sizeof(by)),
 			    vm->ended ? ", ENDED: the last values" : "");
-	view->second = format("%s%s%s%s%s", vm->identity.uuid, *vm->identity.uuid ? "  " : "",
-			      machine, *vm->identity.pod_uid ? "  pod " : "", vm->identity.pod_uid);
+	view->second = format("%s%s%s%s%s", uuid, *uuid ? "  " : "", machine, *pod ? "  pod " : "", pod);
 	make_lines(view, items, vm->vcpus + 1, NULL, width);
 	free(items);
 }
