@@ -681,8 +681,8 @@ class ResultSh(unittest.TestCase):
 class KvmStats(unittest.TestCase):
     """Tests of lab/checks/kvm-stats with fake tests."""
 
-    def get_reason(self, *said):
-        """Return the result of the check if the tests fail with this output."""
+    def get_reason(self, *said, status=1):
+        """Return the result of the check if the tests end with this output and status."""
         with tempfile.TemporaryDirectory() as folder:
             top = Path(folder)
             for file, text in (("scripts/base", "#!/bin/sh\necho 1.0\n"),
@@ -690,7 +690,7 @@ class KvmStats(unittest.TestCase):
                                ("patches/default", "1.0\n"),
                                ("kvm-stats/lib/make-statistics", "#!/bin/sh\n"),
                                ("kvm-stats/tests/statistics", "#!/bin/sh\n"),
-                               ("kvm-stats/Makefile", "check:\n\t@cat said; exit 1\n"),
+                               ("kvm-stats/Makefile", f"check:\n\t@cat said; exit {status}\n"),
                                ("kvm-stats/README.md",
                                 "<!-- run by: kvm-stats -->\n    make check\n"),
                                ("kvm-stats/said", "".join(f"{line}\n" for line in said))):
@@ -704,12 +704,22 @@ class KvmStats(unittest.TestCase):
                                   capture_output=True)
         self.assertEqual(done.returncode, 1)
         lines = done.stdout.splitlines()[-4:]
-        self.assertEqual(lines[1:], ["# rerun: lab/checks/kvm-stats", "1..2", "0 passed, 2 failed"])
+        self.assertEqual(lines[1:], ["# rerun: lab/checks/kvm-stats", "1..2",
+                                     "0 passed, 2 failed" if status else "1 passed, 1 failed"])
         return lines[0].split(maxsplit=4)[4]
 
     def test_first(self):
-        self.assertEqual(self.get_reason("# one", "ok 1", "# two", "ok 1", "not ok 2 x", "# three",
-                                  "not ok 1 y"), "two: not ok 2 x")
+        """The first test in the summary of prove is named."""
+        self.assertEqual(self.get_reason(
+            "[07:00:00] ./busy 101 one .. ", "ok 1 - a", "ok  9 ms", "./busy 102 two .. ", "not ok 2 x", "",
+            "Test Summary Report", "-------------------", "./busy 102 two (Wstat: 0 Tests: 2 Failed: 1)",
+            "  Failed test:  2", "./busy 103 three (Wstat: 0 Tests: 2 Failed: 1)", "  Failed test:  1",
+            "Files=3, Tests=5, 1 wallclock secs", "Result: FAIL"),
+            "./busy 102 two (Wstat: 0 Tests: 2 Failed: 1) Failed test: 2")
+
+    def test_no_result(self):
+        """Tests that print nothing have not passed."""
+        self.assertEqual(self.get_reason("CC x.o", status=0), "the tests printed no result")
 
     def test_not_built(self):
         self.assertIn("build failed or tests aborted", self.get_reason("x.c:1: error: y"))

@@ -73,7 +73,7 @@ class Run(unittest.TestCase):
     def setUp(self):
         top = Path(self.enterContext(tempfile.TemporaryDirectory()))
         (top / "kvm-stats").mkdir()
-        for name, value in ("OUT", top), ("COPY", top / "kvm-stats"), ("SLOWER", 0.1):
+        for name, value in ("OUT", top), ("COPY", top / "kvm-stats"), ("SLOWER", (0.1, 0.1)):
             self.enterContext(mock.patch.object(program_mutants, name, value))
         self.enterContext(mock.patch.object(program_mutants, "LEAST_SECONDS", (1, 1)))
 
@@ -84,6 +84,21 @@ class Run(unittest.TestCase):
             with self.subTest(command=command):
                 test = program_mutants.Test(command, [])
                 self.assertEqual(test.run("mutants", (0.1, 0.1))[0], failure)
+
+
+class Copy(unittest.TestCase):
+    """The copy of kvm-stats that has the mutants."""
+
+    def test_moved_file(self):
+        """A file that was moved is not in the copy: make would compile it."""
+        top = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.enterContext(mock.patch.object(program_mutants, "COPY", top / "kvm-stats"))
+        moved = top / "kvm-stats/src/serve/moved.c"
+        moved.parent.mkdir(parents=True)
+        moved.touch()
+        program_mutants.copy_sources()
+        self.assertFalse(moved.exists())
+        self.assertEqual((top / "kvm-stats/Makefile").read_text(), (records.TOP / "kvm-stats/Makefile").read_text())
 
 
 class Judge(unittest.TestCase):
