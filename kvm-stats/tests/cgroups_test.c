@@ -5,7 +5,6 @@
  */
 #include <err.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,32 +12,11 @@
 
 #include "cgroups.h"
 #include "remedy.h"
+#include "scratch.h"
 #include "tap.h"
 
 #define TID	7
 
-static char top[] = "/tmp/cgroups-test-XXXXXX";
-
-/* Write a file below the test's directory, and create the directories above it. */
-static void put(const char *text, const char *format, ...)
-{
-	char name[2 * PATH_MAX], *slash;
-	va_list arguments;
-	FILE *f;
-
-	strcpy(name, top);
-	va_start(arguments, format);
-	vsnprintf(name + strlen(top), sizeof(name) - strlen(top), format, arguments);
-	va_end(arguments);
-	for (slash = name + strlen(top); (slash = strchr(slash + 1, '/'));) {
-		*slash = '\0';
-		mkdir(name, 0755);
-		*slash = '/';
-	}
-	f = fopen(name, "w");
-	if (!f || fputs(text, f) < 0 || fclose(f))
-		err(1, "%s", name);
-}
 
 /* Open a procfs with one mounted cgroup hierarchy, whose thread is in this cgroup. */
 static struct cgroups *open_with(const char *type, const char *options, const char *path)
@@ -234,10 +212,7 @@ static void test_siblings(void)
 
 int main(void)
 {
-	char command[64];
-
-	if (!mkdtemp(top))
-		err(1, "mkdtemp");
+	make_top();
 	test_lengths();
 	test_names();
 	test_newline();
@@ -245,8 +220,6 @@ int main(void)
 	test_unreadable();
 	test_namespace();
 	test_siblings();
-	snprintf(command, sizeof(command), "rm -r -- %s", top);
-	if (system(command))
-		err(1, "%s", command);
+	remove_top();
 	return tap_end();
 }

@@ -9,6 +9,7 @@
 
 #include "columns.h"
 #include "rec_encode.h"
+#include "recorder.h"
 #include "stalls_sum.h"
 #include "tap.h"
 
@@ -313,26 +314,9 @@ static void test_follow(void)
 	free(follow.known);
 }
 
-/* Instead of a file: what was recorded last */
-static struct bytes recorded;
-static char recorded_kind;
-
 uint64_t __wrap_recorder_unit(const struct recorder *r)
 {
 	return 1000;
-}
-
-void __wrap_recorder_add(struct recorder *r, char kind, const struct bytes *contents)
-{
-	recorded_kind = kind;
-	recorded.size = 0;
-	bytes_put(&recorded, contents->data, contents->size);
-}
-
-bool __wrap_recording_added(const struct recording *rec, size_t i, char kind, struct rec_bytes *contents)
-{
-	*contents = (struct rec_bytes){ .at = recorded.data, .end = recorded.data + recorded.size };
-	return !i && kind == recorded_kind && recorded.size;
 }
 
 static void put_item(const void *item, struct bytes *b)

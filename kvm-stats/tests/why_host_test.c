@@ -6,13 +6,13 @@
 #include <err.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "scratch.h"
 #include "stalls_sum.h"
 #include "tap.h"
 #include "why.h"
@@ -22,34 +22,8 @@
 #define TID	4720	/* of the first vCPU */
 #define VCPUS	2
 
-static char top[] = "/tmp/why-host-test-XXXXXX";
 static const char *affinity[VCPUS];	/* as taskset prints it; NULL: the thread has exited */
 static struct thread_policy policy[VCPUS];	/* tid 0: the thread has exited */
-
-/* Write a file below the test's directory, or, without a text, remove it. */
-static void put(const char *text, const char *format, ...)
-{
-	char name[2 * PATH_MAX], *slash;
-	va_list arguments;
-	FILE *f;
-
-	strcpy(name, top);
-	va_start(arguments, format);
-	vsnprintf(name + strlen(top), sizeof(name) - strlen(top), format, arguments);
-	va_end(arguments);
-	if (!text) {
-		unlink(name);
-		return;
-	}
-	for (slash = name + strlen(top); (slash = strchr(slash + 1, '/'));) {
-		*slash = '\0';
-		mkdir(name, 0755);
-		*slash = '/';
-	}
-	f = fopen(name, "w");
-	if (!f || fputs(text, f) < 0 || fclose(f))
-		err(1, "%s", name);
-}
 
 FILE *__real_fopen64(const char *path, const char *mode);
 FILE *__wrap_fopen64(const char *path, const char *mode);
@@ -479,11 +453,9 @@ static void test_memory(void)
 
 int main(void)
 {
-	char command[64];
 	unsigned int i;
 
-	if (!mkdtemp(top))
-		err(1, "%s", top);
+	make_top();
 	test_host();
 	for (i = 0; i < sizeof(affinities) / sizeof(*affinities); i++)
 		test_affinity(&affinities[i]);
@@ -491,8 +463,6 @@ int main(void)
 	test_libvirt();
 	test_policies();
 	test_memory();
-	snprintf(command, sizeof(command), "rm -r -- %s", top);
-	if (system(command))
-		err(1, "%s", command);
+	remove_top();
 	return tap_end();
 }

@@ -14,6 +14,7 @@
 #include "printable.h"
 #include "programs.h"
 #include "rec_encode.h"
+#include "../recorder.h"
 
 #define VMS_MAX		4
 #define VCPUS_MAX	2
@@ -256,26 +257,9 @@ bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *c
 	return *cgroup->name;
 }
 
-/* The last recording, instead of a file */
-static struct bytes recorded;
-static char recorded_kind;
-
 uint64_t __wrap_recorder_unit(const struct recorder *r)
 {
 	return 1;
-}
-
-void __wrap_recorder_add(struct recorder *r, char kind, const struct bytes *contents)
-{
-	recorded_kind = kind;
-	recorded.size = 0;
-	bytes_put(&recorded, contents->data, contents->size);
-}
-
-bool __wrap_recording_added(const struct recording *rec, size_t i, char kind, struct rec_bytes *contents)
-{
-	*contents = (struct rec_bytes){ .at = recorded.data, .end = recorded.data + recorded.size };
-	return !i && kind == recorded_kind && recorded.size;
 }
 
 /* Return the sum of all costs. */
