@@ -31,7 +31,7 @@ enum blame_by {
 	BLAME_BY_THREAD,	/* command, and unit */
 };
 
-/* What a command writes of the BPF programs; 0: nothing, and the program is not loaded */
+/* How much of the sums of each BPF program a command writes; 0: the program is not loaded */
 #define OWNERS_MAX	32
 #define EXIT_REASONS_MAX	10
 struct program_options {

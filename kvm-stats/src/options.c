@@ -117,7 +117,7 @@ static void set_sort(struct settings *settings, const char *name, const char *va
 	errx(STATUS_USAGE, "--%s '%s': must be one of%s", name, value, titles);
 }
 
-/* Return a number of what is shown of each VM, or exit. */
+/* Return how many items are shown for each VM, or exit. */
 static unsigned int parse_shown(const char *name, const char *value, unsigned int most)
 {
 	const unsigned long n = parse_number(name, value);

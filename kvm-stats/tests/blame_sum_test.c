@@ -174,7 +174,7 @@ static const struct naming {
 	{ BLAME_BY_UNIT, { 5, "tar", 0, BLAME_PROCESS }, "", "", NULL, "process", "tar" },
 	{ BLAME_BY_UNIT, { 5, "fifteen letters", 0, BLAME_PROCESS }, "x", "", NULL, "process", "fifteen letters (x)" },
 	{ BLAME_BY_UNIT, { 5, "", 0, BLAME_PROCESS }, "x", "", NULL, "process", "other commands (x)" },
-	/* of a process whose path can be read */
+	/* The path of the process can be read. */
 	{ BLAME_BY_UNIT, { 5, "tar", 0, BLAME_PROCESS }, UNIT, "system.slice", "0::/system.slice/" UNIT "\n", "process", UNIT },
 	{ BLAME_BY_UNIT, { 5, "tar", 0, BLAME_PROCESS }, UNIT, "app.slice",
 	  "0::/user.slice/user-1.slice/user@1.service/app.slice/" UNIT "\n", "process", "user@1.service" },
@@ -310,7 +310,7 @@ static void test_waits(void)
 	ended_vms[0] = (struct blame_vm){ 99, 300, 0 };
 	add_sums(&sum.sums, vm, NULL, 0);
 	tap_result(!count_waits(&victim_of(&sum, "web")->ended) && !count_waits(&victim_of(&sum, "db")->ended),
-		   "waits of an unknown process are nobody's");
+		   "waits of an unknown process are not counted");
 	ended_vms[0] = (struct blame_vm){ 99, DB, 0 };
 	add_sums(&sum.sums, vm, NULL, 0);
 	tap_result(count_waits(&victim_of(&sum, "db")->ended) == 2,

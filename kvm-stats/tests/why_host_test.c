@@ -22,7 +22,7 @@
 #define TID	4720	/* of the first vCPU */
 #define VCPUS	2
 
-static const char *affinity[VCPUS];	/* as taskset prints it; NULL: the thread has exited */
+static const char *affinity[VCPUS];	/* such as "0-3"; NULL: the thread has exited */
 static struct thread_policy policy[VCPUS];	/* tid 0: the thread has exited */
 
 FILE *__real_fopen64(const char *path, const char *mode);
@@ -190,7 +190,7 @@ static void test_host(void)
 	sprintf(path, "%s/sys/module/kvm/parameters/halt_poll_ns", top);
 	chmod(path, 0444);
 	observe(zero);
-	tap_result(!host.halt_poll_ns && !host.halt_poll_writable, "no number, and a file that nobody may write");
+	tap_result(!host.halt_poll_ns && !host.halt_poll_writable, "no number, and a file that is read-only");
 	tap_result(!host.idle && !host.steal, "a host that is busy");
 	end();
 	put(NULL, "/sys/module/kvm/parameters/halt_poll_ns");

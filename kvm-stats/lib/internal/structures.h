@@ -27,8 +27,8 @@ struct kvmstats_table {
 };
 
 /*
- * The texts of an identity that have a bounded length, with their sizes: whoever needs all of them expands
- * one of these. A label is made of the others.
+ * The texts of an identity that have a bounded length, with their sizes: code that needs all of them
+ * expands one of these. A label is made of the others.
  */
 #define IDENTITY_FACTS(TEXT)							\
 	TEXT(name, 128) TEXT(domain, 128) TEXT(uuid, 37) TEXT(vmm, 32)		\

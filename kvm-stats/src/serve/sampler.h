@@ -5,8 +5,8 @@
  * The sampler writes a recording, sample by sample, and sends it to its child, which serves and has
  * no privilege. The sampler keeps the same model: if the child ends, its successor is forked with the
  * VMs and the model of the last sample, and no counter has a gap. With 1,000 VMs of 4 vCPUs, the second
- * model takes 4 of 36 ms of CPU per sample, and 0.7 of 53 MB. Totals that came back from the child would
- * cost less, but be those of an attacker who has taken it over.
+ * model takes 4 of 36 ms of CPU per sample, and 0.7 of 53 MB. To take the totals back from the child would
+ * cost less, but an attacker who has taken it over could change them.
  *
  * An attacker who has taken the child over gets no further: confine.c limits the child, both
  * processes share no writable memory or descriptor except for the counts of scrapes and standard
