@@ -515,7 +515,7 @@ int bpf_types_find(struct bpf_kvm_types *found, char *why, size_t size)
 	return error;
 }
 
-int bpf_program_layout_find(enum bpf_program_kind kind, struct bpf_program_layout *found,
+int bpf_program_layout_find(unsigned int kinds, struct bpf_program_layout *found,
 			    char *why, size_t size)
 {
 	struct known_struct known = { 0 };
@@ -527,8 +527,9 @@ int bpf_program_layout_find(enum bpf_program_kind kind, struct bpf_program_layou
 	bpf_complaints(complaint);
 	error = open_types(&types);
 	if (!error) {
-		error = kind == BPF_BLAME ? find_blame(&types, found) :
-			kind == BPF_EXITS ? find_exits(&types, found) : find_stalls(&types, found);
+		error = (kinds & BPF_BLAME ? find_blame(&types, found) : 0) ?:
+			(kinds & BPF_EXITS ? find_exits(&types, found) : 0) ?:
+			(kinds & BPF_STALLS ? find_stalls(&types, found) : 0);
 		close_types(&types);
 	}
 	bpf_complaints(NULL);

@@ -9,7 +9,7 @@
 #include "bpf_program.h"
 #include "privileges.h"
 
-int bpf_program_open(enum bpf_program_kind kind,
+int bpf_program_open(unsigned int kinds,
 		     int (*load)(void *arg, const struct bpf_program_layout *layout),
 		     void *arg, struct kvmstats_probe *p)
 {
@@ -23,7 +23,7 @@ int bpf_program_open(enum bpf_program_kind kind,
 			 "run it in the host's PID namespace, such as hostPID of a pod");
 		return -EOPNOTSUPP;
 	}
-	error = bpf_program_layout_find(kind, &layout, p->why, sizeof(p->why));
+	error = bpf_program_layout_find(kinds, &layout, p->why, sizeof(p->why));
 	if (error && !bpf_explain_shortage(error, p))
 		snprintf(p->help, sizeof(p->help), "%s", error == -ENODEV ?
 			 "load kvm_amd or kvm_intel" :

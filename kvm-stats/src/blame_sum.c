@@ -374,10 +374,10 @@ static void add_lengths(struct blame_sum *sum)
 	}
 }
 
-static int open_blame_program(struct sums *sums, const struct kvmstats_vm *first,
+static int open_blame_program(struct sums *sums, struct threads *shared, const struct kvmstats_vm *first,
 			      struct kvmstats_probe *p)
 {
-	return blame_open(&container_of(sums, struct blame_sum, sums)->blame, first, p);
+	return blame_open(&container_of(sums, struct blame_sum, sums)->blame, shared, first, p);
 }
 
 static int read_blame_program(struct sums *sums)

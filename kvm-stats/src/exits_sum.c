@@ -31,7 +31,7 @@ static void add_exits_row(const struct exits_sum *sum, struct exits_vm *vm, cons
 		total->bucket[i] += growth->bucket[i];
 }
 
-static int open_exits_program(struct sums *sums, const struct kvmstats_vm *first,
+static int open_exits_program(struct sums *sums, struct threads *shared, const struct kvmstats_vm *first,
 			      struct kvmstats_probe *p)
 {
 	struct exits_sum *sum = container_of(sums, struct exits_sum, sums);

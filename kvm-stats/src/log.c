@@ -72,7 +72,7 @@ static void open_log_stalls(struct log_stalls *stalls, const struct settings *se
 		return;
 	if (in->rec) {
 		read_recorded_program(p, PROGRAM_STALLS, in->rec);
-	} else if (open_or_warn(p, PROGRAM_STALLS, "logging", kvmstats_first(in->k))) {
+	} else if (open_or_warn(p, 1 << PROGRAM_STALLS, "logging", kvmstats_first(in->k))) {
 		/* Loading takes some time: the first sample begins with the program. */
 		app_sample(in->k);
 	}

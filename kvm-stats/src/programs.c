@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <err.h>
 
+#include "bpf/threads.h"
 #include "programs.h"
 
 const char program_kinds[PROGRAMS] = {
@@ -32,15 +33,27 @@ static struct sums *sums_of(struct programs *p, enum program program)
 	return sums[program];
 }
 
-int open_program(struct programs *p, enum program program, enum exits_by by,
-		 const struct kvmstats_vm *first, struct kvmstats_probe *probe)
+void open_programs(struct programs *p, unsigned int wanted, enum exits_by by,
+		   const struct kvmstats_vm *first, struct kvmstats_probe probe[PROGRAMS])
 {
-	int error;
+	const unsigned int both = 1 << PROGRAM_BLAME | 1 << PROGRAM_STALLS;
+	struct threads *shared = NULL;
+	struct kvmstats_probe unused;
+	struct sums *sums;
+	unsigned int i;
 
+	/* If this fails, one of the two may work without the other, which has the reason. */
+	if ((wanted & both) == both)
+		threads_open(&shared, THREADS_WAITS | THREADS_STALLS, first, &unused);
 	p->exits.by = by;
-	error = open_sums(sums_of(p, program), program_types[program], first, probe);
-	p->open[program] = error ? NULL : sums_of(p, program);
-	return error;
+	for (i = 0; i < PROGRAMS; i++) {
+		if (!(wanted >> i & 1))
+			continue;
+		sums = sums_of(p, i);
+		p->open[i] = open_sums(sums, program_types[i], shared, first, &probe[i]) ? NULL : sums;
+	}
+	if (shared)
+		threads_close(shared);
 }
 
 void read_recorded_program(struct programs *p, enum program program, struct recording *rec)
@@ -49,16 +62,22 @@ void read_recorded_program(struct programs *p, enum program program, struct reco
 	p->open[program] = sums_of(p, program);
 }
 
-bool open_or_warn(struct programs *p, enum program program, const char *doing,
+bool open_or_warn(struct programs *p, unsigned int wanted, const char *doing,
 		  const struct kvmstats_vm *first)
 {
-	struct kvmstats_probe probe = { 0 };
+	struct kvmstats_probe probe[PROGRAMS] = { 0 };
+	bool any = false;
+	unsigned int i;
 
-	if (!open_program(p, program, EXITS_BY_REASON, first, &probe))
-		return true;
-	warnx("%s without --%s: %s%s%s", doing, program_names[program], probe.why,
-	      *probe.help ? "; " : "", probe.help);
-	return false;
+	open_programs(p, wanted, EXITS_BY_REASON, first, probe);
+	for (i = 0; i < PROGRAMS; i++) {
+		if (p->open[i])
+			any = true;
+		else if (wanted >> i & 1)
+			warnx("%s without --%s: %s%s%s", doing, program_names[i], probe[i].why,
+			      *probe[i].help ? "; " : "", probe[i].help);
+	}
+	return any;
 }
 
 void open_recorded_programs(struct programs *p, struct recording *rec)
@@ -92,10 +111,14 @@ void add_programs(struct programs *p, const struct kvmstats_vm *first, char **ar
 
 void probe_program(enum program program, struct kvmstats_probe *probe)
 {
+	struct kvmstats_probe probes[PROGRAMS] = { 0 };
 	struct programs p = { 0 };
 
+	probes[program] = *probe;
+	open_programs(&p, 1 << program, EXITS_BY_REASON, NULL, probes);
+	*probe = probes[program];
 	probe->name = program_names[program];
-	probe->works = !open_program(&p, program, EXITS_BY_REASON, NULL, probe);
+	probe->works = p.open[program];
 	close_programs(&p);
 }
 

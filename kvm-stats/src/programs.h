@@ -21,12 +21,15 @@ extern const struct sums_type *const program_types[PROGRAMS];
 extern const char program_kinds[PROGRAMS];
 extern const char *const program_names[PROGRAMS];
 
-/* Open one; a VM does not continue the sums of another one. As blame_open(). */
-int open_program(struct programs *p, enum program program, enum exits_by by,
-		 const struct kvmstats_vm *first, struct kvmstats_probe *probe);
+/*
+ * Open those whose bits, 1 << PROGRAM_..., are set; a VM does not continue the sums of another one. Blame
+ * and stalls share a BPF program if both are opened. Of one that does not work, probe has the reason.
+ */
+void open_programs(struct programs *p, unsigned int wanted, enum exits_by by,
+		   const struct kvmstats_vm *first, struct kvmstats_probe probe[PROGRAMS]);
 
-/* Open one, or print "DOING without --NAME:" and the reason. Return true if it is open. */
-bool open_or_warn(struct programs *p, enum program program, const char *doing,
+/* As open_programs(), or print "DOING without --NAME:" and the reason. Return true if any is open. */
+bool open_or_warn(struct programs *p, unsigned int wanted, const char *doing,
 		  const struct kvmstats_vm *first);
 
 /* Take the sums of one, or of all, from a recording instead. */

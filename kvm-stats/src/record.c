@@ -44,14 +44,11 @@ struct record {
 /* Open what the user wants. Return true if any is open. */
 static bool open_wanted(struct record *r)
 {
-	bool any = false;
-	unsigned int i;
+	unsigned int i, wanted = 0;
 
-	for (i = 0; i < PROGRAMS; i++) {
-		if (r->recorded[i].wanted)
-			any |= open_or_warn(&r->programs, i, "recording", kvmstats_first(r->k));
-	}
-	return any;
+	for (i = 0; i < PROGRAMS; i++)
+		wanted |= r->recorded[i].wanted << i;
+	return wanted && open_or_warn(&r->programs, wanted, "recording", kvmstats_first(r->k));
 }
 
 static bool has_all_wanted(const struct record *r)

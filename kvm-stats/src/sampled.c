@@ -16,7 +16,7 @@ static void open_or_exit(const struct sampled *command, const struct input *in)
 
 	if (in->rec)
 		read_recorded_sums(command->sums, command->type, in->rec);
-	else if (open_sums(command->sums, command->type, kvmstats_first(in->k), &probe))
+	else if (open_sums(command->sums, command->type, NULL, kvmstats_first(in->k), &probe))
 		errx(STATUS_NOTHING, "%s: %s%s%s", app_command, probe.why,
 		     *probe.help ? "; " : "", probe.help);
 }

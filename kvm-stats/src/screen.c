@@ -255,7 +255,7 @@ static void start_blame(struct screen *s)
 		return;
 	}
 	draw_loading();
-	if (open_sums(&s->blame.sums, &blame_sums, kvmstats_first(s->in->k), &probe)) {
+	if (open_sums(&s->blame.sums, &blame_sums, NULL, kvmstats_first(s->in->k), &probe)) {
 		snprintf(s->why, sizeof(s->why), "blame: %s%s%s", probe.why,
 			 *probe.help ? "; " : "", probe.help);
 		return;
@@ -526,7 +526,7 @@ static bool open_panel(struct screen *s, enum program program)
 		return true;
 	}
 	draw_loading();
-	if (!open_sums(sums, type, kvmstats_first(s->in->k), &probe))
+	if (!open_sums(sums, type, NULL, kvmstats_first(s->in->k), &probe))
 		return true;
 	snprintf(s->why, sizeof(s->why), "%s: %s%s%.200s", program_names[program], probe.why,
 		 *probe.help ? "; " : "", probe.help);

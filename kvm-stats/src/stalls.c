@@ -69,7 +69,7 @@ static void report_lost_stalls(void *arg)
 
 	if (lost)
 		warnx("stalls: vCPUs missed at %llu switches: more than %d vCPUs",
-		      (unsigned long long)lost, STALLS_VCPUS);
+		      (unsigned long long)lost, THREADS_VCPUS);
 }
 
 int command_stalls(const struct settings *settings)

@@ -135,10 +135,10 @@ static void add_unstarted(const struct stalls_sum *sum, struct stalls_vm *to, co
 	}
 }
 
-static int open_stalls_program(struct sums *sums, const struct kvmstats_vm *first,
+static int open_stalls_program(struct sums *sums, struct threads *shared, const struct kvmstats_vm *first,
 			       struct kvmstats_probe *p)
 {
-	return stalls_open(&container_of(sums, struct stalls_sum, sums)->stalls, first, p);
+	return stalls_open(&container_of(sums, struct stalls_sum, sums)->stalls, shared, first, p);
 }
 
 static int read_stalls_program(struct sums *sums)

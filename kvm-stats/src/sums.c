@@ -26,11 +26,11 @@ static void release(const struct sums *sums, struct sum *sum)
 	free(sum->items);
 }
 
-int open_sums(struct sums *sums, const struct sums_type *type, const struct kvmstats_vm *first,
-	      struct kvmstats_probe *p)
+int open_sums(struct sums *sums, const struct sums_type *type, struct threads *shared,
+	      const struct kvmstats_vm *first, struct kvmstats_probe *p)
 {
 	sums->type = type;
-	return type->open(sums, first, p);
+	return type->open(sums, shared, first, p);
 }
 
 void read_recorded_sums(struct sums *sums, const struct sums_type *type, struct recording *rec)

@@ -8,7 +8,7 @@
 #define SUMS_H
 
 #include "app.h"
-#include "bpf/blame.bpf.h"
+#include "bpf/threads.bpf.h"
 #include "container_of.h"
 #include "recording.h"
 
@@ -44,6 +44,7 @@ struct sum {
 };
 
 struct sums;
+struct threads;
 
 struct sums_type {
 	/* bytes per structure that begins with struct sums, per sum, per item, and per key */
@@ -51,8 +52,9 @@ struct sums_type {
 	const void *other;	/* key of the items beyond MAX_ITEMS or the recorded ones; NULL if they are not added up */
 	void (*release)(struct sum *sum);	/* free what a sum has besides items, or NULL */
 	void (*clear)(struct sum *sum);		/* set to 0 what it adds up besides items, or NULL */
-	/* Load the BPF program: as blame_open() */
-	int (*open)(struct sums *sums, const struct kvmstats_vm *first, struct kvmstats_probe *p);
+	/* Load the BPF program, or use the shared one: as blame_open() */
+	int (*open)(struct sums *sums, struct threads *shared, const struct kvmstats_vm *first,
+		    struct kvmstats_probe *p);
 	/* Read the BPF program's sums. Return 0 or a negative errno. */
 	int (*read)(struct sums *sums);
 	/* After a sample of the VMs, which may be newer: add up the sums of the selected VMs. */
@@ -94,9 +96,9 @@ static inline void *item_at(const struct sums *sums, const struct sum *sum, size
 	return sum->items ? (char *)sum->items + i * sums->type->item_size : NULL;
 }
 
-/* Begin with empty sums, of a BPF program or of a recording. */
-int open_sums(struct sums *sums, const struct sums_type *type, const struct kvmstats_vm *first,
-	      struct kvmstats_probe *p);
+/* Begin with empty sums, of a BPF program or of a recording. shared: see threads_share(), or NULL */
+int open_sums(struct sums *sums, const struct sums_type *type, struct threads *shared,
+	      const struct kvmstats_vm *first, struct kvmstats_probe *p);
 void read_recorded_sums(struct sums *sums, const struct sums_type *type, struct recording *rec);
 
 /* Close the BPF program, and free the sums. */

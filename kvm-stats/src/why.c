@@ -40,15 +40,11 @@ static const char *const missing[PROGRAMS] = {
 /* Attach what works, or take what the recording has. */
 static void open_facts(struct why_command *c)
 {
-	unsigned int i;
-
-	if (c->in.rec) {
+	if (c->in.rec)
 		open_recorded_programs(&c->o.programs, c->in.rec);
-		return;
-	}
-	for (i = 0; i < PROGRAMS; i++)
-		open_program(&c->o.programs, i, EXITS_BY_REASON_AND_ADDRESS, kvmstats_first(c->in.k),
-			     &c->probe[i]);
+	else
+		open_programs(&c->o.programs, (1 << PROGRAMS) - 1, EXITS_BY_REASON_AND_ADDRESS,
+			      kvmstats_first(c->in.k), c->probe);
 }
 
 static void add_sample(struct why_command *c)

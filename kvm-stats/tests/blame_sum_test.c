@@ -32,7 +32,8 @@ static uint64_t exited;
 /* /proc/PID/cgroup of the process that ran, NULL if there is none */
 static const char *cgroup_file;
 
-int blame_open(struct blame **blame, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+int blame_open(struct blame **blame, struct threads *shared, const struct kvmstats_vm *first,
+	       struct kvmstats_probe *p)
 {
 	*blame = NULL;
 	return 0;
@@ -138,7 +139,7 @@ static void open_sum(struct blame_sum *sum, enum blame_by by)
 
 	memset(sum, 0, sizeof(*sum));
 	sum->by = by;
-	open_sums(&sum->sums, &blame_sums, vm, &probe);
+	open_sums(&sum->sums, &blame_sums, NULL, vm, &probe);
 }
 
 static struct blame_victim *victim_of(const struct blame_sum *sum, const char *label)

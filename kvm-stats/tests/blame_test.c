@@ -23,6 +23,7 @@
 
 /* with its maps and links, for events that are lost and maps that are full */
 #include "../src/bpf/blame.c"
+#include "../src/bpf/stalls.h"
 #include "account.h"
 #include "cgroup.h"
 #include "probe_vm.h"
@@ -116,9 +117,9 @@ static uint64_t get_ran(const struct process *process)
 static bool is_waiting(uint32_t tid)
 {
 	const int map = bpf_map__fd(blame->program->maps.vcpus);
-	struct blame_vcpu vcpu;
+	struct threads_vcpu vcpu;
 
-	return !bpf_map_lookup_elem(map, &tid, &vcpu) && vcpu.since;
+	return !bpf_map_lookup_elem(map, &tid, &vcpu) && vcpu.blame.since;
 }
 
 static void check_stopped(pid_t pid, pid_t tid, void *arg)
@@ -370,11 +371,11 @@ static void test_entered(void)
 /* A host with more vCPUs than the program usually has entries for. */
 static void test_large_host(void)
 {
-	const struct kvmstats_vm vm = { .ended = true, .vcpus = BLAME_VCPUS + 1 };
+	const struct kvmstats_vm vm = { .ended = true, .vcpus = THREADS_VCPUS + 1 };
 	struct kvmstats_probe probe = { 0 };
 	struct blame *large;
 
-	if (blame_open(&large, &vm, &probe)) {
+	if (blame_open(&large, NULL, &vm, &probe)) {
 		tap_result(false, "a host with %u vCPUs: %s", vm.vcpus, probe.why);
 		return;
 	}
@@ -382,6 +383,64 @@ static void test_large_host(void)
 		   "a host with %u vCPUs: %u entries", vm.vcpus,
 		   bpf_map__max_entries(large->program->maps.vcpus));
 	blame_close(large);
+}
+
+/* The nanoseconds for which a thread was stopped since the previous sample; -1 if it is not listed */
+static int64_t read_stopped(struct stalls *stalls, pid_t tid)
+{
+	const struct stalls_row *rows;
+	size_t i, n;
+
+	stalls_sample(stalls);
+	rows = stalls_rows(stalls, &n);
+	for (i = 0; i < n; i++)
+		if (rows[i].tid == (uint32_t)tid)
+			return rows[i].growth[STALL_STOPPED];
+	return -1;
+}
+
+/* One program counts waits and stalls, as each one does on its own; threads that exit lose their entries. */
+static void test_with_stalls(void)
+{
+	struct blame *alone = blame;
+	struct kvmstats_probe probe = { 0 };
+	struct threads *threads;
+	struct stalls *stalls;
+	const struct process *vm;
+	uint64_t earliest, elapsed, stopped;
+	pid_t tid;
+
+	if (threads_open(&threads, THREADS_WAITS | THREADS_STALLS, NULL, &probe) ||
+	    blame_open(&blame, threads, NULL, &probe) || stalls_open(&stalls, threads, NULL, &probe)) {
+		tap_result(false, "blame with stalls: %s", probe.why);
+		exit(tap_end());
+	}
+	tap_result(threads->users == 3, "blame and stalls use one program");
+	threads_close(threads);
+	vm = add_vmm("0");
+	add_hog(hog_name, cpu);
+	tid = vm->vcpu;
+	settle("blame with stalls");
+	run_for(RUN_MS);
+	check_sum("blame with stalls", vm);
+	/* of the sample that blame took */
+	read_stopped(stalls, tid);
+	earliest = read_clock(CLOCK_MONOTONIC);
+	read_stopped(stalls, tid);
+	usleep(RUN_MS / 4 * 1000);
+	stopped = read_stopped(stalls, tid);
+	elapsed = read_clock(CLOCK_MONOTONIC) - earliest;
+	tap_result(stopped >= RUN_MS / 4 * MS && stopped <= elapsed,
+		   "blame with stalls: its VMM was stopped for %.2f of %.2f ms", stopped / 1e6, elapsed / 1e6);
+	end_all();
+	tap_result(read_stopped(stalls, tid) >= 0 && threads->exited.count == 0,
+		   "blame with stalls: a thread that has exited keeps its stalls until they are read");
+	blame_sample(blame);
+	tap_result(read_stopped(stalls, tid) < 0 && !is_seen(tid) && !threads->program->bss->thread_counts.all,
+		   "blame with stalls: then its entry is free: %u remain", threads->program->bss->thread_counts.all);
+	stalls_close(stalls);
+	blame_close(blame);
+	blame = alone;
 }
 
 static void test_hog_moves(void)
@@ -511,7 +570,7 @@ static void test_full_vcpus(void)
 {
 	const int map = bpf_map__fd(blame->program->maps.vcpus);
 	const uint64_t before = blame_counts(blame).no_vcpu;
-	const struct blame_vcpu none = { 0 };
+	const struct threads_vcpu none = { 0 };
 	uint32_t first = 0x40000000, tid = first;
 	const struct process *vm;
 	uint64_t missed = 0;
@@ -523,7 +582,7 @@ static void test_full_vcpus(void)
 	vm = add_vmm("0");
 	for (i = 0; i < 300 && !missed; i++, usleep(100000))
 		missed = blame_counts(blame).no_vcpu - before;
-	tap_result(tid - first <= BLAME_VCPUS && missed && !is_seen(vm->vcpu),
+	tap_result(tid - first <= THREADS_VCPUS && missed && !is_seen(vm->vcpu),
 		   "%u entries for vCPUs are taken: another vCPU is missed at %lu switches",
 		   tid - first, missed);
 	while (tid > first) {
@@ -546,7 +605,7 @@ static void give_to_user(void)
 {
 	const int map = bpf_map__fd(blame->program->maps.vcpus);
 	struct shares *shares = &blame->program->bss->thread_counts;
-	struct blame_vcpu vcpu;
+	struct threads_vcpu vcpu;
 	size_t i;
 
 	for (i = 0; i < count; i++) {
@@ -679,15 +738,15 @@ static void test_crowd(void)
 	add_hog(hog_name, cpu);
 	vm = add_vmm("0");
 	settle("a VM beside a user's threads that have entered a vCPU");
-	tap_result(threads == ENTERED && taken > BLAME_VCPUS / 2 && taken <= BLAME_VCPUS / 4 * 3 + 8,
+	tap_result(threads == ENTERED && taken > THREADS_VCPUS / 2 && taken <= THREADS_VCPUS / 4 * 3 + 8,
 		   "%d threads of a user have entered a vCPU: %u of %u entries", threads, taken,
-		   BLAME_VCPUS);
+		   THREADS_VCPUS);
 	run_for(RUN_MS);
 	check_sum("beside a user's threads", vm);
 	for (i = 0; i < 4; i++)
 		blame_sample(blame);
 	taken = blame->program->bss->thread_counts.all;
-	tap_result(taken <= BLAME_VCPUS / 2, "later, they have %u", taken);
+	tap_result(taken <= THREADS_VCPUS / 2, "later, they have %u", taken);
 	end_peer(&peer);
 	end_all();
 }
@@ -717,11 +776,11 @@ static bool pin_with_low_priority(const void *arg)
 static void test_waiting(char *vms)
 {
 	char *arguments[] = { vmm, "-b", "-p", vms, "100", NULL };
-	const struct rlimit files = { 2 * BLAME_VCPUS, 2 * BLAME_VCPUS };
+	const struct rlimit files = { 2 * THREADS_VCPUS, 2 * THREADS_VCPUS };
 	const uint64_t missed = blame_counts(blame).no_vcpu;
 	const size_t all = 100 * strtoul(vms, NULL, 10);
 	/* the share of a user, less those of other VMs */
-	const size_t share = BLAME_VCPUS / 4 * 3, expected = all < share ? all : share;
+	const size_t share = THREADS_VCPUS / 4 * 3, expected = all < share ? all : share;
 	uint64_t waited, sum;
 	size_t n = 0;
 
@@ -897,9 +956,9 @@ static bool has_unknown_pair(const struct process *process)
 	struct blame_charge charge;
 	size_t i;
 
-	for (i = 0; i < blame->threads.count; i++)
-		if (blame->threads.list[i].vm.tgid == (uint32_t)process->pid)
-			pair.vm = blame->threads.list[i].vm;
+	for (i = 0; i < blame->threads->live.count; i++)
+		if (blame->threads->live.list[i].vm.tgid == (uint32_t)process->pid)
+			pair.vm = blame->threads->live.list[i].vm;
 	return !bpf_map_lookup_elem(bpf_map__fd(blame->program->maps.charges), &pair, &charge);
 }
 
@@ -964,7 +1023,7 @@ static void test_lost(const char *what, int on)
 {
 	const int rounds = 10;
 	const struct process *vm = add_vmm("0");
-	struct bpf_link **link = &blame->program->links.blame_switch;
+	struct bpf_link **link = &blame->program->links.threads_switch;
 	uint64_t unknown;
 	int i, attached = 0;
 
@@ -976,7 +1035,7 @@ static void test_lost(const char *what, int on)
 		usleep(RUN_MS / 20 * 1000);
 		bpf_link__destroy(*link);
 		await_waits(vm, LOST_NS);
-		*link = bpf_program__attach(blame->program->progs.blame_switch);
+		*link = bpf_program__attach(blame->program->progs.threads_switch);
 		attached += *link != NULL;
 	}
 	tap_result(attached == rounds, "%s: the program is attached again", what);
@@ -1290,7 +1349,7 @@ int main(int argc, char **argv)
 	cpu = nth_cpu(CPU_COUNT(&cpus) - 1);
 	if (CPU_COUNT(&cpus) > 1)
 		other_cpu = nth_cpu(CPU_COUNT(&cpus) - 2);
-	if (blame_open(&blame, NULL, &probe)) {
+	if (blame_open(&blame, NULL, NULL, &probe)) {
 		tap_result(false, "blame_open: %s; %s", probe.why, probe.help);
 		return tap_end();
 	}
@@ -1309,6 +1368,7 @@ int main(int argc, char **argv)
 	}
 	test_entered();
 	test_large_host();
+	test_with_stalls();
 	test_own_threads();
 	test_main_thread();
 	test_many();

@@ -30,12 +30,12 @@ int main(void)
 
 	move_thread(0, sched_getcpu());
 	tap_result(stats >= 0, "the kernel measures BPF programs");
-	if (stalls_open(&stalls, NULL, &probe)) {
+	if (stalls_open(&stalls, NULL, NULL, &probe)) {
 		tap_result(false, "stalls works: %s", probe.why);
 		return tap_end();
 	}
-	program = bpf_program__fd(stalls->program->progs.stalls_switch);
-	map = bpf_map__fd(stalls->program->maps.vcpus);
+	program = bpf_program__fd(stalls->threads->program->progs.threads_switch);
+	map = bpf_map__fd(stalls->threads->program->maps.vcpus);
 	/* The check has entered this thread. */
 	tid = gettid();
 	bpf_map_delete_elem(map, &tid);

@@ -761,7 +761,7 @@ static void open_stalls(void)
 {
 	struct kvmstats_probe probe = { 0 };
 
-	if (stalls_open(&stalls, NULL, &probe)) {
+	if (stalls_open(&stalls, NULL, NULL, &probe)) {
 		tap_result(false, "stalls_open: %s; %s", probe.why, probe.help);
 		exit(tap_end());
 	}
@@ -812,13 +812,13 @@ static void test_asleep(const struct behaviour *b, bool announced, bool (*act)(p
 /* The program misses that a VMM gets its CPU after a sleep; the thread's next switch ends the sleep. */
 static bool lose_end(pid_t pid)
 {
-	struct bpf_link **link = &stalls->program->links.stalls_switch;
+	struct bpf_link **link = &stalls->threads->program->links.threads_switch;
 
 	while (!is_asleep(pid))
 		;
 	bpf_link__destroy(*link);
 	usleep(2 * ACT_US);
-	*link = bpf_program__attach(stalls->program->progs.stalls_switch);
+	*link = bpf_program__attach(stalls->threads->program->progs.threads_switch);
 	return *link;
 }
 
@@ -848,8 +848,8 @@ static void test_exit(void)
 {
 	static const struct behaviour exits = { "exit", STALL_TIMED, NULL, wait_and_exit, 0 };
 	const pid_t pid = start(&exits);
-	const int map = bpf_map__fd(stalls->program->maps.vcpus);
-	struct stalls_vcpu vcpu;
+	const int map = bpf_map__fd(stalls->threads->program->maps.vcpus);
+	struct threads_vcpu vcpu;
 	__u32 tid = pid;
 
 	announce(pid, pid);

@@ -556,7 +556,8 @@ static void test_letters(void)
 static struct stalls_row row;
 static const struct blame_thread thread = { .vm = { .kvm = 1, .tgid = 4 }, .tid = TID };
 
-int stalls_open(struct stalls **stalls, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+int stalls_open(struct stalls **stalls, struct threads *shared, const struct kvmstats_vm *first,
+		struct kvmstats_probe *p)
 {
 	return 0;
 }
@@ -627,7 +628,7 @@ static void test_stalls(void)
 	struct stalls_sum stalls = { 0 };
 	const char *found;
 
-	open_sums(&stalls.sums, &stalls_sums, &vm, &probe);
+	open_sums(&stalls.sums, &stalls_sums, NULL, &vm, &probe);
 	found = sample_stalls(&stalls, 0, 9, STALL_NONE, 0);
 	tap_result(!*found, "OTHER before the first sample does not count: '%s'", found);
 	found = sample_stalls(&stalls, 1, 5, STALL_LOCK, 5);

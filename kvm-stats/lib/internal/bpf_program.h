@@ -9,8 +9,8 @@
 
 #include "structures.h"
 
-/* BPF programs other than the source's */
-enum bpf_program_kind { BPF_BLAME, BPF_EXITS, BPF_STALLS };
+/* What BPF programs other than the source's are for, by bit */
+enum bpf_program_kind { BPF_BLAME = 1, BPF_EXITS = 2, BPF_STALLS = 4 };
 
 /* Offsets from the preempt notifiers of a thread to its vCPU; 0 if the program does not need one */
 struct bpf_program_layout {
@@ -28,17 +28,17 @@ struct bpf_program_layout {
 };
 
 /*
- * Find the offsets of a program, and check that the kernel has its tracepoints and helpers. Returns
- * 0, or a negative errno and the reason in why.
+ * Find the offsets of a program for these kinds, and check that the kernel has its tracepoints and
+ * helpers. Returns 0, or a negative errno and the reason in why.
  */
-int bpf_program_layout_find(enum bpf_program_kind kind, struct bpf_program_layout *found,
+int bpf_program_layout_find(unsigned int kinds, struct bpf_program_layout *found,
 			    char *why, size_t size);
 
 /*
  * Find the kernel's types, then load and attach: load returns 0 or a negative errno. Returns the
  * error, with p->why and p->help filled in.
  */
-int bpf_program_open(enum bpf_program_kind kind,
+int bpf_program_open(unsigned int kinds,
 		     int (*load)(void *arg, const struct bpf_program_layout *layout),
 		     void *arg, struct kvmstats_probe *p);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Interface between the BPF program of "blame" and its loader */
+/* What the BPF program of threads counts for "blame" */
 #ifndef KVMSTATS_BPF_BLAME_H
 #define KVMSTATS_BPF_BLAME_H
 
@@ -14,7 +14,6 @@
 #define BLAME_THROTTLED	8
 /* Cgroups above a vCPU that have a quota, and whose shares of the throttled time are known */
 #define BLAME_LEVELS	4
-#define BLAME_VCPUS	4096
 #define BLAME_CHARGES	8192
 /*
  * Entries for owners with names of threads. A VMM, a cgroup or the kernel gets half of those that
@@ -105,11 +104,8 @@ struct blame_vm {
 	__u32 reserved;
 };
 
-/* A vCPU's thread, by TID */
+/* The waits of a vCPU's thread */
 struct blame_vcpu {
-	struct blame_vm vm;
-	__u64 notifier;		/* address: another one is another vCPU */
-	__u64 task;		/* address of the thread */
 	__u64 since;		/* the open wait is charged up to here; 0 if none is open, 1: reserved */
 	__u64 start;		/* start of the last wait */
 	__u64 quota;		/* throttled clock at that time */
@@ -135,20 +131,7 @@ struct blame_vcpu {
 	__u32 rt_priority;	/* real-time thread with a quota: its priority; else 0 */
 	__u32 found;		/* levels, while they are read */
 	__u32 further;		/* more cgroups are above these levels */
-	__u32 uid;		/* of the thread when it was entered */
 	__u32 turn;		/* of the sampler, when the thread last had a vCPU */
-	__u32 reserved;
-};
-
-/* As blame_sample() lists it */
-struct blame_thread {
-	struct blame_vm vm;
-	__u32 tid;
-	__u32 reserved;
-	/* since the vCPU was entered, including the open wait; only in "blame" */
-	__u64 waited;
-	__u64 charged;
-	__u64 open;		/* length of the open wait */
 };
 
 /* Waits of a VM that have ended */

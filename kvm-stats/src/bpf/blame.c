@@ -9,10 +9,8 @@
 
 #include "blame.h"
 #include "bpf_program.h"
-#include "clock.h"
 #include "threads.h"
-#include "time_namespace.h"
-#include "src/bpf/blame.skel.h"
+#include "src/bpf/threads.skel.h"
 
 /* Batches may have a bucket more than the map has entries. */
 #define WAITS_ROOM	(2 * BLAME_VMS)
@@ -21,8 +19,9 @@
 #define SPARE_PAIRS	(BLAME_CHARGES / 2)
 
 struct blame {
-	struct blame_bpf *program;
-	const struct kvmstats_vm *first;	/* VMs while the program is loaded */
+	struct threads *threads;
+	struct threads_bpf *program;	/* theirs */
+	unsigned int turn;		/* of threads_sample() */
 	/* Last sample and the one before it, sorted by pair */
 	struct blame_row *rows, *before;
 	size_t count, count_before;
@@ -33,28 +32,7 @@ struct blame {
 	struct blame_vm *vms;
 	struct blame_waits *waits;
 	__u32 waited;
-	struct threads threads;
 };
-
-static int load_blame(void *arg, const struct bpf_program_layout *layout)
-{
-	struct blame *b = arg;
-	int error, cpus = libbpf_num_possible_cpus();
-
-	if (cpus < 0)
-		return cpus;
-	b->program = blame_bpf__open();
-	if (!b->program)
-		return -errno;
-	b->program->rodata->vcpu_notifier = layout->vcpu_notifier;
-	b->program->rodata->vcpu_kvm = layout->vcpu_kvm;
-	b->program->rodata->vcpu_pid = layout->vcpu_pid;
-	b->program->rodata->opened = read_clock(CLOCK_MONOTONIC) - time_namespace_offset(CLOCK_MONOTONIC);
-	error = bpf_map__set_max_entries(b->program->maps.cpus, cpus);
-	return	error ?: set_thread_room(b->program->maps.vcpus, &b->program->bss->thread_counts, b->first) ?:
-		begin_shares(&b->program->bss->wait_shares, BLAME_VMS) ?:
-		blame_bpf__load(b->program) ?: blame_bpf__attach(b->program);
-}
 
 /* Remove the pairs of the VMs of this process: those of the check. */
 static void forget_blame_check(struct blame *b)
@@ -67,7 +45,8 @@ static void forget_blame_check(struct blame *b)
 			bpf_map_delete_elem(map, &b->rows[i].pair);
 }
 
-int blame_open(struct blame **opened, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+int blame_open(struct blame **opened, struct threads *shared, const struct kvmstats_vm *first,
+	       struct kvmstats_probe *p)
 {
 	/* Batches may have a bucket more than the map has entries. */
 	const size_t room = 2 * BLAME_CHARGES;
@@ -75,7 +54,6 @@ int blame_open(struct blame **opened, const struct kvmstats_vm *first, struct kv
 	int error = -ENOMEM;
 
 	if (b) {
-		b->first = first;
 		b->room = room;
 		b->rows = calloc(room, sizeof(*b->rows));
 		b->before = calloc(room, sizeof(*b->before));
@@ -87,8 +65,12 @@ int blame_open(struct blame **opened, const struct kvmstats_vm *first, struct kv
 	if (!b || !b->rows || !b->before || !b->keys || !b->values || !b->vms || !b->waits)
 		snprintf(p->why, sizeof(p->why), "%s", strerror(-error));
 	else
-		error = bpf_program_open(BPF_BLAME, load_blame, b, p) ?: blame_check(b, p) ?:
-			blame_sample(b);
+		error = threads_share(&b->threads, shared, THREADS_WAITS, first, p);
+	if (!error) {
+		b->program = b->threads->program;
+		b->turn = b->program->bss->turn;
+		error = blame_check(b, p) ?: blame_sample(b);
+	}
 	if (error) {
 		blame_close(b);
 		return error;
@@ -104,8 +86,7 @@ void blame_close(struct blame *b)
 {
 	if (!b)
 		return;
-	blame_bpf__destroy(b->program);
-	free(b->threads.list);
+	threads_close(b->threads);
 	free(b->rows);
 	free(b->before);
 	free(b->keys);
@@ -115,32 +96,9 @@ void blame_close(struct blame *b)
 	free(b);
 }
 
-/* Enter vCPUs, charge open waits, and list the vCPUs. */
-static int run_sampler(struct blame *b)
-{
-	return read_threads(&b->threads, b->program->links.blame_sample);
-}
-
 bool blame_lists(const struct blame *b, uint32_t tid)
 {
-	return has_thread(&b->threads, tid);
-}
-
-/* Remove the entries of threads that have exited without a switch that was reported. */
-static void remove_exited_threads(struct blame *b)
-{
-	const int map = bpf_map__fd(b->program->maps.vcpus);
-	struct blame_vcpu vcpu;
-	uint32_t tid, next;
-	bool more = !bpf_map_get_next_key(map, NULL, &next);
-
-	while (more) {
-		tid = next;
-		more = !bpf_map_get_next_key(map, &tid, &next);
-		if (!blame_lists(b, tid) && !bpf_map_lookup_and_delete_elem(map, &tid, &vcpu) &&
-		    vcpu.task)
-			return_entry(&b->program->bss->thread_counts, vcpu.uid);
-	}
+	return threads_have(b->threads, tid);
 }
 
 static void announce_vmms(struct blame *b, const struct kvmstats_vm *first)
@@ -158,12 +116,8 @@ static void announce_vmms(struct blame *b, const struct kvmstats_vm *first)
 
 void blame_enter(struct blame *b, const struct kvmstats_vm *first)
 {
-	struct blame_vcpu entry = { 0 };
-	const bool announced = announce_threads(&b->threads, b->program->maps.vcpus, &entry, first);
-
 	announce_vmms(b, first);
-	if ((announced || b->program->bss->thread_counts.all > b->threads.count) && !run_sampler(b))
-		remove_exited_threads(b);
+	threads_enter(b->threads, first);
 }
 
 static int compare_blame_rows(const void *x, const void *y)
@@ -203,12 +157,12 @@ static size_t restore_unknown_pairs(const struct blame *b)
 {
 	const int map = bpf_map__fd(b->program->maps.charges);
 	struct blame_row unknown = { .pair.owner.kind = BLAME_UNKNOWN };
-	const struct blame_thread *thread = b->threads.list;
+	const struct blame_thread *thread = b->threads->live.list;
 	const struct blame_charge none = { 0 };
 	const struct blame_row *found;
 	size_t i, added = 0;
 
-	for (i = 0; i < b->threads.count; i++, thread++) {
+	for (i = 0; i < b->threads->live.count; i++, thread++) {
 		if (i && !memcmp(&thread->vm, &thread[-1].vm, sizeof(thread->vm)))
 			continue;
 		unknown.pair.vm = thread->vm;
@@ -288,8 +242,7 @@ int blame_sample(struct blame *b)
 	b->before = b->rows;
 	b->rows = rows;
 	b->count_before = b->count;
-	b->program->bss->turn++;
-	error = run_sampler(b) ?: take_waits(b) ?: read_charges(b);
+	error = threads_sample(b->threads, &b->turn) ?: take_waits(b) ?: read_charges(b);
 	if (!error)
 		find_charge_growth(b);
 	return error;
@@ -311,8 +264,8 @@ size_t blame_ended_waits(const struct blame *b, const struct blame_vm **vms,
 
 const struct blame_thread *blame_threads(const struct blame *b, size_t *n)
 {
-	*n = b->threads.count;
-	return b->threads.list;
+	*n = b->threads->live.count;
+	return b->threads->live.list;
 }
 
 struct blame_counts blame_counts(const struct blame *b)

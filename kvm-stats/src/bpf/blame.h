@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Time for which vCPUs waited for a CPU, by the threads that ran there instead. Loads
- * and attaches a BPF program; nothing is attached before blame_open() or after
- * blame_close().
+ * Time for which vCPUs waited for a CPU, by the threads that ran there instead: what the BPF program
+ * of threads counts
  */
 #ifndef KVMSTATS_BLAME_H
 #define KVMSTATS_BLAME_H
@@ -11,10 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "blame.bpf.h"
 #include "source.h"
+#include "threads.bpf.h"
 
 struct blame;
+struct threads;
 
 struct blame_row {
 	struct blame_pair pair;
@@ -26,10 +26,11 @@ struct blame_row {
 };
 
 /*
- * Load the program, check it with a thread that waits for another one, attach it, and enter
+ * Use the program, see threads_share(), check it with a thread that waits for another one, and enter
  * the vCPUs of all VMs. Returns 0, or a negative errno with p->why and p->help filled in.
  */
-int blame_open(struct blame **blame, const struct kvmstats_vm *first, struct kvmstats_probe *p);
+int blame_open(struct blame **blame, struct threads *shared, const struct kvmstats_vm *first,
+	       struct kvmstats_probe *p);
 void blame_close(struct blame *blame);
 
 /*

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Replaces blame.c, exits.c and stalls.c if the source "bpf" was not built: no program can be
+ * Replaces blame.c, exits.c, stalls.c and threads.c if the source "bpf" was not built: no program can be
  * opened, so the functions for one that is open are never called. They are weak, because a test has
  * its own ones of two programs.
  */
@@ -28,6 +28,7 @@ NONE(const struct blame_thread *, name##_threads, const struct name *none, size_
 NONE_OF(blame)
 NONE_OF(exits)
 NONE_OF(stalls)
+NONE(void, threads_close, struct threads *none)
 NONE(void, blame_enter, struct blame *blame, const struct kvmstats_vm *first)
 NONE(void, stalls_enter, struct stalls *stalls, const struct kvmstats_vm *first)
 NONE(size_t, blame_ended_waits, const struct blame *blame, const struct blame_vm **vms,
@@ -39,7 +40,14 @@ NONE(uint64_t, blame_take_exited, struct blame *blame, uint32_t tgid, uint64_t m
 NONE(struct exits_counts, exits_counts, const struct exits *exits)
 NONE(uint64_t, stalls_lost, const struct stalls *stalls)
 
-WEAK int blame_open(struct blame **blame, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+WEAK int threads_open(struct threads **threads, unsigned int counts, const struct kvmstats_vm *first,
+		      struct kvmstats_probe *p)
+{
+	return bpf_none_explain(p);
+}
+
+WEAK int blame_open(struct blame **blame, struct threads *shared, const struct kvmstats_vm *first,
+		    struct kvmstats_probe *p)
 {
 	return bpf_none_explain(p);
 }
@@ -49,7 +57,8 @@ WEAK int exits_open(struct exits **exits, bool addresses, struct kvmstats_probe 
 	return bpf_none_explain(p);
 }
 
-WEAK int stalls_open(struct stalls **stalls, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+WEAK int stalls_open(struct stalls **stalls, struct threads *shared, const struct kvmstats_vm *first,
+		     struct kvmstats_probe *p)
 {
 	return bpf_none_explain(p);
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Interface between the BPF program of "stalls" and its loader */
+/* What the BPF program of threads counts for "stalls" */
 #ifndef KVMSTATS_BPF_STALLS_H
 #define KVMSTATS_BPF_STALLS_H
 
 #include <linux/types.h>
-
-#include "blame.bpf.h"
-
-#define STALLS_VCPUS	4096
 
 /* Why a vCPU's thread sleeps outside of a halt */
 enum stall {
@@ -38,16 +34,13 @@ enum stall_call {
 
 #define STALLS_CALLS	512
 
-/* A vCPU's thread, by TID */
+/* The sleeps of a vCPU's thread */
 struct stalls_vcpu {
-	struct blame_vm vm;
-	__u64 notifier;		/* address: another one is another vCPU */
-	__u64 task;		/* address of the thread */
 	__u64 since;		/* the open stall is charged up to here; 0 if none is open */
 	__u64 run_delay;	/* at its start */
 	__u64 ran;		/* run time of the thread at its start */
 	__u32 reason;		/* of it */
-	__u32 uid;		/* of the thread when it was entered */
+	__u32 reserved;
 	__u64 ns[STALLS];
 };
 

@@ -1,105 +1,37 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "bpf_program.h"
 #include "stalls.h"
 #include "threads.h"
-#include "src/bpf/stalls.skel.h"
+#include "src/bpf/threads.skel.h"
 
 struct stalls {
-	const struct kvmstats_vm *first;	/* VMs while the program is loaded */
-	struct stalls_bpf *program;
+	struct threads *threads;
+	unsigned int turn;	/* of threads_sample() */
 	/* Last sample and the one before it, sorted by TID */
 	struct stalls_row *rows, *before;
-	size_t count, count_before;
-	uint32_t *keys;
-	struct stalls_vcpu *values;
-	size_t room;
-	struct threads threads;
+	size_t count, count_before, room, room_before;
 };
 
-/* System calls whose sleeps are not those of a pipe, a socket or a clock */
-static void set_calls(__u8 calls[STALLS_CALLS])
+/* The thread of the check runs no vCPU. It has a CPU now, so neither a wait nor a stall of it is open. */
+static void forget_stalls_check(struct stalls *s)
 {
-	static const struct {
-		unsigned int call;
-		enum stall_call class;
-	} classes[] = {
-		{ SYS_futex, CALL_FUTEX },
-#ifdef SYS_futex_waitv
-		{ SYS_futex_waitv, CALL_FUTEX },
-#endif
-		{ 455, CALL_FUTEX },	/* futex_wait, Linux 6.7; newer than the headers of some hosts */
-		{ 456, CALL_FUTEX },	/* futex_requeue */
-		{ SYS_ioctl, CALL_IOCTL },
-		{ SYS_pread64, CALL_FILE },
-		{ SYS_pwrite64, CALL_FILE },
-		{ SYS_preadv, CALL_FILE },
-		{ SYS_pwritev, CALL_FILE },
-		{ SYS_preadv2, CALL_FILE },
-		{ SYS_pwritev2, CALL_FILE },
-		{ SYS_fsync, CALL_FILE },
-		{ SYS_fdatasync, CALL_FILE },
-		{ SYS_mmap, CALL_MEMORY },
-		{ SYS_munmap, CALL_MEMORY },
-		{ SYS_mremap, CALL_MEMORY },
-		{ SYS_mprotect, CALL_MEMORY },
-		{ SYS_madvise, CALL_MEMORY },
-		{ SYS_mlock, CALL_MEMORY },
-		{ SYS_munlock, CALL_MEMORY },
-		{ SYS_brk, CALL_MEMORY },
-		{ SYS_mbind, CALL_MEMORY },
-		{ SYS_move_pages, CALL_MEMORY },
-		{ SYS_migrate_pages, CALL_MEMORY },
-#ifdef SYS_vfork
-		{ SYS_vfork, CALL_CHILD },
-#endif
-		{ SYS_clone, CALL_CHILD },
-		{ SYS_clone3, CALL_CHILD },
-	};
-	size_t i;
+	const uint32_t tid = gettid();
+	struct threads_vcpu vcpu;
 
-	for (i = 0; i < sizeof(classes) / sizeof(*classes); i++)
-		calls[classes[i].call] = classes[i].class;
+	if (!bpf_map_lookup_and_delete_elem(bpf_map__fd(s->threads->program->maps.vcpus), &tid, &vcpu) &&
+	    vcpu.task)
+		return_entry(&s->threads->program->bss->thread_counts, vcpu.uid);
 }
 
-static int load_stalls(void *arg, const struct bpf_program_layout *layout)
-{
-	struct stalls *s = arg;
-	int error;
-
-	s->program = stalls_bpf__open();
-	if (!s->program)
-		return -errno;
-	s->program->rodata->vcpu_notifier = layout->vcpu_notifier;
-	s->program->rodata->vcpu_kvm = layout->vcpu_kvm;
-	s->program->rodata->vcpu_pid = layout->vcpu_pid;
-	s->program->rodata->vcpu_blocking = layout->vcpu_blocking;
-	set_calls(s->program->rodata->calls);
-	error = set_thread_room(s->program->maps.vcpus, &s->program->bss->thread_counts, s->first) ?:
-		stalls_bpf__load(s->program);
-	if (error)
-		return error;
-	/* Batches may have a bucket more than the map has entries. */
-	s->room = 2 * bpf_map__max_entries(s->program->maps.vcpus);
-	s->rows = calloc(s->room, sizeof(*s->rows));
-	s->before = calloc(s->room, sizeof(*s->before));
-	s->keys = calloc(s->room, sizeof(*s->keys));
-	s->values = calloc(s->room, sizeof(*s->values));
-	if (!s->rows || !s->before || !s->keys || !s->values)
-		return -ENOMEM;
-	return stalls_bpf__attach(s->program);
-}
-
-int stalls_open(struct stalls **opened, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+int stalls_open(struct stalls **opened, struct threads *shared, const struct kvmstats_vm *first,
+		struct kvmstats_probe *p)
 {
 	struct stalls *s = calloc(1, sizeof(*s));
 	int error = -ENOMEM;
@@ -108,9 +40,13 @@ int stalls_open(struct stalls **opened, const struct kvmstats_vm *first, struct 
 		snprintf(p->why, sizeof(p->why), "%s", strerror(-error));
 		return error;
 	}
-	s->first = first;
-	error = bpf_program_open(BPF_STALLS, load_stalls, s, p) ?: stalls_check(s, p) ?:
-		stalls_sample(s);
+	error = threads_share(&s->threads, shared, THREADS_STALLS, first, p);
+	if (!error) {
+		s->turn = s->threads->program->bss->turn;
+		error = stalls_check(s, p);
+		forget_stalls_check(s);
+		error = error ?: stalls_sample(s);
+	}
 	if (error) {
 		stalls_close(s);
 		return error;
@@ -124,27 +60,15 @@ void stalls_close(struct stalls *s)
 {
 	if (!s)
 		return;
-	stalls_bpf__destroy(s->program);
-	free(s->threads.list);
+	threads_close(s->threads);
 	free(s->rows);
 	free(s->before);
-	free(s->keys);
-	free(s->values);
 	free(s);
-}
-
-/* Enter vCPUs, charge open stalls, and list the vCPUs. */
-static int run_stall_sampler(struct stalls *s)
-{
-	return read_threads(&s->threads, s->program->links.stalls_sample);
 }
 
 void stalls_enter(struct stalls *s, const struct kvmstats_vm *first)
 {
-	struct stalls_vcpu entry = { 0 };
-
-	if (announce_threads(&s->threads, s->program->maps.vcpus, &entry, first))
-		run_stall_sampler(s);
+	threads_enter(s->threads, first);
 }
 
 static int compare_stalls_rows(const void *x, const void *y)
@@ -154,29 +78,38 @@ static int compare_stalls_rows(const void *x, const void *y)
 	return (a->tid > b->tid) - (a->tid < b->tid);
 }
 
-static int read_stalls(struct stalls *s)
+static void add_stalls_row(struct stalls *s, const struct blame_thread *thread)
 {
-	const int map = bpf_map__fd(s->program->maps.vcpus);
+	struct stalls_row *row = &s->rows[s->count++];
+
+	row->vm = thread->vm;
+	row->tid = thread->tid;
+	memcpy(row->ns, thread->stalls, sizeof(row->ns));
+}
+
+/* Take the stalls of all threads, also of those that have exited since they were taken last. */
+static int take_stalls(struct stalls *s)
+{
+	struct threads_list *live = &s->threads->live, *exited = &s->threads->exited;
+	const size_t count = live->count + exited->count;
+	struct stalls_row *rows;
 	size_t i;
-	int error;
 
-	error = bpf_program_read(map, s->keys, sizeof(*s->keys), s->values, sizeof(*s->values),
-				 s->room, &s->count);
-	for (i = 0; i < s->count && !error; i++) {
-		struct stalls_vcpu *vcpu = &s->values[i];
-		struct stalls_row *row = &s->rows[i];
-
-		row->tid = s->keys[i];
-		if (!has_thread(&s->threads, row->tid) &&
-		    tgkill(vcpu->vm.tgid, row->tid, 0) && errno == ESRCH &&
-		    !bpf_map_lookup_and_delete_elem(map, &row->tid, vcpu) && vcpu->task)
-			return_entry(&s->program->bss->thread_counts, vcpu->uid);
-		row->vm = vcpu->vm;
-		memcpy(row->ns, vcpu->ns, sizeof(row->ns));
+	if (count > s->room) {
+		rows = realloc(s->rows, 2 * count * sizeof(*rows));
+		if (!rows)
+			return -ENOMEM;
+		s->rows = rows;
+		s->room = 2 * count;
 	}
-	if (s->count)
-		qsort(s->rows, s->count, sizeof(*s->rows), compare_stalls_rows);
-	return error;
+	for (i = 0; i < live->count; i++)
+		add_stalls_row(s, &live->list[i]);
+	for (i = 0; i < exited->count; i++)
+		add_stalls_row(s, &exited->list[i]);
+	exited->count = 0;
+	if (count)
+		qsort(s->rows, count, sizeof(*s->rows), compare_stalls_rows);
+	return 0;
 }
 
 static void find_stall_growth(struct stalls *s, struct stalls_row *row)
@@ -195,13 +128,17 @@ static void find_stall_growth(struct stalls *s, struct stalls_row *row)
 int stalls_sample(struct stalls *s)
 {
 	struct stalls_row *rows = s->before;
+	const size_t room = s->room_before;
 	size_t i;
 	int error;
 
 	s->before = s->rows;
 	s->rows = rows;
+	s->room_before = s->room;
+	s->room = room;
 	s->count_before = s->count;
-	error = run_stall_sampler(s) ?: read_stalls(s);
+	s->count = 0;
+	error = threads_sample(s->threads, &s->turn) ?: take_stalls(s);
 	for (i = 0; i < s->count && !error; i++)
 		find_stall_growth(s, &s->rows[i]);
 	return error;
@@ -215,11 +152,11 @@ const struct stalls_row *stalls_rows(const struct stalls *s, size_t *n)
 
 const struct blame_thread *stalls_threads(const struct stalls *s, size_t *n)
 {
-	*n = s->threads.count;
-	return s->threads.list;
+	*n = s->threads->live.count;
+	return s->threads->live.list;
 }
 
 uint64_t stalls_lost(const struct stalls *s)
 {
-	return s->program->bss->no_vcpu;
+	return s->threads->program->bss->counts.no_vcpu;
 }

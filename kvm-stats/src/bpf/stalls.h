@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Time for which vCPUs sleep outside of a halt, by reason. Loads and attaches a BPF program;
- * nothing is attached before stalls_open() or after stalls_close().
- */
+/* Time for which vCPUs sleep outside of a halt, by reason: what the BPF program of threads counts */
 #ifndef KVMSTATS_STALLS_H
 #define KVMSTATS_STALLS_H
 
@@ -10,9 +7,10 @@
 #include <stdint.h>
 
 #include "source.h"
-#include "stalls.bpf.h"
+#include "threads.bpf.h"
 
 struct stalls;
+struct threads;
 
 /* A vCPU's thread */
 struct stalls_row {
@@ -23,10 +21,11 @@ struct stalls_row {
 };
 
 /*
- * Load the program, attach it, enter the vCPUs of all VMs, and check it with a thread that sleeps.
- * Returns 0, or a negative errno with p->why and p->help filled in.
+ * Use the program, see threads_share(), check it with a thread that sleeps, and enter the vCPUs of all
+ * VMs. Returns 0, or a negative errno with p->why and p->help filled in.
  */
-int stalls_open(struct stalls **stalls, const struct kvmstats_vm *first, struct kvmstats_probe *p);
+int stalls_open(struct stalls **stalls, struct threads *shared, const struct kvmstats_vm *first,
+		struct kvmstats_probe *p);
 void stalls_close(struct stalls *stalls);
 
 /* After a sample of the VMs: enter vCPUs that the program has not seen in KVM_RUN. */

@@ -1,38 +1,63 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Threads of vCPUs that a BPF program lists, and its map "vcpus" of them by TID */
+/*
+ * The BPF program that follows the threads of vCPUs, and counts what "blame" and "stalls" show. It is
+ * loaded once for both; nothing is attached before threads_open() or after the last threads_close().
+ */
 #ifndef KVMSTATS_BPF_THREADS_H
 #define KVMSTATS_BPF_THREADS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <bpf/libbpf.h>
 
-#include "blame.bpf.h"
 #include "source.h"
+#include "threads.bpf.h"
 
-struct threads {
+struct threads_list {
 	struct blame_thread *list;	/* sorted by TID */
 	size_t count, room;
 };
 
-/* Run a program that visits all tasks, and list the threads that it writes. */
-int read_threads(struct threads *threads, const struct bpf_link *iterator);
+/* What is counted, by bit */
+#define THREADS_WAITS	1
+#define THREADS_STALLS	2
 
-bool has_thread(const struct threads *threads, uint32_t tid);
+struct threads {
+	struct threads_bpf *program;
+	unsigned int counts;
+	unsigned int users;	/* that have not closed it */
+	const struct kvmstats_vm *first;	/* VMs while the program is loaded */
+	struct threads_list live;
+	struct threads_list exited;	/* with stalls that were not read yet */
+};
 
 /*
- * Announce the vCPUs that are not listed: add entries to the map, until half of it is used. The rest is
- * for threads that the program enters. entry begins with a struct blame_vm; the rest is 0. Return true
- * if one was added.
+ * Load and attach the program, with entries for all vCPUs of these VMs. counts: THREADS_WAITS,
+ * THREADS_STALLS or both. Returns 0, or a negative errno with p->why and p->help filled in.
  */
-bool announce_threads(const struct threads *threads, const struct bpf_map *vcpus, void *entry,
-		      const struct kvmstats_vm *first);
+int threads_open(struct threads **opened, unsigned int counts, const struct kvmstats_vm *first,
+		 struct kvmstats_probe *p);
+void threads_close(struct threads *threads);
+
+/*
+ * As threads_open() for one count, but share a program that has it already. shared: it, or NULL. Each
+ * user calls threads_close().
+ */
+int threads_share(struct threads **opened, struct threads *shared, unsigned int count,
+		  const struct kvmstats_vm *first, struct kvmstats_probe *p);
+
+/*
+ * Enter vCPUs, charge what is open, and list the vCPUs, unless another user has done so after this one,
+ * whose last turn is *turn. Returns 0 or a negative errno.
+ */
+int threads_sample(struct threads *threads, unsigned int *turn);
+
+/* After a sample of the VMs: enter the vCPUs that the program has not seen, and list all again. */
+void threads_enter(struct threads *threads, const struct kvmstats_vm *first);
+
+bool threads_have(const struct threads *threads, uint32_t tid);
 
 /* Share max entries, before the program is loaded. Return a negative errno without random bytes. */
 int begin_shares(struct shares *shares, uint32_t max);
-
-/* Make space in a map for twice the vCPUs of a host, before the program is loaded. */
-int set_thread_room(struct bpf_map *map, struct shares *shares, const struct kvmstats_vm *first);
 
 #endif /* KVMSTATS_BPF_THREADS_H */

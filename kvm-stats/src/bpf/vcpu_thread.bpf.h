@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Threads of vCPUs, for BPF programs with a map "vcpus" of them by TID. The program defines VCPU as
- * the type of its entries, which have the address of the thread in "task"; 0: userspace has only
- * announced the thread.
- */
+/* Threads of vCPUs, by TID: for threads.bpf.c and what it counts */
 #ifndef KVMSTATS_BPF_VCPU_THREAD_H
 #define KVMSTATS_BPF_VCPU_THREAD_H
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/kernel.h"
+#include "threads.bpf.h"
+
+/*
+ * Set by the loader: what is counted. The kernel removes the code of the rest, which it may be too old
+ * for. It verifies a global function even if none calls it, so these return at once.
+ */
+const volatile bool counts_waits;
+const volatile bool counts_stalls;
 
 /* <linux/sched.h> */
 #define PF_KTHREAD	0x00200000
@@ -14,6 +26,20 @@
 const volatile __u32 vcpu_notifier;
 const volatile __u32 vcpu_kvm;
 const volatile __u32 vcpu_pid;
+
+/* The loader sets the size of an entry. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, THREADS_VCPUS);
+	__type(key, __u32);
+	__type(value, struct threads_vcpu);
+} vcpus SEC(".maps");
+
+/* Entries of vcpus */
+struct shares thread_counts;
+
+/* Events that did not fit or were lost */
+struct blame_counts counts;
 
 /*
  * Filter by the low 16 bits: whether a thread may be a vCPU. Bits are never cleared; a wrong hit
@@ -37,10 +63,10 @@ static __always_inline bool has_vcpu(struct task_struct *task)
 	return task->preempt_notifiers.first && !(task->flags & PF_KTHREAD);
 }
 
-static __always_inline VCPU *find_vcpu(struct task_struct *task)
+static __always_inline struct threads_vcpu *find_vcpu(struct task_struct *task)
 {
 	__u32 tid = task->pid;
-	VCPU *vcpu;
+	struct threads_vcpu *vcpu;
 
 	if (!in_filter(tids, tid))
 		return NULL;
@@ -73,54 +99,6 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 	/* one byte since 7.3 */
 	bpf_core_read(&on_cpu, bpf_core_field_size(task->on_cpu), &task->on_cpu);
 	return on_cpu;
-}
-
-/* Entries of vcpus */
-struct shares thread_counts;
-
-static __always_inline __u32 uid_of(struct task_struct *task)
-{
-	return task->cred->uid.val;
-}
-
-/* Add an empty entry. Return NULL if the map is full, or the user's share of it. */
-static __always_inline VCPU *add_entry(struct task_struct *task)
-{
-	const __u32 tid = task->pid, uid = uid_of(task);
-	VCPU *vcpu = bpf_map_lookup_elem(&vcpus, &tid);
-	static const VCPU none;
-
-	/* Another thread had this TID. */
-	if (vcpu && vcpu->task)
-		return_entry(&thread_counts, vcpu->uid);
-	if (!take_entry(&thread_counts, uid)) {
-		bpf_map_delete_elem(&vcpus, &tid);
-		return NULL;
-	}
-	bpf_map_update_elem(&vcpus, &tid, &none, BPF_ANY);
-	vcpu = bpf_map_lookup_elem(&vcpus, &tid);
-	if (!vcpu)
-		return_entry(&thread_counts, uid);
-	else
-		vcpu->uid = uid;
-	return vcpu;
-}
-
-/* The program enters a vCPU's thread. If it is in its VMM, announced has the VM. */
-static VCPU *add_vcpu(struct task_struct *task, const VCPU *announced);
-
-/* Return the entry of any thread that runs a vCPU, or that userspace has announced as one. */
-static __always_inline VCPU *find_or_add_vcpu(struct task_struct *task)
-{
-	VCPU *vcpu = find_vcpu(task);
-	__u32 tid = task->pid;
-
-	if (vcpu)
-		return vcpu;
-	vcpu = bpf_map_lookup_elem(&vcpus, &tid);
-	if (!(vcpu && !vcpu->task) && !(has_vcpu(task) && runs_vcpu(task)))
-		return NULL;
-	return add_vcpu(task, vcpu);
 }
 
 #endif /* KVMSTATS_BPF_VCPU_THREAD_H */

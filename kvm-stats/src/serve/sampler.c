@@ -79,42 +79,54 @@ static void diagnose(struct sampler *sampler)
 	}
 }
 
-static int load_sums(struct sampler *sampler, enum program program, struct kvmstats_probe *probe)
+/* As open_programs(), to be tried again later */
+static void load_programs(struct sampler *sampler, unsigned int wanted, struct kvmstats_probe probe[PROGRAMS])
 {
-	const int error = open_program(&sampler->programs, program, EXITS_BY_REASON,
-				       kvmstats_first(sampler->k), probe);
+	unsigned int i;
 
-	sampler->retry[program].source_changes = kvmstats_source_changes(sampler->k);
-	sampler->retry[program].next = app_now() + RETRY_INTERVAL;
+	open_programs(&sampler->programs, wanted, EXITS_BY_REASON, kvmstats_first(sampler->k), probe);
+	for (i = 0; i < PROGRAMS; i++) {
+		if (!(wanted >> i & 1))
+			continue;
+		sampler->retry[i].source_changes = kvmstats_source_changes(sampler->k);
+		sampler->retry[i].next = app_now() + RETRY_INTERVAL;
+	}
 	sampler->programs.blame.clean = true;
-	return error;
 }
 
 /* Load the programs that do not work, for the samples after this one; report why they do not. */
 static void retry_programs(struct sampler *sampler)
 {
-	unsigned int i;
+	struct kvmstats_probe probe[PROGRAMS] = { 0 };
+	unsigned int i, due = 0;
 
+	for (i = 0; i < PROGRAMS; i++)
+		due |= (exports_program(sampler->s, i) && !sampler->programs.open[i] &&
+			app_now() >= sampler->retry[i].next) << i;
+	if (!due)
+		return;
+	load_programs(sampler, due, probe);
 	for (i = 0; i < PROGRAMS; i++) {
-		struct kvmstats_probe probe = { 0 };
-		struct retry *retry = &sampler->retry[i];
+		char *why = sampler->retry[i].why;
+		const bool works = sampler->programs.open[i];
 
-		if (!exports_program(sampler->s, i) || sampler->programs.open[i] || app_now() < retry->next)
+		if (!(due >> i & 1))
 			continue;
-		if (load_sums(sampler, i, &probe) && strcmp(probe.why, retry->why))
-			log_message(LOG_LEVEL_WARN, "%s: %s%s%s; will retry", program_names[i], probe.why,
-				    *probe.help ? "; " : "", probe.help);
-		snprintf(retry->why, sizeof(retry->why), "%s", sampler->programs.open[i] ? "" : probe.why);
+		if (!works && strcmp(probe[i].why, why))
+			log_message(LOG_LEVEL_WARN, "%s: %s%s%s; will retry", program_names[i], probe[i].why,
+				    *probe[i].help ? "; " : "", probe[i].help);
+		snprintf(why, sizeof(sampler->retry[i].why), "%s", works ? "" : probe[i].why);
 	}
 }
 
 static void load_exits_or_exit(struct sampler *sampler)
 {
-	struct kvmstats_probe probe = { 0 };
+	struct kvmstats_probe probe[PROGRAMS] = { 0 };
+	const struct kvmstats_probe *exits = &probe[PROGRAM_EXITS];
 
-	if (load_sums(sampler, PROGRAM_EXITS, &probe))
-		errx(STATUS_NOTHING, "--exits: %s%s%s", probe.why, *probe.help ? "; " : "",
-		     probe.help);
+	load_programs(sampler, 1 << PROGRAM_EXITS, probe);
+	if (!sampler->programs.open[PROGRAM_EXITS])
+		errx(STATUS_NOTHING, "--exits: %s%s%s", exits->why, *exits->help ? "; " : "", exits->help);
 }
 
 /* Read the charges before a sample of the VMs, which may be newer. */

@@ -4,6 +4,7 @@
  * of owners, from commands, cgroups and files of procfs; sums of VMs that exit and return; what is
  * recorded of them. The items of a sum have its cost, and a recording of a sum has the cost again.
  */
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,7 +195,18 @@ PROGRAM(blame, blame_row)
 PROGRAM(exits, exits_row)
 PROGRAM(stalls, stalls_row)
 
-int blame_open(struct blame **blame, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+int threads_open(struct threads **threads, unsigned int counts, const struct kvmstats_vm *first,
+		 struct kvmstats_probe *p)
+{
+	return -EPERM;
+}
+
+void threads_close(struct threads *threads)
+{
+}
+
+int blame_open(struct blame **blame, struct threads *shared, const struct kvmstats_vm *first,
+	       struct kvmstats_probe *p)
 {
 	return 0;
 }
@@ -204,7 +216,8 @@ int exits_open(struct exits **exits, bool addresses, struct kvmstats_probe *p)
 	return 0;
 }
 
-int stalls_open(struct stalls **stalls, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+int stalls_open(struct stalls **stalls, struct threads *shared, const struct kvmstats_vm *first,
+		struct kvmstats_probe *p)
 {
 	return 0;
 }
@@ -351,7 +364,7 @@ static void record(struct sums *sums, char kind, size_t items)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct programs p;
-	struct kvmstats_probe probe;
+	struct kvmstats_probe probe[PROGRAMS];
 	unsigned int i, rounds, choice;
 
 	at = data;
@@ -365,10 +378,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		choose_text(cgroups[i].parent, sizeof(cgroups[i].parent));
 	}
 	memset(&p, 0, sizeof(p));
-	for (i = 0; i < PROGRAMS; i++) {
-		if (open_program(&p, i, choice >> 3 & 3, NULL, &probe))
-			abort();
-	}
+	open_programs(&p, (1 << PROGRAMS) - 1, choice >> 3 & 3, NULL, probe);
 	p.blame.by = choice % 3;
 	p.blame.clean = choice & 4;
 	for (rounds = 0; rounds < 3 && (!rounds || at < end); rounds++) {

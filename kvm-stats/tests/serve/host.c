@@ -324,7 +324,8 @@ struct blame {
 	uint64_t time;
 };
 
-int blame_open(struct blame **blame, const struct kvmstats_vm *first, struct kvmstats_probe *p)
+int blame_open(struct blame **blame, struct threads *shared, const struct kvmstats_vm *first,
+	       struct kvmstats_probe *p)
 {
 	*blame = calloc(1, sizeof(**blame));
 	if (!*blame)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Charges the time for which a vCPU waits for a CPU to the threads that ran on that CPU. While a
  * vCPU waits, its CPU counts the time of each owner of threads. A wait copies the counters at its
@@ -8,15 +8,11 @@
  * sched_migrate_task, and by the sampler. Events can be lost, so no pair of events is trusted:
  * run_delay of the thread is. All times are read from the run queue's clock, like run_delay.
  */
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
+#ifndef KVMSTATS_BPF_BLAME_COUNT_H
+#define KVMSTATS_BPF_BLAME_COUNT_H
 
-#include "bpf/kernel.h"
-#include "blame.bpf.h"
 #include "log2.bpf.h"
+#include "vcpu_thread.bpf.h"
 
 /* quota and steal of a wait are not known */
 #define NO_CLOCK	(~0ULL)
@@ -39,13 +35,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct blame_cpu);
 } cpus SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, BLAME_VCPUS);
-	__type(key, __u32);
-	__type(value, struct blame_vcpu);
-} vcpus SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -79,11 +68,6 @@ struct {
 
 /* Entries of ended_waits */
 struct shares wait_shares;
-
-struct blame_counts counts;
-
-#define VCPU	struct blame_vcpu
-#include "vcpu_thread.bpf.h"
 
 /*
  * Whether a process may be a VMM; userspace, which knows the VMMs, adds them, and corrects a wrong hit.
@@ -244,7 +228,7 @@ static __always_inline __u32 rank_priority(int prio)
 
 /* vcpu: the thread's own, or NULL */
 static __always_inline void make_owner(struct blame_owner *owner, struct task_struct *task,
-				       const struct blame_vcpu *vcpu, const bool raw)
+				       const struct threads_vcpu *vcpu, const bool raw)
 {
 	const __u32 real_time = rank_priority(GET(task, prio)) * BLAME_PRIORITY;
 	__u32 flags = GET(task, flags), tgid;
@@ -422,7 +406,7 @@ __noinline int find_slot(__u32 on, const struct blame_owner *owner, __u64 now)
 	struct blame_cpu *cpu = find_cpu(on);
 	__u32 slot, left;
 
-	if (!cpu || !owner)
+	if (!counts_waits || !cpu || !owner)
 		return 0;
 	search.owner = *owner;
 	bpf_loop(cpu->used, compare_slot, &search, 0);
@@ -522,11 +506,11 @@ static __always_inline void count_thread(struct blame_cpu *cpu, struct task_stru
  * Read the throttled clocks of the cgroups above a thread that have a quota: at the start of a
  * wait, or at its end, where the growth tells which one was used up.
  */
-static __noinline void read_levels(struct task_struct *task, struct blame_vcpu *vcpu, bool end)
+static __noinline void read_levels(struct task_struct *task, struct threads_vcpu *vcpu, bool end)
 {
 	struct sched_entity *entity = &task->se;
 	/* In memory, because the verifier would follow each value of a local variable. */
-	volatile __u32 *found = &vcpu->found;
+	volatile __u32 *found = &vcpu->blame.found;
 	__u64 clock;
 	__u32 i, n;
 
@@ -534,7 +518,7 @@ static __noinline void read_levels(struct task_struct *task, struct blame_vcpu *
 	    !bpf_core_field_exists(entity->cfs_rq->tg->cfs_bandwidth.quota))
 		return;
 	if (end)
-		vcpu->level_id[0] = 0;
+		vcpu->blame.level_id[0] = 0;
 	*found = 0;
 	for (i = 0; i < MAX_DEPTH && entity; i++, entity = entity->parent) {
 		struct cfs_rq *queue = entity->cfs_rq;
@@ -546,27 +530,27 @@ static __noinline void read_levels(struct task_struct *task, struct blame_vcpu *
 			continue;
 		clock = read_quota(queue, false);
 		if (end) {
-			vcpu->level_ns[n] = n < vcpu->levels ? clock - vcpu->level[n] : 0;
-			vcpu->level_id[n] = identify_cgroup(queue->tg->css.cgroup, false);
+			vcpu->blame.level_ns[n] = n < vcpu->blame.levels ? clock - vcpu->blame.level[n] : 0;
+			vcpu->blame.level_id[n] = identify_cgroup(queue->tg->css.cgroup, false);
 		} else {
-			vcpu->level[n] = clock;
+			vcpu->blame.level[n] = clock;
 		}
 		*found = n + 1;
 	}
-	vcpu->further = entity != NULL;
-	if (!end || *found < vcpu->levels)
-		vcpu->levels = *found;
+	vcpu->blame.further = entity != NULL;
+	if (!end || *found < vcpu->blame.levels)
+		vcpu->blame.levels = *found;
 }
 
 /* Note at the start of a wait whether a quota of real-time threads is used up. */
-static __always_inline void read_rt_quota(struct task_struct *task, struct blame_vcpu *vcpu)
+static __always_inline void read_rt_quota(struct task_struct *task, struct threads_vcpu *vcpu)
 {
 	struct task_group *group = NULL;
 
-	vcpu->rt_quota = vcpu->rt_priority = 0;
+	vcpu->blame.rt_quota = vcpu->blame.rt_priority = 0;
 	/* SCHED_DEADLINE has a quota of the thread, and no other class runs while it waits. */
 	if (task->prio < 0)
-		vcpu->rt_priority = rank_priority(task->prio);
+		vcpu->blame.rt_priority = rank_priority(task->prio);
 	if (!bpf_core_field_exists(task->rt.rt_rq) ||
 	    !bpf_core_field_exists(group->rt_bandwidth) ||
 	    task->prio < 0 || task->prio >= MAX_RT_PRIO)
@@ -575,9 +559,9 @@ static __always_inline void read_rt_quota(struct task_struct *task, struct blame
 	group = task->rt.rt_rq->tg;
 	if (!group->parent || group->rt_bandwidth.rt_runtime >= group->rt_bandwidth.rt_period)
 		return;
-	vcpu->rt_priority = rank_priority(task->prio);
+	vcpu->blame.rt_priority = rank_priority(task->prio);
 	if (task->rt.rt_rq->rt_throttled)
-		vcpu->rt_quota = identify_cgroup(group->css.cgroup, false);
+		vcpu->blame.rt_quota = identify_cgroup(group->css.cgroup, false);
 }
 
 /* A wait that is claimed, or a part of it */
@@ -595,23 +579,23 @@ struct wait {
 };
 
 /* Read the clocks of the CPU that the vCPU waits for. */
-static __always_inline void measure_wait(struct wait *wait, struct blame_vcpu *vcpu,
+static __always_inline void measure_wait(struct wait *wait, struct threads_vcpu *vcpu,
 					 struct task_struct *task, __u64 since, __u64 until)
 {
 	struct cfs_rq *queue = task->se.cfs_rq;
 
 	wait->vm = vcpu->vm;
-	wait->cpu = vcpu->cpu;
+	wait->cpu = vcpu->blame.cpu;
 	wait->since = since;
 	wait->until = until;
 	wait->quota = wait->stolen = 0;
 	wait->last.kind = 0;
-	if (vcpu->quota == NO_CLOCK)
+	if (vcpu->blame.quota == NO_CLOCK)
 		return;
 	/* Other quotas do not stop a real-time thread. */
 	if (task->prio >= MAX_RT_PRIO)
-		wait->quota = read_quota(queue, false) - vcpu->quota;
-	wait->stolen = read_steal(queue->rq, false) - vcpu->steal;
+		wait->quota = read_quota(queue, false) - vcpu->blame.quota;
+	wait->stolen = read_steal(queue->rq, false) - vcpu->blame.steal;
 	if ((__s64)wait->quota > 0)
 		read_levels(task, vcpu, true);
 }
@@ -746,7 +730,7 @@ __noinline int charge_wait(struct wait *wait, const struct blame_vcpu *vcpu)
 	struct blame_cpu *cpu;
 	__u64 quota, ns;
 
-	if (!wait || !vcpu || wait->until <= wait->since)
+	if (!counts_waits || !wait || !vcpu || wait->until <= wait->since)
 		return 0;
 	cpu = find_cpu(wait->cpu);
 	if (!cpu)
@@ -780,34 +764,34 @@ __noinline int charge_wait(struct wait *wait, const struct blame_vcpu *vcpu)
 	return 0;
 }
 
-static __always_inline void charge_vcpu(struct blame_vcpu *vcpu, struct wait *wait)
+static __always_inline void charge_vcpu(struct threads_vcpu *vcpu, struct wait *wait)
 {
 	if (wait->until <= wait->since)
 		return;
-	charge_wait(wait, vcpu);
-	__sync_fetch_and_add(&vcpu->charged, wait->until - wait->since);
+	charge_wait(wait, &vcpu->blame);
+	__sync_fetch_and_add(&vcpu->blame.charged, wait->until - wait->since);
 }
 
 /*
  * Claim the open wait, which ends now: returns its start, or 0 if none is open. The
  * program that claims a wait charges it.
  */
-static __always_inline __u64 claim_wait(struct blame_vcpu *vcpu)
+static __always_inline __u64 claim_wait(struct threads_vcpu *vcpu)
 {
-	__u64 since = vcpu->since;
+	__u64 since = vcpu->blame.since;
 	struct blame_cpu *cpu;
 
 	if (since <= RESERVED ||
-	    __sync_val_compare_and_swap(&vcpu->since, since, 0) != since)
+	    __sync_val_compare_and_swap(&vcpu->blame.since, since, 0) != since)
 		return 0;
-	cpu = find_cpu(vcpu->cpu);
+	cpu = find_cpu(vcpu->blame.cpu);
 	if (cpu)
 		__sync_fetch_and_add(&cpu->waiting, -1);
 	return since;
 }
 
 /* Count a wait that has ended. */
-static __noinline void count_wait(const struct blame_vcpu *vcpu, __u64 ns)
+static __noinline void count_wait(const struct threads_vcpu *vcpu, __u64 ns)
 {
 	static const struct blame_waits none;
 	/* on the stack, as Linux 6.1 requires of keys */
@@ -836,59 +820,59 @@ static __noinline void count_wait(const struct blame_vcpu *vcpu, __u64 ns)
 }
 
 /* Return the length of the wait that ends at this time. */
-static __always_inline __u64 length_of(const struct blame_vcpu *vcpu, __u64 end)
+static __always_inline __u64 length_of(const struct threads_vcpu *vcpu, __u64 end)
 {
-	return vcpu->moved + at_most(end - vcpu->start, ~0ULL);
+	return vcpu->blame.moved + at_most(end - vcpu->blame.start, ~0ULL);
 }
 
-static __always_inline void copy_counters(struct blame_vcpu *vcpu, const struct blame_cpu *cpu)
+static __always_inline void copy_counters(struct threads_vcpu *vcpu, const struct blame_cpu *cpu)
 {
-	vcpu->used = cpu->used;
-	bpf_probe_read_kernel(vcpu->before, sizeof(vcpu->before), cpu->total);
+	vcpu->blame.used = cpu->used;
+	bpf_probe_read_kernel(vcpu->blame.before, sizeof(vcpu->blame.before), cpu->total);
 }
 
 /* Note the counters of a CPU, and its thread, whose time up to now is not in them. */
-static __always_inline void mark_counters(struct blame_vcpu *vcpu, struct blame_cpu *cpu,
+static __always_inline void mark_counters(struct threads_vcpu *vcpu, struct blame_cpu *cpu,
 					  struct task_struct *running, __u64 now, const bool raw)
 {
 	__u64 at = cpu->at, start = running_since(cpu, GET(running, sched_info.last_arrival));
 	__u32 tid = GET(running, pid);
 
 	copy_counters(vcpu, cpu);
-	vcpu->skip = now > start ? now - start : 0;
-	if (vcpu->skip)
-		make_owner(&vcpu->first, running, bpf_map_lookup_elem(&vcpus, &tid), raw);
+	vcpu->blame.skip = now > start ? now - start : 0;
+	if (vcpu->blame.skip)
+		make_owner(&vcpu->blame.first, running, bpf_map_lookup_elem(&vcpus, &tid), raw);
 	if (cpu->at == at)
 		return;
 	/* The other CPU has switched, and counted its thread. */
 	copy_counters(vcpu, cpu);
-	vcpu->skip = 0;
+	vcpu->blame.skip = 0;
 }
 
 /*
  * Note the clocks and the counters at the start of a wait. queue: on the CPU that the thread
  * waits for; NULL if it is not known
  */
-static __always_inline void mark_start(struct blame_vcpu *vcpu, struct blame_cpu *cpu,
+static __always_inline void mark_start(struct threads_vcpu *vcpu, struct blame_cpu *cpu,
 				       struct cfs_rq *queue, __u64 delay, __u64 now,
 				       const bool raw)
 {
-	vcpu->quota = NO_CLOCK;
-	vcpu->run_delay = delay;
-	vcpu->start = now;
+	vcpu->blame.quota = NO_CLOCK;
+	vcpu->blame.run_delay = delay;
+	vcpu->blame.start = now;
 	if (queue) {
 		struct rq *rq = GET(queue, rq);
 
 		cpu->rq = (__u64)rq;
-		vcpu->quota = read_quota(queue, raw);
-		vcpu->steal = read_steal(rq, raw);
+		vcpu->blame.quota = read_quota(queue, raw);
+		vcpu->blame.steal = read_steal(rq, raw);
 		if (cpu->waiting && cpu->at != now) {
 			mark_counters(vcpu, cpu, GET(rq, curr), now, raw);
 			return;
 		}
 	}
 	copy_counters(vcpu, cpu);
-	vcpu->skip = 0;
+	vcpu->blame.skip = 0;
 }
 
 /* The wait begins with a quota that is used up: its owners count from the end of that on. */
@@ -914,14 +898,14 @@ __noinline int check_throttled(struct blame_cpu *cpu, const struct blame_owner *
 	__u32 i, left = 0;
 	__u64 end;
 
-	if (!cpu || !owner)
+	if (!counts_waits || !cpu || !owner)
 		return 0;
 	for (i = 0; i < BLAME_THROTTLED && i < cpu->nr_throttled; i++) {
 		struct blame_throttled *throttled = &cpu->throttled[i];
 		struct cfs_rq *queue = (void *)throttled->queue;
 		/* on the stack, as Linux 6.1 requires of keys */
 		__u32 tid = throttled->tid;
-		struct blame_vcpu *vcpu;
+		struct threads_vcpu *vcpu;
 		int count = 0;
 
 		bpf_core_read(&count, sizeof(count), &queue->throttle_count);
@@ -930,39 +914,38 @@ __noinline int check_throttled(struct blame_cpu *cpu, const struct blame_owner *
 			continue;
 		}
 		vcpu = bpf_map_lookup_elem(&vcpus, &tid);
-		if (!vcpu || vcpu->since <= RESERVED || vcpu->quota == NO_CLOCK)
+		if (!vcpu || vcpu->blame.since <= RESERVED || vcpu->blame.quota == NO_CLOCK)
 			continue;
-		end = vcpu->since + (read_quota(queue, true) - vcpu->quota);
+		end = vcpu->blame.since + (read_quota(queue, true) - vcpu->blame.quota);
 		copy_counters(vcpu, cpu);
-		vcpu->first = *owner;
-		vcpu->skip = end > start ? at_most(end - start, now - start) : 0;
+		vcpu->blame.first = *owner;
+		vcpu->blame.skip = end > start ? at_most(end - start, now - start) : 0;
 	}
 	cpu->nr_throttled = left;
 	return 0;
 }
 
-static __always_inline void begin_wait(struct blame_vcpu *vcpu, __u32 on, struct cfs_rq *queue,
+static __always_inline void begin_wait(struct threads_vcpu *vcpu, __u32 on, struct cfs_rq *queue,
 				       __u64 delay, __u64 now, const bool raw)
 {
 	struct blame_cpu *cpu = find_cpu(on);
 
 	/* If it is reserved, the sampler enters this wait. */
-	if (!cpu || vcpu->since)
+	if (!cpu || vcpu->blame.since)
 		return;
-	vcpu->cpu = on;
-	vcpu->levels = 0;
+	vcpu->blame.cpu = on;
+	vcpu->blame.levels = 0;
 	mark_start(vcpu, cpu, queue, delay, now, raw);
 	if (!cpu->waiting) {
 		cpu->began = now;
 		cpu->nr_throttled = 0;
 	}
 	__sync_fetch_and_add(&cpu->waiting, 1);
-	__sync_lock_test_and_set(&vcpu->since, now);
+	__sync_lock_test_and_set(&vcpu->blame.since, now);
 }
 
-/* Samples so far; and when an entry was evicted last */
+/* Samples so far */
 __u32 turn;
-static __u64 evicted;
 
 /* Each VM has an entry for time that is not named. */
 static __always_inline void add_pair(const struct blame_vm *vm)
@@ -974,59 +957,19 @@ static __always_inline void add_pair(const struct blame_vm *vm)
 }
 
 /*
- * Enter a vCPU's thread. It may be in its VMM at this moment: then announced has the VM. A
- * thread that was created after this program was loaded has not waited before for another VM.
- */
-static __noinline struct blame_vcpu *add_vcpu(struct task_struct *task,
-					      const struct blame_vcpu *announced)
-{
-	const void *notifier = task->preempt_notifiers.first;
-	__u32 tid = task->pid, tgid = task->tgid;
-	__u64 kvm = announced ? announced->vm.kvm : 0;
-	struct blame_vcpu *vcpu = add_entry(task);
-
-	if (!vcpu) {
-		__sync_fetch_and_add(&counts.no_vcpu, 1);
-		return NULL;
-	}
-	if (notifier && runs_vcpu(task)) {
-		vcpu->notifier = (__u64)notifier;
-		kvm = read_vcpu(notifier, vcpu_kvm);
-	}
-	vcpu->vm.kvm = kvm;
-	vcpu->vm.tgid = tgid;
-	if (task->start_time < (evicted > opened ? evicted : opened))
-		vcpu->first_delay = task->sched_info.run_delay;
-	vcpu->task = (__u64)task;
-	vcpu->turn = turn;
-	add_pair(&vcpu->vm);
-	add_to_filter(tids, tid);
-	add_to_filter(tgids, tgid);
-	return vcpu;
-}
-
-/* The thread runs another vCPU now. */
-static __noinline void move_vcpu(struct blame_vcpu *vcpu, const void *notifier)
-{
-	vcpu->notifier = (__u64)notifier;
-	vcpu->vm.kvm = read_vcpu(notifier, vcpu_kvm);
-	add_pair(&vcpu->vm);
-}
-
-/*
  * Charge the time by which delay exceeds the charges, if that is more than most: it passed before
  * the vCPU was entered, or events were lost.
  */
-static __always_inline void charge_missed(struct blame_vcpu *vcpu, __u64 delay, __u64 most)
+static __always_inline void charge_missed(struct threads_vcpu *vcpu, __u64 delay, __u64 most)
 {
-	const __u32 kind = vcpu->seen ? BLAME_UNKNOWN : BLAME_UNSEEN;
-	__u64 missed = delay - vcpu->first_delay - vcpu->charged;
+	const __u32 kind = vcpu->blame.seen ? BLAME_UNKNOWN : BLAME_UNSEEN;
+	__u64 missed = delay - vcpu->blame.first_delay - vcpu->blame.charged;
 
-	if ((__s64)missed <= (__s64)most || vcpu->since == RESERVED)
+	if ((__s64)missed <= (__s64)most || vcpu->blame.since == RESERVED)
 		return;
 	charge_kind(&vcpu->vm, kind, 0, missed);
-	__sync_fetch_and_add(&vcpu->charged, missed);
-	if (vcpu->seen && missed > MISSED_NS)
+	__sync_fetch_and_add(&vcpu->blame.charged, missed);
+	if (vcpu->blame.seen && missed > MISSED_NS)
 		count_wait(vcpu, missed);
 }
 
@@ -1035,7 +978,7 @@ static __always_inline void charge_missed(struct blame_vcpu *vcpu, __u64 delay, 
  * event that ended it was lost: run_delay has its length. If run_delay grew by more than
  * the charges, a wait was lost as a whole. wait: space of the caller, whose stack is small
  */
-static __noinline void heal(struct blame_vcpu *vcpu, struct task_struct *task,
+static __noinline void heal(struct threads_vcpu *vcpu, struct task_struct *task,
 			    struct wait *wait)
 {
 	__u64 delay = task->sched_info.run_delay, since = claim_wait(vcpu);
@@ -1043,12 +986,12 @@ static __noinline void heal(struct blame_vcpu *vcpu, struct task_struct *task,
 	if (since) {
 		__sync_fetch_and_add(&counts.healed, 1);
 		measure_wait(wait, vcpu, task, since,
-			     vcpu->start + (delay - vcpu->run_delay));
+			     vcpu->blame.start + (delay - vcpu->blame.run_delay));
 		charge_vcpu(vcpu, wait);
 		count_wait(vcpu, length_of(vcpu, wait->until));
 	}
-	charge_missed(vcpu, delay, task->__state & TASK_DEAD || !vcpu->seen ? 0 : MISSED_NS);
-	vcpu->seen = 1;
+	charge_missed(vcpu, delay, task->__state & TASK_DEAD || !vcpu->blame.seen ? 0 : MISSED_NS);
+	vcpu->blame.seen = 1;
 }
 
 /*
@@ -1056,7 +999,7 @@ static __noinline void heal(struct blame_vcpu *vcpu, struct task_struct *task,
  * was moved here, and the move does not count. If the difference is large, the events that
  * ended this wait and began another one were lost.
  */
-static __noinline __u64 heal_start(struct blame_vcpu *vcpu, struct task_struct *task,
+static __noinline __u64 heal_start(struct threads_vcpu *vcpu, struct task_struct *task,
 				   __u64 since, struct wait *wait)
 {
 	__u64 start = task->sched_info.last_queued;
@@ -1066,12 +1009,12 @@ static __noinline __u64 heal_start(struct blame_vcpu *vcpu, struct task_struct *
 	if (start - since > MISSED_NS) {
 		__sync_fetch_and_add(&counts.healed, 1);
 		measure_wait(wait, vcpu, task, since,
-			     vcpu->start + task->sched_info.run_delay - vcpu->run_delay);
+			     vcpu->blame.start + task->sched_info.run_delay - vcpu->blame.run_delay);
 		charge_vcpu(vcpu, wait);
 		count_wait(vcpu, length_of(vcpu, wait->until));
-		vcpu->moved = 0;
+		vcpu->blame.moved = 0;
 	}
-	vcpu->start = start;
+	vcpu->blame.start = start;
 	return start;
 }
 
@@ -1088,155 +1031,134 @@ static __always_inline void count_unreported(const struct blame_cpu *cpu,
 		__sync_fetch_and_add(&counts.unreported, start - since);
 }
 
-static __noinline void remove_vcpu(struct task_struct *task, const struct blame_vcpu *vcpu)
+/* The entry of a vCPU's thread is removed: keep how much was charged to it. */
+static __always_inline void keep_charged(const struct threads_vcpu *vcpu)
 {
-	__u32 tid = task->pid, tgid = task->tgid;
-	__u64 charged = vcpu->charged, *sum = bpf_map_lookup_elem(&exited, &tgid);
+	/* on the stack, as Linux 6.1 requires of keys */
+	const __u32 tgid = vcpu->vm.tgid;
+	const __u64 charged = vcpu->blame.charged;
+	__u64 *sum = bpf_map_lookup_elem(&exited, &tgid);
 
 	if (sum)
 		__sync_fetch_and_add(sum, charged);
 	else
 		bpf_map_update_elem(&exited, &tgid, &charged, BPF_ANY);
-	return_entry(&thread_counts, vcpu->uid);
-	bpf_map_delete_elem(&vcpus, &tid);
 }
 
-/*
- * Remove the entry of a thread that has had no vCPU since the sample before last, if more than half
- * of the entries are in use. Return false if it remains.
- */
-static __always_inline bool evict_vcpu(struct task_struct *task, struct blame_vcpu *vcpu)
+/* A thread loses this CPU to another one. Return the CPU's counters. */
+static __always_inline struct blame_cpu *begin_switch(struct task_struct *prev, struct task_struct *next)
 {
-	if (thread_counts.all <= thread_counts.max / 2 || turn - vcpu->turn < 2 || has_vcpu(task) ||
-	    __sync_val_compare_and_swap(&vcpu->since, 0, RESERVED))
-		return false;
-	evicted = bpf_ktime_get_ns();
-	remove_vcpu(task, vcpu);
-	return true;
-}
-
-SEC("tp_btf/sched_switch")
-int BPF_PROG(blame_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
-{
-	__u32 this = bpf_get_smp_processor_id();
-	struct blame_cpu *cpu = find_cpu(this);
-	struct blame_vcpu *from, *to;
-	__u64 now, since;
-	struct wait wait;
+	struct blame_cpu *cpu = find_cpu(bpf_get_smp_processor_id());
 
 	if (!cpu)
-		return 0;
+		return NULL;
 	if (cpu->waiting)
 		count_unreported(cpu, prev);
 	cpu->next = next->pid + 1;
-	from = find_vcpu(prev);
-	if (!from && has_vcpu(prev) && runs_vcpu(prev))
-		from = add_vcpu(prev, NULL);
+	return cpu;
+}
+
+/* A thread gets this CPU. */
+static __always_inline void end_wait(struct task_struct *task, __u64 now, struct wait *wait)
+{
+	struct threads_vcpu *vcpu = find_vcpu(task);
+	__u64 since = vcpu ? claim_wait(vcpu) : 0;
+
+	if (!since)
+		return;
+	since = heal_start(vcpu, task, since, wait);
+	count_wait(vcpu, length_of(vcpu, now));
+	measure_wait(wait, vcpu, task, since, now);
+	charge_vcpu(vcpu, wait);
+}
+
+/* The rest of begin_switch(). from: entry of prev, or NULL */
+static __always_inline void switch_waits(struct blame_cpu *cpu, struct threads_vcpu *from,
+					 struct task_struct *prev, struct task_struct *next,
+					 struct wait *wait)
+{
+	__u64 now;
+
 	if (!cpu->waiting && !from)
-		return 0;
-
+		return;
 	now = prev->se.cfs_rq->rq->clock;
-	if (from) {
-		const void *notifier = prev->preempt_notifiers.first;
-
-		heal(from, prev, &wait);
-		if (notifier)
-			from->turn = turn;
-		if (notifier && (__u64)notifier != from->notifier && runs_vcpu(prev))
-			move_vcpu(from, notifier);
-	}
 	if (cpu->waiting) {
-		make_owner(&wait.last, prev, from, false);
+		make_owner(&wait->last, prev, from, false);
 		if (cpu->nr_throttled)
-			check_throttled(cpu, &wait.last,
+			check_throttled(cpu, &wait->last,
 					running_since(cpu, prev->sched_info.last_arrival), now);
-		count_thread(cpu, prev, &wait.last, now);
-		to = find_vcpu(next);
-		since = to ? claim_wait(to) : 0;
-		if (since) {
-			since = heal_start(to, next, since, &wait);
-			count_wait(to, length_of(to, now));
-			measure_wait(&wait, to, next, since, now);
-			charge_vcpu(to, &wait);
-		}
+		count_thread(cpu, prev, &wait->last, now);
+		end_wait(next, now, wait);
 		if (!cpu->waiting)
 			cpu->used = 0;
 	}
 	/* As run_delay: a thread that is preempted while it goes to sleep does not wait. */
 	if (from && !prev->__state) {
-		from->moved = 0;
-		begin_wait(from, this, prev->se.cfs_rq, prev->sched_info.run_delay, now, false);
+		from->blame.moved = 0;
+		begin_wait(from, bpf_get_smp_processor_id(), prev->se.cfs_rq,
+			   prev->sched_info.run_delay, now, false);
 		read_levels(prev, from, false);
 		read_rt_quota(prev, from);
 		if (prev->prio >= MAX_RT_PRIO)
 			note_throttled(cpu, prev->se.cfs_rq, prev->pid);
 	}
-	if (from && prev->__state & TASK_DEAD)
-		remove_vcpu(prev, from);
-	return 0;
 }
 
-SEC("tp_btf/sched_wakeup")
-int BPF_PROG(blame_wakeup, struct task_struct *task)
+static __always_inline void begin_woken_wait(struct threads_vcpu *vcpu, struct task_struct *task)
 {
-	struct blame_vcpu *vcpu = find_vcpu(task);
-
 	/* Without last_queued, the thread was preempted while it went to sleep. */
-	if (!vcpu || vcpu->since || is_on_cpu(task) || !task->sched_info.last_queued)
-		return 0;
-	vcpu->moved = 0;
+	if (vcpu->blame.since || is_on_cpu(task) || !task->sched_info.last_queued)
+		return;
+	vcpu->blame.moved = 0;
 	begin_wait(vcpu, task->se.cfs_rq->rq->cpu, task->se.cfs_rq,
 		   task->sched_info.run_delay, task->se.cfs_rq->rq->clock, false);
 	read_levels(task, vcpu, false);
 	read_rt_quota(task, vcpu);
-	return 0;
 }
 
-SEC("tp_btf/sched_migrate_task")
-int BPF_PROG(blame_migrate, struct task_struct *task, int to)
+/* A thread that waits is about to be moved to a CPU. */
+static __always_inline void move_wait(struct threads_vcpu *vcpu, struct task_struct *task, int to)
 {
-	struct blame_vcpu *vcpu = find_vcpu(task);
-	__u64 now, start, since = vcpu ? claim_wait(vcpu) : 0;
+	__u64 now, start, since = claim_wait(vcpu);
 	struct task_struct *running;
 	struct blame_cpu *cpu;
 	struct wait wait;
 
 	if (!since)
-		return 0;
+		return;
 	now = task->se.cfs_rq->rq->clock;
 	/* run_delay is complete, and excludes the time of an earlier move. */
-	start = now - (task->sched_info.run_delay - vcpu->run_delay);
+	start = now - (task->sched_info.run_delay - vcpu->blame.run_delay);
 	if ((__s64)(start - since) > 0)
 		since = start;
 	running = task->se.cfs_rq->rq->curr;
-	cpu = find_cpu(vcpu->cpu);
+	cpu = find_cpu(vcpu->blame.cpu);
 	if (cpu)
 		count_unreported(cpu, running);
 	measure_wait(&wait, vcpu, task, since, now);
 	add_running(&wait, running);
 	charge_vcpu(vcpu, &wait);
-	vcpu->moved += task->sched_info.run_delay - vcpu->run_delay;
+	vcpu->blame.moved += task->sched_info.run_delay - vcpu->blame.run_delay;
 	begin_wait(vcpu, to, queue_on(task, to), task->sched_info.run_delay, now, true);
-	return 0;
 }
 
 /*
  * Reserve the wait of a thread: no other program begins or ends it until publish_wait(). Returns
  * its start; 0 if the thread does not wait, or another program is faster.
  */
-static __always_inline __u64 reserve_wait(struct blame_vcpu *vcpu, struct task_struct *task,
+static __always_inline __u64 reserve_wait(struct threads_vcpu *vcpu, struct task_struct *task,
 					  __u64 queued)
 {
 	struct blame_cpu *cpu = find_cpu(task->se.cfs_rq->rq->cpu);
-	__u64 since = vcpu->since;
+	__u64 since = vcpu->blame.since;
 
 	if (!cpu || !queued || since == RESERVED || is_on_cpu(task) ||
-	    __sync_val_compare_and_swap(&vcpu->since, since, RESERVED) != since)
+	    __sync_val_compare_and_swap(&vcpu->blame.since, since, RESERVED) != since)
 		return 0;
 	if (since)
 		return since;
 	/* A wait that began before the vCPU was entered */
-	vcpu->cpu = task->se.cfs_rq->rq->cpu;
+	vcpu->blame.cpu = task->se.cfs_rq->rq->cpu;
 	if (!cpu->waiting)
 		cpu->began = task->se.cfs_rq->rq->clock;
 	__sync_fetch_and_add(&cpu->waiting, 1);
@@ -1244,16 +1166,16 @@ static __always_inline __u64 reserve_wait(struct blame_vcpu *vcpu, struct task_s
 }
 
 /* Open the wait again from now on, unless it has ended: its switch found it reserved. */
-static __always_inline void publish_wait(struct blame_vcpu *vcpu, struct task_struct *task,
+static __always_inline void publish_wait(struct threads_vcpu *vcpu, struct task_struct *task,
 					 __u64 queued, __u64 now)
 {
-	__sync_val_compare_and_swap(&vcpu->since, RESERVED, now);
+	__sync_val_compare_and_swap(&vcpu->blame.since, RESERVED, now);
 	if ((is_on_cpu(task) || task->sched_info.last_queued != queued) && claim_wait(vcpu))
 		count_wait(vcpu, length_of(vcpu, now));
 }
 
 /* Charge the open wait up to now. Return the length of the wait that run_delay does not have. */
-static __always_inline __u64 sample_wait(struct blame_vcpu *vcpu, struct task_struct *task,
+static __always_inline __u64 sample_wait(struct threads_vcpu *vcpu, struct task_struct *task,
 					 struct wait *wait)
 {
 	__u64 queued = task->sched_info.last_queued, delay = task->sched_info.run_delay;
@@ -1261,17 +1183,17 @@ static __always_inline __u64 sample_wait(struct blame_vcpu *vcpu, struct task_st
 	__u64 since, now;
 	bool entered;
 
-	entered = !vcpu->since;
+	entered = !vcpu->blame.since;
 	since = reserve_wait(vcpu, task, queued);
 	if (!since)
 		return 0;
 	now = task->se.cfs_rq->rq->clock;
-	cpu = find_cpu(vcpu->cpu);
+	cpu = find_cpu(vcpu->blame.cpu);
 	if (entered) {
 		if (now > since) {
-			charge_kind(&vcpu->vm, vcpu->seen ? BLAME_UNKNOWN : BLAME_UNSEEN, 0,
+			charge_kind(&vcpu->vm, vcpu->blame.seen ? BLAME_UNKNOWN : BLAME_UNSEEN, 0,
 				    now - since);
-			__sync_fetch_and_add(&vcpu->charged, now - since);
+			__sync_fetch_and_add(&vcpu->blame.charged, now - since);
 		}
 	} else if (now > since) {
 		measure_wait(wait, vcpu, task, since, now);
@@ -1285,49 +1207,27 @@ static __always_inline __u64 sample_wait(struct blame_vcpu *vcpu, struct task_st
 		read_levels(task, vcpu, false);
 		read_rt_quota(task, vcpu);
 		/* run_delay will grow by all of the wait. */
-		vcpu->start = queued;
+		vcpu->blame.start = queued;
 	}
 	publish_wait(vcpu, task, queued, now);
 	return now > queued ? now - queued : 0;
 }
 
-/*
- * A row of blame_sample(), which one process reads. It is not on the stack: Linux 6.1 allows 512 bytes
- * for a chain of functions, each rounded up to 32.
- */
-static struct blame_thread sampled;
-
-/*
- * At each sample: enter vCPUs that run or that userspace has announced, charge waits that are open
- * up to now, and list all vCPUs. This program can be preempted by the others.
- */
-SEC("iter/task")
-int blame_sample(struct bpf_iter__task *ctx)
+/* At each sample: charge the open wait up to now, and fill in the waits of a row. */
+static __always_inline void list_waits(struct blame_thread *thread, struct threads_vcpu *vcpu,
+				       struct task_struct *task)
 {
-	struct blame_thread *thread = &sampled;
-	struct task_struct *task = ctx->task;
-	struct blame_vcpu *vcpu;
 	struct wait wait = { 0 };
 	__u64 open;
 
-	/* NULL after the last thread */
-	if (!task)
-		return 0;
-	vcpu = find_or_add_vcpu(task);
-	if (!vcpu || evict_vcpu(task, vcpu))
-		return 0;
 	/* before the charges, which may grow at any time */
-	thread->waited = task->sched_info.run_delay - vcpu->first_delay;
+	thread->waited = task->sched_info.run_delay - vcpu->blame.first_delay;
 	open = sample_wait(vcpu, task, &wait);
 	thread->waited += open;
-	thread->open = open && vcpu->since > RESERVED ? vcpu->moved + open : 0;
-	charge_missed(vcpu, thread->waited + vcpu->first_delay, vcpu->seen ? MISSED_NS : 0);
-	vcpu->seen = 1;
-	thread->charged = vcpu->charged;
-	thread->vm = vcpu->vm;
-	thread->tid = task->pid;
-	bpf_seq_write(ctx->meta->seq, thread, sizeof(*thread));
-	return 0;
+	thread->open = open && vcpu->blame.since > RESERVED ? vcpu->blame.moved + open : 0;
+	charge_missed(vcpu, thread->waited + vcpu->blame.first_delay, vcpu->blame.seen ? MISSED_NS : 0);
+	vcpu->blame.seen = 1;
+	thread->charged = vcpu->blame.charged;
 }
 
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
+#endif /* KVMSTATS_BPF_BLAME_COUNT_H */

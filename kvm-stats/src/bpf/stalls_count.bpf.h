@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Charges the time for which a vCPU's thread sleeps outside of a halt to a reason. The reason is
  * found when the thread goes to sleep, from its state, the system call that it is in, and whether
@@ -8,14 +8,10 @@
  * Events can be lost: of a sleep whose end is lost, the thread's accounts have the length; one whose
  * begin is lost is charged to no reason.
  */
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
+#ifndef KVMSTATS_BPF_STALLS_COUNT_H
+#define KVMSTATS_BPF_STALLS_COUNT_H
 
-#include "bpf/kernel.h"
-#include "stalls.bpf.h"
+#include "vcpu_thread.bpf.h"
 
 /* <linux/sched.h> */
 #define TASK_INTERRUPTIBLE	0x1
@@ -31,17 +27,13 @@
 const volatile __u32 vcpu_blocking;
 const volatile __u8 calls[STALLS_CALLS];
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, STALLS_VCPUS);
-	__type(key, __u32);
-	__type(value, struct stalls_vcpu);
-} vcpus SEC(".maps");
+/* Set by the loader: where an entry has its stalls */
+const volatile __u32 stalls_offset;
 
-#define VCPU	struct stalls_vcpu
-#include "vcpu_thread.bpf.h"
-
-__u64 no_vcpu;		/* switches of vCPUs without an entry */
+static __always_inline struct stalls_vcpu *stalls_of(struct threads_vcpu *vcpu)
+{
+	return (void *)vcpu + stalls_offset;
+}
 
 static __always_inline bool is_frozen(struct task_struct *task, __u32 state)
 {
@@ -126,113 +118,77 @@ static __always_inline __u32 find_reason(struct task_struct *task)
 	return find_vmm_reason(task, state);
 }
 
-/* The thread runs a vCPU for the first time, or another one. */
-static __always_inline void set_vcpu(struct stalls_vcpu *vcpu, struct task_struct *task)
-{
-	const void *notifier = task->preempt_notifiers.first;
-
-	vcpu->notifier = (__u64)notifier;
-	vcpu->vm.kvm = read_vcpu(notifier, vcpu_kvm);
-	vcpu->vm.tgid = task->tgid;
-}
-
-/* Enter a vCPU's thread. If it is in its VMM, announced has the VM. */
-static __noinline struct stalls_vcpu *add_vcpu(struct task_struct *task,
-					       const struct stalls_vcpu *announced)
-{
-	const struct blame_vm vm = announced ? announced->vm : (struct blame_vm){ 0 };
-	struct stalls_vcpu *vcpu = add_entry(task);
-
-	if (!vcpu) {
-		__sync_fetch_and_add(&no_vcpu, 1);
-		return NULL;
-	}
-	vcpu->vm = vm;
-	if (has_vcpu(task) && runs_vcpu(task))
-		set_vcpu(vcpu, task);
-	vcpu->task = (__u64)task;
-	add_to_filter(tids, task->pid);
-	return vcpu;
-}
-
 /*
  * When the sleep of a thread ended that has been woken: it has waited for a CPU since, as run_delay
  * will have it, and run, if the switch by which it got the CPU was lost. A thread that was preempted
  * while it went to sleep was not woken, and did not wait.
  */
-static __always_inline __u64 find_end(const struct stalls_vcpu *vcpu, struct task_struct *task,
+static __always_inline __u64 find_end(const struct stalls_vcpu *stalls, struct task_struct *task,
 				      __u64 clock, __u64 now)
 {
 	const __u64 queued = task->sched_info.last_queued;
-	const __u64 waited = task->sched_info.run_delay - vcpu->run_delay;
-	const __u64 ran = task->se.sum_exec_runtime - vcpu->ran;
+	const __u64 waited = task->sched_info.run_delay - stalls->run_delay;
+	const __u64 ran = task->se.sum_exec_runtime - stalls->ran;
 
 	/* The clock of another CPU may be behind. */
 	return now - waited - ran - (queued && clock > queued ? clock - queued : 0);
 }
 
-static __always_inline void note_accounts(struct stalls_vcpu *vcpu, struct task_struct *task)
+static __always_inline void note_accounts(struct stalls_vcpu *stalls, struct task_struct *task)
 {
-	vcpu->run_delay = task->sched_info.run_delay;
-	vcpu->ran = task->se.sum_exec_runtime;
+	stalls->run_delay = task->sched_info.run_delay;
+	stalls->ran = task->se.sum_exec_runtime;
 }
 
-static __always_inline void charge(struct stalls_vcpu *vcpu, __u64 since, __u64 end)
+static __always_inline void charge_stall(struct stalls_vcpu *stalls, __u64 since, __u64 end)
 {
-	const __u32 reason = vcpu->reason;
+	const __u32 reason = stalls->reason;
 
 	if ((__s64)(end - since) > 0 && reason < STALLS)
-		__sync_fetch_and_add(&vcpu->ns[reason], end - since);
+		__sync_fetch_and_add(&stalls->ns[reason], end - since);
 }
 
 /* A thread gets a CPU; or loses it, and the end of its sleep was lost. */
-static __always_inline void end_stall(struct stalls_vcpu *vcpu, struct task_struct *task, __u64 clock)
+static __always_inline void end_stall(struct stalls_vcpu *stalls, struct task_struct *task, __u64 clock)
 {
-	const __u64 since = __sync_lock_test_and_set(&vcpu->since, 0);
+	const __u64 since = __sync_lock_test_and_set(&stalls->since, 0);
 
 	if (since)
-		charge(vcpu, since, find_end(vcpu, task, clock, bpf_ktime_get_ns()));
+		charge_stall(stalls, since, find_end(stalls, task, clock, bpf_ktime_get_ns()));
 }
 
 /* A thread has lost its CPU, and sleeps. */
-static __always_inline void begin_stall(struct stalls_vcpu *vcpu, struct task_struct *task)
+static __always_inline void begin_stall(struct stalls_vcpu *stalls, struct task_struct *task)
 {
 	const __u32 reason = find_reason(task);
 
-	vcpu->reason = reason;
-	note_accounts(vcpu, task);
-	__sync_lock_test_and_set(&vcpu->since, reason ? bpf_ktime_get_ns() : 0);
+	stalls->reason = reason;
+	note_accounts(stalls, task);
+	__sync_lock_test_and_set(&stalls->since, reason ? bpf_ktime_get_ns() : 0);
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(stalls_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+/* A thread loses its CPU to another one. from: its entry, or NULL */
+static __always_inline void switch_stalls(struct threads_vcpu *from, struct task_struct *prev,
+					  struct task_struct *next)
 {
-	struct stalls_vcpu *from = find_vcpu(prev), *to = find_vcpu(next);
+	struct threads_vcpu *to = find_vcpu(next);
 
-	if (to && to->since)
-		end_stall(to, next, prev->se.cfs_rq->rq->clock);
-	if (!from && has_vcpu(prev) && runs_vcpu(prev))
-		from = add_vcpu(prev, NULL);
-	if (!from)
-		return 0;
-	if (has_vcpu(prev) && (__u64)prev->preempt_notifiers.first != from->notifier &&
-	    runs_vcpu(prev))
-		set_vcpu(from, prev);
-	if (from->since)
-		end_stall(from, prev, 0);
-	if (prev->__state)
-		begin_stall(from, prev);
-	return 0;
+	if (to && stalls_of(to)->since)
+		end_stall(stalls_of(to), next, prev->se.cfs_rq->rq->clock);
+	if (from && stalls_of(from)->since)
+		end_stall(stalls_of(from), prev, 0);
+	if (from && prev->__state)
+		begin_stall(stalls_of(from), prev);
 }
 
 /*
  * Charge the open stall up to now. The reason can change while the thread sleeps: the freezer of
  * cgroup v1 does not wake a thread that sleeps already.
  */
-static __always_inline void sample_stall(struct stalls_vcpu *vcpu, struct task_struct *task)
+static __always_inline void sample_stall(struct stalls_vcpu *stalls, struct task_struct *task)
 {
 	const bool asleep = task->__state && !is_on_cpu(task);
-	__u64 since = vcpu->since, now = bpf_ktime_get_ns(), end;
+	__u64 since = stalls->since, now = bpf_ktime_get_ns(), end;
 	const bool queued = task->sched_info.last_queued;
 	__u32 reason;
 
@@ -240,49 +196,25 @@ static __always_inline void sample_stall(struct stalls_vcpu *vcpu, struct task_s
 		reason = asleep && !queued ? find_reason(task) : STALL_NONE;
 		if (!reason)
 			return;
-		vcpu->reason = reason;
-		note_accounts(vcpu, task);
+		stalls->reason = reason;
+		note_accounts(stalls, task);
 		end = now;
 	} else if (asleep || queued) {
-		end = find_end(vcpu, task, task->se.cfs_rq->rq->clock, now);
+		end = find_end(stalls, task, task->se.cfs_rq->rq->clock, now);
 	} else {
 		/* The thread runs: its next switch ends the stall. */
 		return;
 	}
 	/* Another program is faster: it charges the stall. */
-	if (__sync_val_compare_and_swap(&vcpu->since, since, end) != since)
+	if (__sync_val_compare_and_swap(&stalls->since, since, end) != since)
 		return;
 	if (since)
-		charge(vcpu, since, end);
+		charge_stall(stalls, since, end);
 	if (!queued)
-		vcpu->reason = find_reason(task);
+		stalls->reason = find_reason(task);
 	/* The thread may have been given a CPU before the stall was open. */
 	if (!since && (!task->__state || is_on_cpu(task)))
-		__sync_val_compare_and_swap(&vcpu->since, end, 0);
+		__sync_val_compare_and_swap(&stalls->since, end, 0);
 }
 
-/*
- * At each sample: enter vCPUs that run or that userspace has announced, charge stalls that are open
- * up to now, and list all vCPUs. This program can be preempted by the other one.
- */
-SEC("iter/task")
-int stalls_sample(struct bpf_iter__task *ctx)
-{
-	struct blame_thread thread = { 0 };
-	struct task_struct *task = ctx->task;
-	struct stalls_vcpu *vcpu;
-
-	/* NULL after the last thread */
-	if (!task)
-		return 0;
-	vcpu = find_or_add_vcpu(task);
-	if (!vcpu)
-		return 0;
-	sample_stall(vcpu, task);
-	thread.vm = vcpu->vm;
-	thread.tid = task->pid;
-	bpf_seq_write(ctx->meta->seq, &thread, sizeof(thread));
-	return 0;
-}
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
+#endif /* KVMSTATS_BPF_STALLS_COUNT_H */
