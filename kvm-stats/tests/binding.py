@@ -1,32 +1,22 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""The Python module with a VM of VMM, if a source works here. Prints TAP.
+"""The Python module with a VM of tests/vmm.c, if a source works here. Prints TAP. PYTHON is the
+directory of kvmstats.py.
 
-usage: tests/binding.py DIR VMM
-
-DIR contains kvmstats.py.
+usage: tests/binding.py DIR PYTHON
 """
 import errno
-import subprocess
 import sys
 import time
 from contextlib import redirect_stdout
 from io import StringIO
 
+from common import USAGE, Vmm, finish, result
+
 if len(sys.argv) != 3:
-    sys.exit("usage: tests/binding.py DIR VMM")
-sys.path.insert(0, sys.argv[1])
+    sys.exit(USAGE)
+sys.path.insert(0, sys.argv[2])
 import kvmstats  # noqa: E402
-
-COUNT = FAILED = 0
-
-
-def result(passed, text):
-    """Print a line of TAP."""
-    global COUNT, FAILED
-    COUNT += 1
-    FAILED += not passed
-    print(f"{'ok' if passed else 'not ok'} {COUNT} - {text}")
 
 
 def raises(**options):
@@ -58,13 +48,12 @@ else:
     result({(each.unit, each.scale) for each in statistics if each.name.endswith("_ns")} <=
            {("seconds", 1e-9)}, "the scale of nanoseconds is 1e-9 seconds")
 if not raises():
-    with kvmstats.Host() as host, subprocess.Popen(
-            [sys.argv[2], "-k", "1", "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as vmm:
-        started = vmm.stdout.read(1)
+    vmm = Vmm("binding", "-k", vcpus=2)
+    with kvmstats.Host() as host:
         host.sample()
         time.sleep(0.2)
         found = [vm for vm in host.sample() if vm.pid == vmm.pid]
-        result(len(found) == 1 or not started, f"the VM is found by the source {host.source}")
+        result(len(found) == 1, f"the VM is found by the source {host.source}")
         for vm in found:
             vcpus = vm.vcpu_list()
             result(len(vcpus) == vm.vcpus == 2 and vcpus[1].id > vcpus[0].id >= 0 < vcpus[0].tid,
@@ -88,7 +77,5 @@ if not raises():
         text = StringIO()
         with redirect_stdout(text):
             kvmstats.print_metrics()
-        result('kvm_vm_vcpu_seconds_total{vm="vmm' in text.getvalue(), "the exporter prints the VM")
-        vmm.kill()
-print(f"1..{COUNT}")
-sys.exit(FAILED > 0)
+        result('kvm_vm_vcpu_seconds_total{vm="binding' in text.getvalue(), "the exporter prints the VM")
+finish()
