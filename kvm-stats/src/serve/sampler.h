@@ -8,6 +8,9 @@
  * model takes 4 of 36 ms of CPU per sample, and 0.7 of 53 MB. To take the totals back from the child would
  * cost less, but an attacker who has taken it over could change them.
  *
+ * The child takes the samples as it takes a recording, and computes times and sums from them again: 7 of
+ * 17 ms. Sums that the sampler sends instead would be a second format beside the recording.
+ *
  * An attacker who has taken the child over gets no further: confine.c limits the child, both
  * processes share no writable memory or descriptor except for the counts of scrapes and standard
  * error, the sampler reads its messages at most 100 times per second, and replaces a child that
