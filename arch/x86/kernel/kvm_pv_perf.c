@@ -119,16 +119,16 @@ static long kvm_pv_perf_call(unsigned int op, unsigned long a1)
 }
 
 /* Return whether the result of a hypercall shows that this host lacks the event. */
-static bool kvm_pv_perf_lost(long r)
+static bool kvm_pv_perf_is_lost(long r)
 {
 	return r && r != -KVM_EFAULT;
 }
 
 /* Call the host for an open event.  The check opens it again if it is lost. */
-static void kvm_pv_perf_event_call(struct kvm_pv_perf_cpu *cpu, unsigned int op,
+static void kvm_pv_perf_call_event(struct kvm_pv_perf_cpu *cpu, unsigned int op,
 				   unsigned long a1)
 {
-	if (kvm_pv_perf_lost(kvm_pv_perf_call(op, a1)))
+	if (kvm_pv_perf_is_lost(kvm_pv_perf_call(op, a1)))
 		WRITE_ONCE(cpu->stale, true);
 }
 
@@ -294,7 +294,7 @@ static void kvm_pv_perf_read(struct perf_event *event)
 
 	if (event->hw.state & PERF_HES_STOPPED)
 		return;
-	kvm_pv_perf_event_call(cpu, KVM_PV_PERF_READ, event->hw.config);
+	kvm_pv_perf_call_event(cpu, KVM_PV_PERF_READ, event->hw.config);
 	kvm_pv_perf_update(cpu, event, true);
 }
 
@@ -319,11 +319,11 @@ static void kvm_pv_perf_check_events(struct kvm_pv_perf_cpu *cpu)
 
 	WRITE_ONCE(cpu->stale, false);
 	if (all == open &&
-	    (!open || !kvm_pv_perf_lost(kvm_pv_perf_call(KVM_PV_PERF_READ_ALL, open))))
+	    (!open || !kvm_pv_perf_is_lost(kvm_pv_perf_call(KVM_PV_PERF_READ_ALL, open))))
 		return;
 	for_each_set_bit(id, &all, KVM_PV_PERF_MAX_EVENTS) {
 		if (test_bit(id, &cpu->open) &&
-		    kvm_pv_perf_lost(kvm_pv_perf_call(KVM_PV_PERF_READ, id)))
+		    kvm_pv_perf_is_lost(kvm_pv_perf_call(KVM_PV_PERF_READ, id)))
 			clear_bit(id, &cpu->open);
 		kvm_pv_perf_open(cpu, id);
 	}
@@ -345,7 +345,7 @@ static void kvm_pv_perf_check(struct kvm_pv_perf_cpu *cpu, bool due)
 }
 
 /* Deferrable: runs with the tick, and causes no interrupt, which would be an exit. */
-static void kvm_pv_perf_tick(struct timer_list *timer)
+static void kvm_pv_perf_handle_tick(struct timer_list *timer)
 {
 	struct kvm_pv_perf_cpu *cpu =
 		container_of(timer, struct kvm_pv_perf_cpu, tick);
@@ -357,7 +357,7 @@ static void kvm_pv_perf_tick(struct timer_list *timer)
 	local_irq_enable();
 }
 
-static enum hrtimer_restart kvm_pv_perf_due(struct hrtimer *timer)
+static enum hrtimer_restart kvm_pv_perf_handle_due(struct hrtimer *timer)
 {
 	struct kvm_pv_perf_cpu *cpu =
 		container_of(timer, struct kvm_pv_perf_cpu, due);
@@ -398,7 +398,7 @@ static void kvm_pv_perf_read_slots(struct kvm_pv_perf_cpu *cpu)
 		return;
 	cpu->fresh = true;
 	if (cpu->open)
-		kvm_pv_perf_event_call(cpu, KVM_PV_PERF_READ_ALL, cpu->open);
+		kvm_pv_perf_call_event(cpu, KVM_PV_PERF_READ_ALL, cpu->open);
 }
 
 static void kvm_pv_perf_start(struct perf_event *event, int flags)
@@ -412,7 +412,7 @@ static void kvm_pv_perf_start(struct perf_event *event, int flags)
 	if (!is_sampling_event(event))
 		kvm_pv_perf_read_slots(cpu);
 	else
-		kvm_pv_perf_event_call(cpu, cpu->enabled[id]++ ? KVM_PV_PERF_READ :
+		kvm_pv_perf_call_event(cpu, cpu->enabled[id]++ ? KVM_PV_PERF_READ :
 				       KVM_PV_PERF_ENABLE, id);
 	kvm_pv_perf_update(cpu, event, false);
 	barrier();
@@ -431,7 +431,7 @@ static void kvm_pv_perf_stop(struct perf_event *event, int flags)
 	if (!is_sampling_event(event))
 		kvm_pv_perf_read_slots(cpu);
 	else
-		kvm_pv_perf_event_call(cpu, --cpu->enabled[id] ? KVM_PV_PERF_READ :
+		kvm_pv_perf_call_event(cpu, --cpu->enabled[id] ? KVM_PV_PERF_READ :
 				       KVM_PV_PERF_DISABLE, id);
 	kvm_pv_perf_update(cpu, event, true);
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
@@ -523,7 +523,7 @@ static int kvm_pv_perf_event_init(struct perf_event *event)
  * finds nothing.  It arrives before the second check from now; a later NMI is not
  * for these events.
  */
-static int kvm_pv_perf_nmi(unsigned int type, struct pt_regs *regs)
+static int kvm_pv_perf_handle_nmi(unsigned int type, struct pt_regs *regs)
 {
 	struct kvm_pv_perf_cpu *cpu = this_cpu_read(kvm_pv_perf_cpu);
 	struct perf_sample_data data;
@@ -634,7 +634,7 @@ static struct pmu kvm_pv_pmu = {
 };
 
 /* An attribute of the group "events": NAME, NAME.unit or NAME.scale */
-static int __init kvm_pv_perf_attribute(struct attribute **attr, const char *name,
+static int __init kvm_pv_perf_make_attr(struct attribute **attr, const char *name,
 					const char *suffix, char *value)
 {
 	struct perf_pmu_events_attr *made = kzalloc(sizeof(*made), GFP_KERNEL);
@@ -652,23 +652,23 @@ static int __init kvm_pv_perf_attribute(struct attribute **attr, const char *nam
 	return made->attr.attr.name && value ? 0 : -ENOMEM;
 }
 
-static int __init kvm_pv_perf_name(struct attribute ***attr, const char *name,
-				   u32 config, const char *unit, int exponent)
+static int __init kvm_pv_perf_add_name(struct attribute ***attr, const char *name,
+				       u32 config, const char *unit, int exponent)
 {
-	int r = kvm_pv_perf_attribute((*attr)++, name, "",
+	int r = kvm_pv_perf_make_attr((*attr)++, name, "",
 				      kasprintf(GFP_KERNEL, "event=0x%x", config));
 
 	if (!r && unit)
-		r = kvm_pv_perf_attribute((*attr)++, name, ".unit",
+		r = kvm_pv_perf_make_attr((*attr)++, name, ".unit",
 					  kasprintf(GFP_KERNEL, "%s", unit));
 	if (!r && exponent)
-		r = kvm_pv_perf_attribute((*attr)++, name, ".scale",
+		r = kvm_pv_perf_make_attr((*attr)++, name, ".scale",
 					  kasprintf(GFP_KERNEL, "1e%d", exponent));
 	return r;
 }
 
 /* The events as sysfs has them: what the host counts, with its unit */
-static int __init kvm_pv_perf_events(void)
+static int __init kvm_pv_perf_make_events(void)
 {
 	static const char * const units[] = { NULL, "B", "s", "cycles" };
 	struct attribute **attr;
@@ -679,11 +679,11 @@ static int __init kvm_pv_perf_events(void)
 	if (!attr)
 		return -ENOMEM;
 	events_group.attrs = attr;
-	r = kvm_pv_perf_name(&attr, "cpu-clock",
-			     CONFIG_SOFTWARE(PERF_COUNT_SW_CPU_CLOCK), "s", -9);
+	r = kvm_pv_perf_add_name(&attr, "cpu-clock",
+				 CONFIG_SOFTWARE(PERF_COUNT_SW_CPU_CLOCK), "s", -9);
 	if (!r)
-		r = kvm_pv_perf_name(&attr, "task-clock",
-				     CONFIG_SOFTWARE(PERF_COUNT_SW_TASK_CLOCK), "s", -9);
+		r = kvm_pv_perf_add_name(&attr, "task-clock",
+					 CONFIG_SOFTWARE(PERF_COUNT_SW_TASK_CLOCK), "s", -9);
 	for (i = 0; i < info.stats && !r; i++) {
 		const struct kvm_stats_desc *desc = &stats[i];
 		u32 unit = (desc->flags & KVM_STATS_UNIT_MASK) >> KVM_STATS_UNIT_SHIFT;
@@ -694,8 +694,8 @@ static int __init kvm_pv_perf_events(void)
 		    ((desc->flags & KVM_STATS_BASE_MASK) != KVM_STATS_BASE_POW10 &&
 		     desc->exponent))
 			continue;
-		r = kvm_pv_perf_name(&attr, desc->name, CONFIG_STAT(i),
-				     units[unit], desc->exponent);
+		r = kvm_pv_perf_add_name(&attr, desc->name, CONFIG_STAT(i),
+					 units[unit], desc->exponent);
 	}
 	return r;
 }
@@ -716,7 +716,7 @@ static void __init kvm_pv_perf_free_events(void)
 	events_group.attrs = NULL;
 }
 
-static int __init kvm_pv_perf_stats(void)
+static int __init kvm_pv_perf_read_stats(void)
 {
 	struct kvm_stats_desc *stat;
 	unsigned int i;
@@ -738,7 +738,7 @@ static int __init kvm_pv_perf_stats(void)
 	return r;
 }
 
-static bool __init kvm_pv_perf_available(void)
+static bool __init kvm_pv_perf_is_available(void)
 {
 	struct kvm_pv_perf_info *got;
 
@@ -759,7 +759,7 @@ static void __init kvm_pv_perf_forget(void *unused)
 	kvm_pv_perf_call(KVM_PV_PERF_RESET, 0);
 }
 
-static int __init kvm_pv_perf_cpus(void)
+static int __init kvm_pv_perf_alloc_cpus(void)
 {
 	struct kvm_pv_perf_cpu *cpu;
 	unsigned int i;
@@ -770,8 +770,8 @@ static int __init kvm_pv_perf_cpus(void)
 				   cpu_to_node(i));
 		if (!cpu)
 			return -ENOMEM;
-		timer_setup(&cpu->tick, kvm_pv_perf_tick, TIMER_DEFERRABLE | TIMER_PINNED);
-		hrtimer_setup(&cpu->due, kvm_pv_perf_due, CLOCK_MONOTONIC,
+		timer_setup(&cpu->tick, kvm_pv_perf_handle_tick, TIMER_DEFERRABLE | TIMER_PINNED);
+		hrtimer_setup(&cpu->due, kvm_pv_perf_handle_due, CLOCK_MONOTONIC,
 			      HRTIMER_MODE_REL_PINNED_HARD);
 		per_cpu(kvm_pv_perf_cpu, i) = cpu;
 	}
@@ -783,17 +783,17 @@ static int __init kvm_pv_perf_init(void)
 	unsigned int i;
 	int r;
 
-	if (!kvm_pv_perf_available())
+	if (!kvm_pv_perf_is_available())
 		return 0;
 	on_each_cpu(kvm_pv_perf_forget, NULL, 1);
-	r = kvm_pv_perf_stats();
+	r = kvm_pv_perf_read_stats();
 	if (!r)
-		r = kvm_pv_perf_events();
+		r = kvm_pv_perf_make_events();
 	if (!r)
-		r = kvm_pv_perf_cpus();
+		r = kvm_pv_perf_alloc_cpus();
 	if (r)
 		goto free;
-	r = register_nmi_handler(NMI_LOCAL, kvm_pv_perf_nmi, 0, "kvm_pv");
+	r = register_nmi_handler(NMI_LOCAL, kvm_pv_perf_handle_nmi, 0, "kvm_pv");
 	if (r)
 		goto free;
 	r = perf_pmu_register(&kvm_pv_pmu, "kvm_pv", -1);
