@@ -439,6 +439,12 @@ static void test_with_stalls(void)
 	tap_result(read_stopped(stalls, tid) < 0 && !is_seen(tid) && !threads->program->bss->thread_counts.all,
 		   "blame with stalls: then its entry is free: %u remain", threads->program->bss->thread_counts.all);
 	stalls_close(stalls);
+	add_vmm("0");
+	settle("blame without stalls, which were closed");
+	end_all();
+	blame_sample(blame);
+	tap_result(!threads->exited.count && !threads->program->bss->thread_counts.all,
+		   "blame without stalls: nothing is kept of a thread that has exited");
 	blame_close(blame);
 	blame = alone;
 }

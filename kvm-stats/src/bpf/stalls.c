@@ -43,6 +43,7 @@ int stalls_open(struct stalls **opened, struct threads *shared, const struct kvm
 	error = threads_share(&s->threads, shared, THREADS_STALLS, first, p);
 	if (!error) {
 		s->turn = s->threads->program->bss->turn;
+		s->threads->takes_stalls = true;
 		error = stalls_check(s, p);
 		forget_stalls_check(s);
 		error = error ?: stalls_sample(s);
@@ -60,6 +61,8 @@ void stalls_close(struct stalls *s)
 {
 	if (!s)
 		return;
+	if (s->threads)
+		s->threads->takes_stalls = false;
 	threads_close(s->threads);
 	free(s->rows);
 	free(s->before);

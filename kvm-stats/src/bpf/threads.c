@@ -257,7 +257,7 @@ static void remove_exited_threads(struct threads *t)
 		    !vcpu.task)
 			continue;
 		return_entry(&t->program->bss->thread_counts, vcpu.uid);
-		if (t->counts & THREADS_STALLS)
+		if (t->takes_stalls)
 			keep_stalls(t, tid, &vcpu);
 	}
 }

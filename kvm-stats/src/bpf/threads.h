@@ -28,7 +28,8 @@ struct threads {
 	unsigned int users;	/* that have not closed it */
 	const struct kvmstats_vm *first;	/* VMs while the program is loaded */
 	struct threads_list live;
-	struct threads_list exited;	/* with stalls that were not read yet */
+	bool takes_stalls;		/* some user does */
+	struct threads_list exited;	/* then: those whose stalls it has not taken yet */
 };
 
 /*
