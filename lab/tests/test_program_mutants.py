@@ -4,6 +4,7 @@
 import contextlib
 import io
 import tempfile
+import types
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -65,6 +66,29 @@ class Generate(unittest.TestCase):
         for path in (records.TOP / "kvm-stats/lib").glob("*.c"):
             found = c_mutants.generate(path.read_text())
             self.assertEqual(len(found), len(set(found)))
+
+
+class Choose(unittest.TestCase):
+    """The groups of mutants that are named."""
+
+    def choose(self, *names):
+        """Return the files of each group."""
+        arguments = types.SimpleNamespace(name=list(names), since=None, seed=1)
+        return {group.name: group.files for group in program_mutants.choose(arguments)}
+
+    def test_file_and_directory(self):
+        found = self.choose("kvm-stats/src/sums.c", "src/serve/http/")
+        self.assertEqual(found["src/sums.c"], {"src/sums.c"})
+        self.assertEqual({str(Path(file).parent) for file in found["src/serve/http"]}, {"src/serve/http"})
+        self.assertGreater(len(found["src/serve/http"]), 5)
+
+    def test_all_directories(self):
+        self.assertEqual(set(self.choose()), {"lib", "src", "src/bpf", "src/serve", "src/serve/http"})
+
+    def test_unknown(self):
+        for name in "src/no.c", "nowhere", "tests":
+            with self.subTest(name=name), self.assertRaises(records.Invalid):
+                self.choose(name)
 
 
 class Run(unittest.TestCase):
@@ -218,7 +242,7 @@ class Arguments(unittest.TestCase):
     """Invalid arguments."""
 
     def test_refused(self):
-        for arguments, line in ((["src/none.c"], "no C file 'src/none.c'"),
+        for arguments, line in ((["src/none.c"], "no C file or directory 'src/none.c'"),
                                 (["--since", "none"], "--since 'none': not a commit")):
             self.assertIn(line, run_refused(self, "lab/checks/long/program-mutants", *arguments))
 
