@@ -315,10 +315,8 @@ static void pause_thread(struct core_vcpu *vcpu)
 	t->turns = before->turns;
 	t->throttled = before->throttled;
 	t->lost = before->lost;
-	t->sleeps = before->sleeps + 1;
 	t->up_to_date = true;
 	t->state = THREAD_SLEEPS;
-	t->assumed = false;
 	t->asleep = 0;
 }
 

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core.h"
 #include "probe_vm.h"
-#include "source.h"
 #include "tap.h"
 
 #define MS	1000000ULL
@@ -671,6 +671,381 @@ static void test_end(struct kvmstats *k)
 		   "time after the end of a VM is not counted as OTHER");
 }
 
+/* A sample of one vCPU, in milliseconds: its thread before and now, and the values of KVM */
+#define THREAD(...)	{ .has_run = true, .has_ready = true, __VA_ARGS__ }
+#define BEFORE(...)	.before = THREAD(__VA_ARGS__)
+#define NOW(...)	.now = THREAD(__VA_ARGS__)
+
+struct times_case {
+	const char *what;
+	const char *result;		/* times and, after ";", what the account keeps */
+	struct thread_times before, now;
+	struct account account;		/* run and ready: what was reported ahead */
+	struct {
+		uint64_t halt, poll, blocking;
+	} from, to;
+	bool without_halt, ended, first, no_time;
+	enum thread_time whose;
+	pid_t tid;			/* thread at the previous sample */
+	unsigned int ms, ns;		/* elapsed, 100 by default; more of run */
+};
+
+static const struct times_case times_cases[] = {
+	/* Booked times */
+	{ "ran and waited", "100 ms, 3b: run 30 ready 20 other 50; wait 20",
+	  NOW(.run = 30, .ready = 20), BEFORE() },
+	{ "a time reported ahead is deducted", "100 ms, 3b: run 20 ready 15 other 65; wait 20",
+	  NOW(.run = 30, .ready = 20), BEFORE(), .account = { .run = 10, .ready = 5 } },
+	{ "more reported ahead than booked", "100 ms, 3b: other 100; run 1 ready 5 wait 20",
+	  NOW(.run = 30, .ready = 20), BEFORE(), .account = { .run = 31, .ready = 25 } },
+	{ "20 ms more than fit are assigned later", "100 ms, 3b: run 100; run -20 ready -20",
+	  NOW(.run = 120, .ready = 20), BEFORE() },
+	{ "1 ns more than these is not", "100 ms, 3b: run 100; run -20",
+	  NOW(.run = 120), BEFORE(), .ns = 1 },
+	{ "20 ms more of READY", "100 ms, 3b: run 90 ready 10; ready -20 wait 10",
+	  NOW(.run = 90, .ready = 30), BEFORE() },
+	{ "21 ms more of READY", "100 ms, 3b: run 90 ready 10; ready -20 wait 10",
+	  NOW(.run = 90, .ready = 31), BEFORE() },
+	{ "times since the state was known are assigned later", "100 ms, 3b: run 100; run -20 ready -30 assumed 10",
+	  NOW(.run = 120, .ready = 30), BEFORE(), .account = { .assumed = 10 } },
+	{ "more than these is not", "100 ms, 3b: run 100; run -30 ready -30 assumed 10",
+	  NOW(.run = 131, .ready = 31), BEFORE(), .account = { .assumed = 10 } },
+	/* A wait that was assigned to RUN */
+	{ "a guess is corrected as far as was guessed", "100 ms, 3b: run 60 ready 40; ready -10 wait 10",
+	  NOW(.run = 90, .ready = 50), BEFORE(), .account = { .guessed = 30 } },
+	{ "a guess is corrected as far as was booked", "100 ms, 3b: run 50 ready 50; wait 10 guessed 20",
+	  NOW(.run = 90, .ready = 50), BEFORE(), .account = { .guessed = 60 } },
+	{ "a guess is corrected as far as it ran", "100 ms, 3b: ready 100; ready -30 wait 90 guessed 20",
+	  NOW(.run = 10, .ready = 130), BEFORE(), .account = { .guessed = 30 } },
+	{ "a wrong guess of another time is dropped", "100 ms, 3b: run 60 ready 40; ready -20 wait 10",
+	  NOW(.run = 90, .ready = 61), BEFORE(), .account = { .guessed = 30 } },
+	/* The longest wait that is not booked yet */
+	{ "a wait continues", "100 ms, 3bt: other 100; wait 105",
+	  NOW(.turns = 7), BEFORE(.turns = 7), .account = { .wait_max = 5 } },
+	{ "a wait continues after a part is booked", "100 ms, 3bt: ready 20 other 80; wait 85",
+	  NOW(.ready = 20, .turns = 7), BEFORE(.turns = 7), .account = { .wait_max = 5 } },
+	{ "a booked wait of an unknown number of turns", "100 ms, 3b: ready 20 other 80; wait 20",
+	  NOW(.ready = 20), BEFORE(), .account = { .wait_max = 5 } },
+	{ "no booked wait, unknown turns", "100 ms, 3b: other 100; wait 105",
+	  NOW(), BEFORE(), .account = { .wait_max = 5 } },
+	{ "a thread that ran", "100 ms, 3bt: run 30 other 70; wait 70",
+	  NOW(.run = 30, .turns = 7), BEFORE(.turns = 7), .account = { .wait_max = 5 } },
+	{ "a thread that ran and waited without a turn", "100 ms, 3bt: run 30 ready 20 other 50; wait 70",
+	  NOW(.run = 30, .ready = 20, .turns = 7), BEFORE(.turns = 7), .account = { .wait_max = 5 } },
+	{ "two turns", "100 ms, 3bt: ready 20 other 80 turns 2; wait 10",
+	  NOW(.ready = 20, .turns = 9), BEFORE(.turns = 7), .account = { .wait_max = 5 } },
+	{ "two turns without a wait", "100 ms, 3bt: other 100 turns 2; wait 100",
+	  NOW(.turns = 9), BEFORE(.turns = 7), .account = { .wait_max = 5 } },
+	{ "a thread that slept", "100 ms, 3bt: ready 20 other 80; wait 20",
+	  NOW(.ready = 20, .turns = 7), BEFORE(.turns = 7, .state = THREAD_SLEEPS), .account = { .wait_max = 5 } },
+	{ "a thread that slept, and had four turns", "100 ms, 3bt: ready 20 other 80 turns 4; wait 5",
+	  NOW(.ready = 20, .turns = 11), BEFORE(.turns = 7, .state = THREAD_SLEEPS),
+	  .account = { .wait_max = 5 } },
+	{ "a thread that slept in a halt that ended", "100 ms, 3bt: ready 20 halt 1 other 79; wait 80",
+	  NOW(.ready = 20, .turns = 7), BEFORE(.turns = 7, .state = THREAD_SLEEPS), .account = { .ended = 1 } },
+	{ "a thread that sleeps in a halt", "100 ms, 3bt: ready 20 halt 80; wait 80 halt 80",
+	  NOW(.ready = 20, .turns = 7), BEFORE(.turns = 7, .state = THREAD_SLEEPS), .to.blocking = 1 },
+	{ "a thread that slept in a halt before", "100 ms, 3bt: ready 20 other 80; wait 80",
+	  NOW(.ready = 20, .turns = 7), BEFORE(.turns = 7, .state = THREAD_SLEEPS), .from.blocking = 1 },
+	{ "a count of sleeps that grew", "100 ms, 3bt: ready 20 other 80; wait 20",
+	  NOW(.ready = 20, .turns = 7, .has_sleeps = true, .sleeps = 4), BEFORE(.turns = 7, .has_sleeps = true,
+	  .sleeps = 3) },
+	{ "a count of sleeps that did not grow", "100 ms, 3bt: run 80 ready 20; wait 80",
+	  NOW(.ready = 20, .turns = 7, .has_sleeps = true, .sleeps = 3), BEFORE(.turns = 7, .has_sleeps = true,
+	  .sleeps = 3) },
+	{ "a count of sleeps that begins", "100 ms, 3bt: ready 20 other 80; wait 80",
+	  NOW(.ready = 20, .turns = 7, .has_sleeps = true, .sleeps = 4), BEFORE(.turns = 7) },
+	{ "a count of sleeps that ends", "100 ms, 3bt: ready 20 other 80; wait 80",
+	  NOW(.ready = 20, .turns = 7), BEFORE(.turns = 7, .has_sleeps = true, .sleeps = 3) },
+	/* Time without a known state */
+	{ "an assumed state", "100 ms, 3b: other 100; wait 100 assumed 105",
+	  NOW(.state = THREAD_SLEEPS, .assumed = true), BEFORE(), .account = { .assumed = 5 } },
+	{ "a thread that is known to sleep", "100 ms, 3b: other 100; wait 100",
+	  NOW(.state = THREAD_SLEEPS), BEFORE(), .account = { .assumed = 5 } },
+	{ "a thread that may be woken", "100 ms, 3bt: ready 100 turns 1; ready 100 wait 100 assumed 5",
+	  NOW(.state = THREAD_RUNNABLE, .turns = 1), BEFORE(), .account = { .assumed = 5 } },
+	{ "a wait is not assigned in full yet", "100 ms, 3b: run 90 ready 10; ready -2 wait 10 assumed 5",
+	  NOW(.run = 90, .ready = 12, .state = THREAD_SLEEPS), BEFORE(), .account = { .assumed = 5 } },
+	{ "run time is not assigned in full yet", "100 ms, 3b: run 100; run -2 assumed 5",
+	  NOW(.run = 102, .state = THREAD_SLEEPS), BEFORE(), .account = { .assumed = 5 } },
+	{ "more is reported than booked", "100 ms, 3b: other 100; run 1 ready 1 wait 1",
+	  NOW(.run = 1, .ready = 1, .state = THREAD_SLEEPS), BEFORE(), .account = { .run = 2, .ready = 2,
+	  .assumed = 5 } },
+	/* Halts */
+	{ "a halt that ended", "100 ms, 3b: run 30 halt 50 other 20; wait 70",
+	  NOW(.run = 30), BEFORE(), .from.halt = 7, .to.halt = 57 },
+	{ "a halt that was reported in part", "100 ms, 3b: run 30 halt 30 other 40; wait 70",
+	  NOW(.run = 30), BEFORE(), .to.halt = 50, .account = { .halt = 20 } },
+	{ "a halt that was reported in full", "100 ms, 3b: run 30 other 70; wait 70",
+	  NOW(.run = 30), BEFORE(), .to.halt = 20, .account = { .halt = 20 } },
+	{ "a halt that was shorter than reported", "100 ms, 3b: run 30 other 70; wait 70",
+	  NOW(.run = 30), BEFORE(), .to.halt = 20, .account = { .halt = 50 } },
+	{ "a halt that ended before", "100 ms, 3b: run 30 other 70; wait 70",
+	  NOW(.run = 30), BEFORE(), .account = { .halt = 20 } },
+	{ "a halt longer than the time", "100 ms, 3b: run 30 halt 70; wait 70",
+	  NOW(.run = 30), BEFORE(), .to.halt = 200 },
+	{ "a halt lasts", "100 ms, 3b: run 30 halt 70; wait 70 halt 77",
+	  NOW(.run = 30, .state = THREAD_SLEEPS), BEFORE(), .to.blocking = 1, .account = { .halt = 7 } },
+	{ "a halt lasts after another one", "100 ms, 3b: run 30 halt 70; wait 70 halt 57",
+	  NOW(.run = 30, .state = THREAD_SLEEPS), BEFORE(), .to = { .halt = 20, .blocking = 1 },
+	  .account = { .halt = 7 } },
+	{ "a halt is not longer than the sleep", "100 ms, 3b: run 30 halt 40 other 30; wait 70 halt 47",
+	  NOW(.run = 30, .state = THREAD_SLEEPS, .up_to_date = true, .asleep = 40), BEFORE(), .to.blocking = 1,
+	  .account = { .halt = 7 } },
+	{ "a sleep that is longer than the time", "100 ms, 3b: run 30 halt 70; wait 70 halt 70",
+	  NOW(.run = 30, .state = THREAD_SLEEPS, .up_to_date = true, .asleep = 400), BEFORE(), .to.blocking = 1 },
+	{ "a halted thread that waits", "100 ms, 3b: run 30 halt 70; wait 70 halt 70",
+	  NOW(.run = 30, .state = THREAD_WAITS, .up_to_date = true, .asleep = 40), BEFORE(), .to.blocking = 1 },
+	{ "the time asleep is unknown", "100 ms, 3b: run 30 halt 70; wait 70 halt 70",
+	  NOW(.run = 30, .state = THREAD_SLEEPS, .asleep = 40), BEFORE(), .to.blocking = 1 },
+	{ "a woken thread waits in two samples", "100 ms, 3bt: ready 100; ready 100 wait 100 halt 107",
+	  NOW(.state = THREAD_RUNNABLE, .turns = 7), BEFORE(.state = THREAD_RUNNABLE, .turns = 7),
+	  .to.blocking = 1, .account = { .halt = 7 } },
+	{ "a woken thread waits no longer than others", "100 ms, 3bt: ready 100 turns 2; ready 88 wait 6 halt 13",
+	  NOW(.ready = 12, .state = THREAD_RUNNABLE, .turns = 9), BEFORE(.state = THREAD_RUNNABLE, .turns = 7),
+	  .to.blocking = 1, .account = { .halt = 7 } },
+	{ "a thread that was woken now", "100 ms, 3bt: halt 100; wait 100 halt 100",
+	  NOW(.state = THREAD_RUNNABLE, .turns = 7), BEFORE(.state = THREAD_SLEEPS, .turns = 7),
+	  .to.blocking = 1 },
+	{ "a thread that was woken before", "100 ms, 3bt: halt 100; wait 100 halt 100",
+	  NOW(.state = THREAD_SLEEPS, .turns = 7), BEFORE(.state = THREAD_RUNNABLE, .turns = 7),
+	  .to.blocking = 1 },
+	{ "a woken thread after a halt", "100 ms, 3bt: halt 100; wait 100 halt 80",
+	  NOW(.state = THREAD_RUNNABLE, .turns = 7), BEFORE(.state = THREAD_RUNNABLE, .turns = 7),
+	  .to = { .halt = 20, .blocking = 1 } },
+	{ "a woken thread that ran", "100 ms, 3bt: run 30 halt 70; wait 70 halt 70",
+	  NOW(.run = 30, .state = THREAD_RUNNABLE, .turns = 7), BEFORE(.state = THREAD_RUNNABLE, .turns = 7),
+	  .to.blocking = 1 },
+	{ "a halt without a thread", "100 ms, 18: halt 100; halt 107",
+	  .now = { 0 }, .from.blocking = 1, .to.blocking = 1, .account = { .halt = 7 } },
+	{ "a halt without a thread that began now", "100 ms, 18: unknown 100;",
+	  .now = { 0 }, .to.blocking = 1 },
+	{ "a halt without a thread after another one", "100 ms, 18: halt 20 unknown 80;",
+	  .now = { 0 }, .from.blocking = 1, .to = { .halt = 20, .blocking = 1 } },
+	{ "a halt without a thread after polling", "100 ms, 18: poll 20 unknown 80;",
+	  .now = { 0 }, .from.blocking = 1, .to = { .poll = 20, .blocking = 1 } },
+	/* The current state */
+	{ "a thread that runs: a tick", "100 ms, 3bt: run 40 other 60; run 10 assumed 60",
+	  NOW(.run = 30, .state = THREAD_RUNS, .turns = 7), BEFORE(.state = THREAD_SLEEPS, .turns = 7) },
+	{ "a thread that runs: a part of a tick is reported", "100 ms, 3bt: run 6 other 94; run 10 assumed 94",
+	  NOW(.run = 30, .state = THREAD_RUNS, .turns = 7), BEFORE(.state = THREAD_SLEEPS, .turns = 7),
+	  .account = { .run = 34 } },
+	{ "a thread that runs: a tick is reported", "100 ms, 3bt: other 100; run 12 assumed 100",
+	  NOW(.run = 30, .state = THREAD_RUNS, .turns = 7), BEFORE(.state = THREAD_SLEEPS, .turns = 7),
+	  .account = { .run = 42 } },
+	{ "a thread that runs and did not sleep", "100 ms, 3bt: run 70 ready 30; run 10 ready 30 wait 70 guessed 30",
+	  NOW(.run = 30, .state = THREAD_RUNS, .turns = 7), BEFORE(.turns = 7) },
+	{ "a thread that runs and did not sleep, most of the time", "100 ms, 3bt: run 100; run 10 wait 40 guessed 30",
+	  NOW(.run = 60, .state = THREAD_RUNS, .turns = 7), BEFORE(.turns = 7) },
+	{ "guesses add up", "100 ms, 3bt: run 100; run 10 wait 40 guessed 33",
+	  NOW(.run = 60, .state = THREAD_RUNS, .turns = 7), BEFORE(.turns = 7), .account = { .guessed = 3 } },
+	{ "a thread that can run, and did not wait", "100 ms, 3bt: run 100; run 10",
+	  NOW(.run = 90, .state = THREAD_RUNNABLE, .turns = 7), BEFORE(.state = THREAD_SLEEPS, .turns = 7) },
+	{ "more than a tick is missing", "100 ms, 3bt: run 89 other 11; assumed 11",
+	  NOW(.run = 89, .state = THREAD_RUNNABLE, .turns = 7), BEFORE(.state = THREAD_SLEEPS, .turns = 7) },
+	{ "more than a tick is missing, and waits are known", "100 ms, 3bt: run 60 ready 6 other 34 turns 2; ready 2 wait 2 assumed 34",
+	  NOW(.run = 60, .ready = 4, .state = THREAD_RUNNABLE, .turns = 9), BEFORE(.state = THREAD_SLEEPS,
+	  .turns = 7) },
+	{ "a thread that can run, and waited", "100 ms, 3bt: run 90 ready 6 other 4 turns 2; ready 2 wait 2 assumed 4",
+	  NOW(.run = 90, .ready = 4, .state = THREAD_RUNNABLE, .turns = 9), BEFORE(.state = THREAD_SLEEPS,
+	  .turns = 7) },
+	{ "a thread that can run, and did not", "8 ms, 3bt: ready 8; ready 8 wait 8",
+	  NOW(.state = THREAD_RUNNABLE, .turns = 7), BEFORE(.state = THREAD_RUNNABLE, .turns = 7), .ms = 8 },
+	{ "a thread that waits", "100 ms, 3bt: run 90 ready 10; ready 10 wait 10",
+	  NOW(.run = 90, .state = THREAD_WAITS, .turns = 7), BEFORE(.turns = 7) },
+	{ "a part of a wait is reported", "100 ms, 3bt: run 80 ready 20 turns 4; ready 22 wait 5 guessed 40",
+	  NOW(.run = 40, .ready = 20, .state = THREAD_WAITS, .turns = 11), BEFORE(.turns = 7),
+	  .account = { .ready = 22 } },
+	{ "a wait longer than others", "100 ms, 3bt: run 40 ready 60 turns 4; ready 40 wait 5 guessed 20",
+	  NOW(.run = 20, .ready = 20, .state = THREAD_WAITS, .turns = 11), BEFORE(.turns = 7) },
+	{ "an unknown state", "100 ms, 3b: run 40 other 60; wait 60",
+	  NOW(.run = 40, .state = THREAD_UNKNOWN), BEFORE() },
+	{ "a state that the times include", "100 ms, 3b: run 40 other 60; wait 60",
+	  NOW(.run = 40, .state = THREAD_WAITS, .up_to_date = true), BEFORE() },
+	/* Lost time */
+	{ "a thread that never slept", "100 ms, 3b: run 100; wait 50",
+	  NOW(.run = 50, .state = THREAD_RUNS, .up_to_date = true, .has_sleeps = true),
+	  BEFORE(.state = THREAD_RUNS, .has_sleeps = true) },
+	{ "the count of sleeps begins", "100 ms, 3b: run 50 other 50; wait 50",
+	  NOW(.run = 50, .state = THREAD_RUNS, .up_to_date = true, .has_sleeps = true),
+	  BEFORE(.state = THREAD_RUNS) },
+	{ "the count of sleeps ends", "100 ms, 3b: run 50 other 50; wait 50",
+	  NOW(.run = 50, .state = THREAD_RUNS, .up_to_date = true), BEFORE(.state = THREAD_RUNS,
+	  .has_sleeps = true) },
+	{ "a sleep was counted", "100 ms, 3b: run 50 other 50;",
+	  NOW(.run = 50, .state = THREAD_RUNS, .up_to_date = true, .has_sleeps = true, .sleeps = 1),
+	  BEFORE(.state = THREAD_RUNS, .has_sleeps = true) },
+	{ "a thread that sleeps", "100 ms, 3b: run 50 other 50; wait 50",
+	  NOW(.run = 50, .state = THREAD_SLEEPS, .up_to_date = true, .has_sleeps = true),
+	  BEFORE(.state = THREAD_RUNS, .has_sleeps = true) },
+	{ "a thread that slept before", "100 ms, 3b: run 50 other 50;",
+	  NOW(.run = 50, .state = THREAD_RUNS, .up_to_date = true, .has_sleeps = true),
+	  BEFORE(.state = THREAD_SLEEPS, .has_sleeps = true) },
+	{ "the CPU lost a part of the time", "100 ms, 3b: run 60 other 40; wait 50",
+	  NOW(.run = 50, .cpu = 1, .lost = 27), BEFORE(.cpu = 1, .lost = 7) },
+	{ "the CPU lost 1 ms less than all of it", "100 ms, 3b: run 74.5 other 25.5; wait 50",
+	  NOW(.run = 50, .cpu = 1, .lost = 56), BEFORE(.cpu = 1, .lost = 7) },
+	{ "the CPU lost all of it", "100 ms, 3b: run 100; wait 50",
+	  NOW(.run = 50, .cpu = 1, .lost = 57), BEFORE(.cpu = 1, .lost = 7) },
+	{ "the CPU lost more", "100 ms, 3b: run 100; wait 50",
+	  NOW(.run = 50, .cpu = 1, .lost = 90), BEFORE(.cpu = 1, .lost = 7) },
+	{ "the CPU lost nothing", "100 ms, 3b: run 50 other 50; wait 50",
+	  NOW(.run = 50, .cpu = 1, .lost = 7), BEFORE(.cpu = 1, .lost = 7) },
+	{ "the CPU was reset", "100 ms, 3b: run 50 other 50; wait 50",
+	  NOW(.run = 50, .cpu = 1, .lost = 6), BEFORE(.cpu = 1, .lost = 7) },
+	{ "an unknown CPU", "100 ms, 3b: run 50 other 50; wait 50",
+	  NOW(.run = 50, .lost = 27), BEFORE(.lost = 7) },
+	{ "another CPU", "100 ms, 3b: run 50 other 50; wait 50",
+	  NOW(.run = 50, .cpu = 2, .lost = 27), BEFORE(.cpu = 1, .lost = 7) },
+	/* Quotas */
+	{ "a quota took a part of READY", "100 ms, 3f: ready 20 throttled 30 other 50; wait 50",
+	  NOW(.ready = 50, .has_throttled = true, .throttled = 37), BEFORE(.has_throttled = true,
+	  .throttled = 7) },
+	{ "the rest of a quota's time is assigned later", "100 ms, 3f: throttled 20 other 80; wait 20 throttled 15",
+	  NOW(.ready = 20, .has_throttled = true, .throttled = 30), BEFORE(.has_throttled = true),
+	  .account = { .throttled = 5 } },
+	{ "up to the period of a quota", "100 ms, 3f: throttled 20 other 80; wait 20 throttled 100",
+	  NOW(.ready = 20, .has_throttled = true, .throttled = 120), BEFORE(.has_throttled = true) },
+	{ "more is dropped", "100 ms, 3f: throttled 20 other 80; wait 20 throttled 100",
+	  NOW(.ready = 20, .has_throttled = true, .throttled = 121), BEFORE(.has_throttled = true) },
+	{ "quotas become known", "100 ms, 3f: ready 50 other 50; wait 50",
+	  NOW(.ready = 50, .has_throttled = true, .throttled = 30), BEFORE() },
+	{ "quotas are no longer known", "100 ms, 3b: ready 50 other 50; wait 50",
+	  NOW(.ready = 50, .throttled = 30), BEFORE(.has_throttled = true) },
+	/* Polling */
+	{ "polling is running", "100 ms, 3b: run 20 poll 30 other 50; wait 50",
+	  NOW(.run = 50), BEFORE(), .from.poll = 7, .to.poll = 37 },
+	{ "polling of an earlier time", "100 ms, 3b: run 10 poll 40 other 50; wait 50",
+	  NOW(.run = 50), BEFORE(), .to.poll = 30, .account = { .poll = 10 } },
+	{ "20 ms more of polling are assigned later", "100 ms, 3b: poll 50 other 50; wait 50 poll 20",
+	  NOW(.run = 50), BEFORE(), .to.poll = 70 },
+	{ "more polling is dropped", "100 ms, 3b: poll 50 other 50; wait 50 poll 20",
+	  NOW(.run = 50), BEFORE(), .to.poll = 71 },
+	{ "polling without a thread", "100 ms, 18: poll 30 unknown 70;",
+	  .now = { 0 }, .to.poll = 30 },
+	{ "polling without a thread, longer than the time", "100 ms, 18: poll 100; poll 20",
+	  .now = { 0 }, .to.poll = 130 },
+	/* Known times */
+	{ "no times of halts", "100 ms, 13: run 50 unknown 50; wait 50",
+	  NOW(.run = 50), BEFORE(), .without_halt = true },
+	{ "no times of waits", "100 ms, 19: run 50 unknown 50; ready -20",
+	  .now = { .has_run = true, .run = 50, .ready = 20 }, BEFORE() },
+	{ "no times of waits before", "100 ms, 19: run 50 unknown 50; ready -20",
+	  NOW(.run = 50, .ready = 20), .before = { .has_run = true } },
+	{ "no times of a thread before", "100 ms, 18: unknown 100;",
+	  NOW(.run = 50, .ready = 20), .before = { .has_ready = true } },
+	{ "no times of a thread", "100 ms, 18: unknown 100; run -50 ready -20",
+	  .now = { .has_ready = true, .run = 50, .ready = 20 }, BEFORE() },
+	{ "a thread that has not run", "100 ms, 3bt: other 100; wait 100",
+	  NOW(.run = -1000), BEFORE(.run = -1000) },
+	{ "turns", "100 ms, 3bt: run 50 other 50 turns 4; wait 50",
+	  NOW(.run = 50, .turns = 9), BEFORE(.turns = 5) },
+	{ "the VM ended", "30 ms, 3b: run 30; wait 70",
+	  NOW(.run = 30), BEFORE(), .ended = true },
+	{ "another thread", "100 ms, 18: unknown 100;",
+	  NOW(.run = 50), BEFORE(), .tid = 2, .account = { .wait_max = 1, .guessed = 1, .assumed = 1,
+	  .throttled = 1 } },
+	{ "the thread ran another vCPU", "100 ms, 3f: ready 20 other 80;",
+	  NOW(.run = 50, .ready = 20, .turns = 9, .cpu = 1, .lost = 5, .has_throttled = true, .throttled = 10,
+	  .state = THREAD_RUNS), BEFORE(.cpu = 1, .has_throttled = true), .account = { .ready = -20 }, .whose = THREAD_TIME_OTHER },
+	{ "the thread ran another vCPU, during a halt", "100 ms, 3b: other 100;",
+	  NOW(.run = 50, .state = THREAD_RUNS, .asleep = 40), BEFORE(), .to.blocking = 1,
+	  .whose = THREAD_TIME_OTHER },
+	{ "the first sample", "0 ms, 0:;",
+	  NOW(.run = 50), BEFORE(), .from.halt = 7, .to.halt = 57, .first = true, .account = { .run = 7,
+	  .ready = 7, .wait_max = 7, .guessed = 7, .assumed = 7, .throttled = 7, .poll = 7, .ended = 7, .halt = 7 } },
+	{ "the thread ran several vCPUs", "100 ms, 18: unknown 100;",
+	  NOW(.run = 50), BEFORE(), .whose = THREAD_TIME_UNKNOWN },
+	{ "no time passed: all is assigned by the next sample", "0 ms, 0:; wait 5 poll 40 ended 50",
+	  NOW(.run = 50, .ready = 30), BEFORE(), .to = { .halt = 50, .poll = 40 }, .account.wait_max = 5, .no_time = true },
+};
+
+static void scale_thread(struct thread_times *t)
+{
+	t->run = (t->run + 1000) * MS;
+	t->ready = (t->ready + 1000) * MS;
+	t->throttled *= MS;
+	t->lost *= MS;
+	t->asleep *= MS;
+}
+
+/* Write the values that are not 0, in milliseconds. */
+static const char *list_times(const struct core_vcpu *vcpu)
+{
+	static const char *const modes[] = { "run", "ready", "throttled", "halt", "poll", "other", "unknown" };
+	const struct kvmstats_times *t = &vcpu->pub.last.times;
+	const struct account *a = &vcpu->account;
+	const struct {
+		const char *name;
+		uint64_t ns;
+	} kept[] = {
+		{ "run", a->run - a->thread.run }, { "ready", a->ready - a->thread.ready }, { "wait", a->wait_max },
+		{ "guessed", a->guessed }, { "assumed", a->assumed }, { "throttled", a->throttled },
+		{ "poll", a->poll }, { "ended", a->ended }, { "halt", a->halt },
+	};
+	static char text[512];
+	unsigned int i;
+	size_t n;
+
+	n = snprintf(text, sizeof(text), "%g ms, %x%s:", t->elapsed / 1e6, (unsigned int)t->known,
+		     t->known & KVMSTATS_TURNS_KNOWN ? "t" : "");
+	for (i = 0; i < KVMSTATS_MODES; i++)
+		if (t->mode[i])
+			n += snprintf(text + n, sizeof(text) - n, " %s %.8g", modes[i], t->mode[i] / 1e6);
+	if (t->turns)
+		n += snprintf(text + n, sizeof(text) - n, " turns %u", (unsigned int)t->turns);
+	n += snprintf(text + n, sizeof(text) - n, ";");
+	for (i = 0; i < ARRAY_LEN(kept); i++)
+		if (kept[i].ns)
+			n += snprintf(text + n, sizeof(text) - n, " %s %.8g", kept[i].name, (int64_t)kept[i].ns / 1e6);
+	return text;
+}
+
+/* Return how a vCPU spent its time in a case. */
+static const char *sample_times(const struct times_case *c)
+{
+	static struct kvmstats core;
+	struct stat_group *group = core.group[KVMSTATS_VCPU];
+	uint64_t from[] = { c->from.halt * MS, c->from.poll * MS, c->from.blocking };
+	uint64_t to[] = { c->to.halt * MS, c->to.poll * MS, c->to.blocking };
+	struct core_vcpu vcpu = {
+		.pub = { .tid = 1, .first_sample = c->first }, .thread_tid = c->tid, .thread_time = c->whose, .before = from, .now = to,
+		.thread = c->now, .account = c->account,
+	};
+	struct account *a = &vcpu.account;
+
+	group[GROUP_HALT] = (struct stat_group){ !c->without_halt, { 0 } };
+	group[GROUP_POLL] = (struct stat_group){ 1, { 1 } };
+	group[GROUP_BLOCKING] = (struct stat_group){ 1, { 2 } };
+	a->thread = c->before;
+	scale_thread(&vcpu.thread);
+	scale_thread(&a->thread);
+	vcpu.thread.time = c->no_time ? 0 : (c->ms ?: 100) * MS;
+	vcpu.thread.run += c->ns;
+	a->run = a->run * MS + a->thread.run;
+	a->ready = a->ready * MS + a->thread.ready;
+	a->wait_max *= MS;
+	a->guessed *= MS;
+	a->assumed *= MS;
+	a->throttled *= MS;
+	a->poll *= MS;
+	a->ended *= MS;
+	a->halt *= MS;
+	times_update(&core, &vcpu, c->ended);
+	return list_times(&vcpu);
+}
+
+static void test_times(void)
+{
+	const char *result;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_LEN(times_cases); i++) {
+		result = sample_times(&times_cases[i]);
+		tap_result(!strcmp(result, times_cases[i].result), "%s: %s", times_cases[i].what, result);
+	}
+}
+
 /* The labels of all VMs after a sample of these, with blanks between */
 static const char *labels(struct kvmstats *k, const uint64_t *key, const pid_t *pid)
 {
@@ -1007,6 +1382,7 @@ int main(void)
 	const char *proc = make_proc();
 	struct kvmstats *k;
 
+	test_times();
 	clock_ns = 1000 * MS;
 	if (kvmstats_open(&k, NULL, proc, 0) || kvmstats_sample(k)) {
 		printf("Bail out! the source of the test does not work\n");
