@@ -503,7 +503,7 @@ static void put_host_cpus(FILE *f, const struct why_vm *vm, const struct why_hos
 
 static void put_level(FILE *f, const struct quota_level *level)
 {
-	const uint64_t period = level->limits.period_us ?: 1;
+	const uint64_t period = level->limits.period_us;
 
 	fprintf(f, "%s, %llu.%02llu CPUs", base_name(level->cgroup.path),
 		(unsigned long long)(level->limits.quota_us / period),
@@ -636,7 +636,7 @@ char *format_why(const char *text, const struct why_vm *vm, const struct why_hos
 	size_t size;
 	FILE *f = check_alloc(open_memstream(&to, &size));
 
-	while (*text) {
+	while (true) {
 		const size_t plain = strcspn(text, "{"), word = strcspn(text + plain, "}");
 
 		fwrite(text, 1, plain, f);

@@ -102,6 +102,12 @@ static void set_pinned(struct scene *s, bool above)
 	s->vm.unpin_gain = 500;
 }
 
+static void set_pinned_without_owners(struct scene *s, bool above)
+{
+	set_pinned(s, above);
+	s->vm.waits = NULL;
+}
+
 static void set_all_cpus(struct scene *s, bool above)
 {
 	set_pinned(s, true);
@@ -149,6 +155,12 @@ static void set_neighbour(struct scene *s, bool above)
 static void set_others(struct scene *s, bool above)
 {
 	set_owners(s, "vm", "web-2", "idle", above);
+}
+
+static void set_others_and_quota(struct scene *s, bool above)
+{
+	set_others(s, above);
+	add_owner(s, "quota", "vm.scope", 0, 9000);
 }
 
 /* Two cgroups compete: /vm.scope and /backup.scope. */
@@ -235,6 +247,12 @@ static void set_throttled(struct scene *s, bool above)
 	set_mode(s, KVMSTATS_THROTTLED, ELAPSED / 1000 * READY_NOTICED_PERMILLE - !above);
 }
 
+static void set_throttled_without_quota(struct scene *s, bool above)
+{
+	set_throttled(s, above);
+	s->vm.facts = &s->facts;
+}
+
 static void set_stall(struct scene *s, uint64_t reason, bool above)
 {
 	set_mode(s, KVMSTATS_OTHER, ELAPSED);
@@ -318,6 +336,25 @@ static void set_others_throttled(struct scene *s, bool above)
 	s->facts.other_quota = &s->quota;
 }
 
+/* The limit of these is a share of the time of one vCPU. */
+static void add_vcpus(struct scene *s)
+{
+	s->w.vcpus = 64;
+	s->w.activity.times.elapsed = 64 * ELAPSED;
+}
+
+static void set_others_of_many_waited(struct scene *s, bool above)
+{
+	set_others_waited(s, above);
+	add_vcpus(s);
+}
+
+static void set_others_of_many_throttled(struct scene *s, bool above)
+{
+	set_others_throttled(s, above);
+	add_vcpus(s);
+}
+
 static void set_exits(struct scene *s, bool above)
 {
 	s->w.activity.event[KVMSTATS_EXITS] = 75000;
@@ -354,23 +391,27 @@ static const struct {
 	void (*set)(struct scene *s, bool above);
 	const char *text;	/* in the sentence and its remedy */
 } cases[] = {
-	{ "waits without owners", "waited", set_ready, "It is unknown who ran then" },
-	{ "other CPUs are idle", "pinned", set_pinned, "Its 2 vCPUs may use only CPU 1, while the other CPUs "
+	{ "waits without owners", "waited", set_ready,
+	  "waited for a CPU, which the guest sees as steal time. It is unknown who ran then" },
+	{ "other CPUs are idle, owners unknown", "pinned", set_pinned_without_owners, "CPU, which the guest sees as steal time. Its 2" },
+	{ "other CPUs are idle", "pinned", set_pinned, "steal time. Its 2 vCPUs may use only CPU 1, while the other CPUs "
 	  "were idle for 20.0%. let its vCPUs use other CPUs" },
 	{ "it may use fewer CPUs than there are", "pinned", set_all_cpus, "only CPU 1" },
 	{ "share of the hypervisor below", "steal", set_steal, "hypervisor of this host (steal) 50.0%" },
 	{ "VMs want more CPUs than there are", "overcommitted", set_overcommitted, "want 2.0 CPUs, of 2" },
 	{ "CPUs are not idle", "overcommitted", set_idle_host, "move a VM" },
 	{ "VMs and processes want more than the CPUs", "full", set_full, "these alone want 2.0 CPUs, of 2" },
-	{ "many processes", "neighbour", set_many, "run fewer processes" },
+	{ "many processes", "neighbour", set_many, "run fewer processes on this host, or give the VM a "
+	  "larger CPU weight (less CPU time for processes)" },
 	{ "share of a service", "neighbour", set_neighbour,
 	  "Then ran: backup.service 50.0%, db (vm) 50.0%. These are not VMs, which together want 1.0 CPUs, of 2. "
-	  "give backup.service less CPU time, or the VM more" },
+	  "give backup.service less CPU time, or the VM more (less CPU time for backup.service)" },
 	{ "share of other VMs", "others", set_others, "want 1.0 CPUs, of 2, which are idle for 50.0%" },
+	{ "share of other VMs, without a quota", "others", set_others_and_quota, "Then ran: web-2 (vm) 50.0%, db (idle) 50.0%. The" },
 	{ "weight of the VM", "weight", set_low_weight, "It gets little CPU time: vm.scope has the CPU weight 99, and the "
 	  "default is 100. give it the default" },
 	{ "share of others if the weight is low", "weight", set_low_weight_and_self, "It gets little CPU time" },
-	{ "helper of the VM", "helper", set_helper, "its own helper virtiofsd (PID 12)" },
+	{ "helper of the VM", "helper", set_helper, "its own helper virtiofsd (PID 12) 50.0%, db (vm) 50.0%" },
 	{ "share of a thread that is not a vCPU", "emulator", set_emulator, "these threads other CPUs" },
 	{ "share of the threads of this VM", "self", set_self, "own vCPUs 50.0%" },
 	{ "it may use a CPU for each vCPU", "crowded", set_crowded, "although they may use CPUs 0-1" },
@@ -381,6 +422,7 @@ static const struct {
 	{ "share of unknown owners", "waited", set_unknown_owner, "It is unknown who ran then" },
 	{ "quota", "throttled", set_throttled,
 	  "quota of its cgroup, or with a real-time policy of its threads, which" },
+	{ "quota that cannot be read", "throttled", set_throttled_without_quota, "quota of its cgroup, or with a real-time policy" },
 	{ "stopped", "stopped", set_stopped, "signal. let the VMM continue" },
 	{ "traced", "stopped", set_traced, "stopped by a debugger" },
 	{ "frozen", "frozen", set_frozen, "cgroup. thaw it" },
@@ -400,6 +442,8 @@ static const struct {
 	  "stopped by the CPU quota of emulator, 0.20 CPUs, above all IO iothread0: its I/O is slow by that. raise the quota of "
 	  "emulator from 0.20 to 1.00 CPUs" },
 	{ "threads that are not vCPUs", "threads", set_others_waited, "waited for a CPU, above all IO iothread0" },
+	{ "quota of threads of a large VM", "threads", set_others_of_many_throttled, "stopped by the CPU quota of emulator" },
+	{ "threads of a large VM", "threads", set_others_of_many_waited, "waited for a CPU, above all IO iothread0" },
 	{ "cost of exits", "exits", set_exits, "15.0k exits per second. The most expensive: " },
 	{ "number of exits", "exits", set_exit_storm, "Their cost is unknown" },
 	{ "polling", "polling", set_polling, "let the host poll for less time" },
@@ -407,17 +451,18 @@ static const struct {
 	{ "emulation", "failed", set_failed, "could not emulate 1 instructions" },
 };
 
-/* The sentence and the remedy of a cause; the caller frees it. */
+/* The sentence of a cause, its remedy, and that of several VMs; the caller frees it. */
 static char *get_sentence(const struct scene *s, const struct why_rule *rule)
 {
-	char *text = format_why(rule->text, &s->vm, &s->host), *both;
+	char *text = format_why(rule->text, &s->vm, &s->host), *change = format_why(rule->change, &s->vm, &s->host), *all;
 	struct remedy remedy = find_remedy(rule, &s->vm, &s->host);
 
-	if (asprintf(&both, "%s %s", text, remedy.text) < 0)
+	if (asprintf(&all, "%s %s (%s)", text, remedy.text, change) < 0)
 		exit(1);
 	free(text);
+	free(change);
 	free_remedy(&remedy);
-	return both;
+	return all;
 }
 
 static void check_case(unsigned int i)
@@ -453,6 +498,13 @@ static void check_healthy(void)
 	begin_scene(&s);
 	find_causes(&s.vm, &s.host);
 	tap_result(!s.vm.causes && !get_lost_time(&s.vm), "VM without trouble: no cause");
+	s.w.elapsed = s.w.activity.times.elapsed = 0;
+	find_causes(&s.vm, &s.host);
+	tap_result(!s.vm.causes, "VM without time: no cause");
+	begin_scene(&s);
+	s.vm.judgement.problem = PROBLEM_EXITS;
+	find_causes(&s.vm, &s.host);
+	tap_result(!s.vm.causes, "many exits that are known to be cheap: no cause");
 }
 
 /* What cost most time comes first; what is no loss comes last. */
@@ -469,6 +521,18 @@ static void check_order(void)
 		   !strcmp(s.vm.cause[1]->name, "mixed") && !strcmp(s.vm.cause[2]->name, "polling"),
 		   "causes are in the order of lost time");
 	tap_result(get_lost_time(&s.vm) == 2250 * MS, "READY and THROT are lost, POLL is not");
+
+	begin_scene(&s);
+	set_steal(&s, true);
+	set_failed(&s, true);
+	find_causes(&s.vm, &s.host);
+	tap_result(s.vm.causes == 2 && !strcmp(s.vm.cause[0]->name, "steal") && !strcmp(s.vm.cause[1]->name, "failed"),
+		   "a cause of lost time comes before one that lasts longer; READY has one cause");
+	set_failed(&s, false);
+	set_mode(&s, KVMSTATS_THROTTLED, 1000 * MS);
+	find_causes(&s.vm, &s.host);
+	tap_result(s.vm.causes == 2 && !strcmp(s.vm.cause[0]->name, "steal") && !strcmp(s.vm.cause[1]->name, "throttled"),
+		   "causes of the same time are in the order of the table");
 }
 
 /* Compare the command of the first cause and its undoing. */
@@ -689,6 +753,50 @@ static void set_quota(struct scene *s, const char *path, uint64_t quota, uint64_
 	begin_scene(s);
 	set_throttled(s, true);
 	add_quota(s, path, quota, period);
+}
+
+/* Check how much the remedy of a rule wins, and that its text does not end in quotas. */
+static void check_gains(void)
+{
+	static const struct {
+		uint64_t ran;
+		unsigned int gain;
+	} unused[] = { { 1998, 2 }, { 1999, 1 }, { 2000, 0 }, { 2001, 0 } };
+	struct remedy remedy;
+	struct scene s;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(unused) / sizeof(*unused); i++) {
+		set_quota(&s, "/vm", 15000, 10000);
+		set_mode(&s, KVMSTATS_THROTTLED, ELAPSED);
+		set_mode(&s, KVMSTATS_RUN, ELAPSED / 1000 * unused[i].ran);
+		check_gain("a VM that uses two CPUs nearly or in full", &s, unused[i].gain);
+	}
+	s.host.cpus = 0;
+	check_gain("unknown number of CPUs", &s, 1000);
+
+	begin_scene(&s);
+	set_frozen(&s, true);
+	check_gain("no command ends the cause", &s, 0);
+	begin_contest(&s);
+	check_gain("a command that does not end the cause", &s, 780);
+
+	begin_scene(&s);
+	set_polling(&s, true);
+	set_mode(&s, KVMSTATS_POLL, ELAPSED / 2);
+	set_mode(&s, KVMSTATS_READY, 100 * MS);
+	s.host.halt_poll_ns = 200000;
+	s.host.halt_poll_writable = true;
+	check_gain("time that is not lost has no share", &s, 500);
+
+	set_quota(&s, "/vm", 15000, 10000);
+	set_mode(&s, KVMSTATS_THROTTLED, 0);
+	set_stacked(&s, true);
+	s.vm.spread_gain = 900;
+	find_causes(&s.vm, &s.host);
+	remedy = find_remedy(s.vm.cause[0], &s.vm, &s.host);
+	tap_result(!remedy.kind && !strstr(remedy.text, "quota"), "quotas do not bound a remedy without a command: %s", remedy.text);
+	free_remedy(&remedy);
 }
 
 static void check_quotas(void)
@@ -920,6 +1028,7 @@ static void check_texts(void)
 	struct quota_level quotas[2];
 	struct why_facts facts = { 0 };
 	struct scene s;
+	char *text;
 
 	begin_scene(&s);
 	set_exits(&s, true);
@@ -1004,6 +1113,13 @@ static void check_texts(void)
 	s.vm.facts = &facts;
 	facts.memory_file = &file;
 	check_sentence("memory in a file without a device", &s, "Memory of the VMM is the file /srv/snapshot.", "");
+	begin_scene(&s);
+	set_mixed(&s, true);
+	s.waits.ended.longest = 12000 * MS;
+	check_sentence("a wait of 12 s", &s, "each time, 12000.0 ms at most", "");
+	text = format_why("{ow} {owner} {owners!}", &s.vm, &s.host);
+	tap_result(!strcmp(text, "{ow} cc {owners!}"), "words that are not placeholders: %s", text);
+	free(text);
 	begin_scene(&s);
 	set_others_waited(&s, true);
 	*s.vm.others.comm = '\0';
@@ -1122,6 +1238,7 @@ int main(void)
 	check_judgements();
 	check_texts();
 	check_order();
+	check_gains();
 	check_weights();
 	check_threads();
 	check_quotas();
