@@ -3,11 +3,14 @@
  * How "blame" names those who ran while a VM waited, adds up waits, and keeps both in recordings, with a
  * BPF program and files of /proc that the test makes up. Prints TAP.
  */
+#include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,11 +26,12 @@
 static struct blame_row rows[2];
 static size_t nr_rows;
 static struct blame_thread threads[3];
-static struct blame_vm ended_vms[1];
-static struct blame_waits ended_waits[1];
+static struct blame_vm ended_vms[2];
+static struct blame_waits ended_waits[2];
 static size_t nr_ended;
 static struct blame_cgroup cgroup;
 static uint64_t exited;
+static int open_error, read_error;
 
 /* /proc/PID/cgroup of the process that ran, NULL if there is none */
 static const char *cgroup_file;
@@ -36,7 +40,7 @@ int blame_open(struct blame **blame, struct threads *shared, const struct kvmsta
 	       struct kvmstats_probe *p)
 {
 	*blame = NULL;
-	return 0;
+	return open_error;
 }
 
 void blame_close(struct blame *blame)
@@ -49,7 +53,7 @@ void blame_enter(struct blame *blame, const struct kvmstats_vm *first)
 
 int blame_sample(struct blame *blame)
 {
-	return 0;
+	return read_error;
 }
 
 const struct blame_row *blame_rows(const struct blame *blame, size_t *n)
@@ -90,18 +94,30 @@ size_t blame_ended_waits(const struct blame *blame, const struct blame_vm **vms,
 	return nr_ended;
 }
 
+#define UNKNOWN_CGROUP	99
+
 bool blame_cgroup(const struct blame *blame, uint64_t id, struct blame_cgroup *found)
 {
+	if (!id || id == UNKNOWN_CGROUP)
+		return false;
 	*found = cgroup;
-	return id;
+	return true;
 }
 
 FILE *__wrap_fopen64(const char *path, const char *mode);
 FILE *__wrap_fopen64(const char *path, const char *mode)
 {
-	if (!cgroup_file || strcmp(path, "/proc/77/cgroup"))
+	FILE *f;
+	int fd;
+
+	if (!cgroup_file || !*cgroup_file || (strcmp(path, "/proc/77/cgroup") && strcmp(path, "/proc/0/cgroup")))
 		return NULL;
-	return fmemopen((void *)cgroup_file, strlen(cgroup_file), "r");
+	fd = memfd_create("cgroup", MFD_CLOEXEC);
+	f = fd < 0 ? NULL : fdopen(fd, "w+");
+	if (!f || fputs(cgroup_file, f) < 0)
+		err(1, "%s", path);
+	rewind(f);
+	return f;
 }
 
 /* The VMs of the host */
@@ -187,6 +203,10 @@ static const struct naming {
 	  "1:cpu:/else\n0::/a.slice/" UNIT "\n2:x:/b.service/" UNIT, "process", UNIT },
 	{ BLAME_BY_UNIT, { 5, "tar", 0, BLAME_PROCESS }, UNIT, "system.slice", "0::/a/other\nno path\n", "process", UNIT },
 	{ BLAME_BY_UNIT, { 5, "tar", 0, BLAME_PROCESS }, UNIT, LONG, "0::/" LONG LONG "/" LONG "/" UNIT "\n", "process", NULL },
+	{ BLAME_BY_UNIT, { 5, "tar", 0, BLAME_PROCESS }, UNIT, "", "\n0::/a.service/" UNIT "\n", "process", "a.service" },
+	{ BLAME_BY_UNIT, { 5, "tar", 0, BLAME_PROCESS }, UNIT, "", "", "process", UNIT },
+	{ BLAME_BY_UNIT, { 5, "tar", 0, BLAME_PROCESS }, "", UNIT, "0::/a.scope/\n", "process", UNIT },
+	{ BLAME_BY_UNIT, { 0, "tar", 0, BLAME_PROCESS }, UNIT, "", NULL, "process", "tar" },
 	{ BLAME_BY_UNIT, { 0, "kworker", 0, BLAME_KERNEL }, "", "", NULL, "kernel", "kworker" },
 	{ BLAME_BY_VM, { 0, "kworker", 0, BLAME_KERNEL }, "", "", NULL, "kernel", "all threads" },
 	{ BLAME_BY_UNIT, { 0, "vhost-100", 0, BLAME_KERNEL }, "", "", NULL, "self", "vhost-100" },
@@ -195,6 +215,7 @@ static const struct naming {
 	{ BLAME_BY_UNIT, { 0, "vhost-300", 0, BLAME_KERNEL }, "", "", NULL, "kernel", "vhost-300" },
 	{ BLAME_BY_UNIT, { 5, "", 0, BLAME_QUOTA }, "emulator", "vm.scope", NULL, "quota", "vm.scope" },
 	{ BLAME_BY_UNIT, { 5, "", 0, BLAME_QUOTA }, "machine.slice", "x", NULL, "quota", "machine.slice" },
+	{ BLAME_BY_UNIT, { UNKNOWN_CGROUP, "", 0, BLAME_QUOTA }, UNIT, "", NULL, "quota", "" },
 	{ BLAME_BY_UNIT, { 0, "", 0, BLAME_QUOTA }, "", "", NULL, "quota", "a cgroup further above" },
 	{ BLAME_BY_UNIT, { 0, "", 0, BLAME_STEAL }, "", "", NULL, "steal", "hypervisor of this host" },
 	{ BLAME_BY_UNIT, { 0, "", 0, BLAME_IDLE }, "", "", NULL, "idle", "CPU wakeup latency" },
@@ -205,6 +226,7 @@ static const struct naming {
 	{ BLAME_BY_UNIT, { 0, "", 0, 99 }, "", "", NULL, "unknown", "lost events" },
 	{ BLAME_BY_UNIT, { 5, "a\n\x7f\xff\u00e4", 0, BLAME_PROCESS }, "", "", NULL, "process", "a\n\x7f\xff\u00e4" },
 	{ BLAME_BY_UNIT, { 5, "a\n\x7f\xff\u00e4", 0, BLAME_PROCESS }, "", "", NULL, "process", "a???\u00e4", true },
+	{ BLAME_BY_UNIT, { 5, "a b", 0, BLAME_PROCESS }, "", "", NULL, "process", "a b", true },
 };
 
 static void test_naming(const struct naming *n)
@@ -241,6 +263,105 @@ static void test_naming(const struct naming *n)
 	close_sums(&sum.sums);
 }
 
+/* Threads of a process with two VMs: those of no VM belong to the one that waits. */
+static void test_second_vm(void)
+{
+	static const struct {
+		struct blame_owner owner;
+		const char *kind, *name;
+	} cases[] = {
+		{ { 0, "worker", WEB, BLAME_VMM }, "self", "worker" },
+		{ { 0, "vhost-100", 0, BLAME_KERNEL }, "self", "vhost-100" },
+		{ { 2, "", WEB, BLAME_VCPU }, "self", "vCPUs" },
+		{ { 1, "", WEB, BLAME_VCPU }, "vm", "web" },
+	};
+	const struct blame_share *share;
+	struct blame_sum sum;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		begin_host();
+		open_sum(&sum, BLAME_BY_UNIT);
+		rows[0] = (struct blame_row){ .pair = { { 2, WEB, 0 }, cases[i].owner }, .growth = 7 };
+		nr_rows = 1;
+		add_sums(&sum.sums, vm, NULL, 0);
+		share = blame_share_at(victim_of(&sum, "web#2"), 0);
+		tap_result(!strcmp(share->key.kind, cases[i].kind) && !strcmp(share->key.name, cases[i].name),
+			   "the second VM of a process waits: %s %s", share->key.kind, share->key.name);
+		close_sums(&sum.sums);
+	}
+}
+
+/* A row of a process in a cgroup; return the name of the owner. */
+static const char *name_of(struct blame_sum *sum, uint64_t id, const char *name, const char *file)
+{
+	static struct blame_key key;
+	struct blame_victim *victim;
+
+	strcpy(cgroup.name, name);
+	cgroup_file = file;
+	rows[0] = (struct blame_row){ .pair = { { 1, WEB, 0 }, { id, "tar", 0, BLAME_PROCESS } }, .growth = 7, .pid = file ? 77 : 0 };
+	nr_rows = 1;
+	clear_sums(&sum->sums);
+	add_sums(&sum->sums, vm, NULL, 0);
+	victim = victim_of(sum, "web");
+	key = blame_share_at(victim, 0)->key;
+	return key.name;
+}
+
+#define PATH_SPACE	(OWNER_NAME_SIZE - 18)	/* the longest path that is shown, with the '\0' */
+
+/* Paths and names that have just enough space */
+static void test_long_paths(void)
+{
+	char file[2 * PATH_SPACE + 64], path[PATH_SPACE + 64], name[sizeof(cgroup.name)];
+	struct blame_sum sum;
+	const char *found;
+	unsigned int i;
+
+	begin_host();
+	open_sum(&sum, BLAME_BY_UNIT);
+	/* A unit of the longest name, and a longer name that is none */
+	memset(path, 'a', sizeof(path));
+	strcpy(path + PATH_SPACE - sizeof(".service"), ".service");
+	for (i = 0; i < 2; i++) {
+		sprintf(file, "0::/%s%s/" UNIT "\n", path, i ? "x" : "");
+		found = name_of(&sum, 10 + i, UNIT, file);
+		tap_result(i ? !strncmp(found, "tar (a", 6) : !strcmp(found, path), "directory of %zu characters: %s",
+			   strlen(path) + i, found);
+	}
+	/* The path without the first "/" */
+	for (i = 0; i < 2; i++) {
+		memset(path, 'b', sizeof(path));
+		strcpy(path + PATH_SPACE - 1 + i - strlen("/" UNIT), "/" UNIT);
+		sprintf(file, "0::/%s\n", path);
+		found = name_of(&sum, 20 + i, UNIT, file);
+		tap_result(!strncmp(found, "tar (", 5) && !strncmp(found + 5, path + i, PATH_SPACE - 1) &&
+			   !strcmp(found + 5 + PATH_SPACE - 1, ")"), "path of %zu characters: %s", strlen(path), found);
+	}
+	/* The BPF program has the beginning of a name that is too long. */
+	memset(name, 'c', sizeof(name));
+	strcpy(name + sizeof(name) - sizeof(UNIT), UNIT);
+	sprintf(file, "0::/a.service/%sx\n", name);
+	found = name_of(&sum, 30, name, file);
+	tap_result(!strcmp(found, "a.service"), "a name that is cut off: %s", found);
+	sprintf(file, "0::/a.service/%s\n", name);
+	file[strlen(file) - 2] = 'f';
+	found = name_of(&sum, 31, name, file);
+	tap_result(!strcmp(found, name), "another name: %s", found);
+	/* Paths are kept by the number of the cgroup. */
+	name_of(&sum, 5, UNIT, "0::/five.service/" UNIT "\n");
+	name_of(&sum, 3, UNIT, "0::/three.service/" UNIT "\n");
+	name_of(&sum, 7, UNIT, "0::/seven.service/" UNIT "\n");
+	found = name_of(&sum, 3, UNIT, NULL);
+	tap_result(!strcmp(found, "three.service"), "the path of cgroup 3: %s", found);
+	found = name_of(&sum, 7, UNIT, NULL);
+	tap_result(!strcmp(found, "seven.service"), "the path of cgroup 7: %s", found);
+	found = name_of(&sum, 5, UNIT, NULL);
+	tap_result(!strcmp(found, "five.service"), "the path of cgroup 5: %s", found);
+	close_sums(&sum.sums);
+}
+
 /* A cgroup's path is read once, of another cgroup again. */
 static void test_paths(void)
 {
@@ -263,6 +384,7 @@ static void test_paths(void)
 	tap_result(!strcmp(share->key.name, "a.service") && share->item.cost == 14 && share->pid == 77,
 		   "the path of a cgroup is kept: %s, PID %u", share->key.name, share->pid);
 	rows[0].pair.owner.id = 6;
+	cgroup_file = "0::/b.service/" UNIT "\n";
 	rows[0].growth = 20;
 	add_sums(&sum.sums, vm, NULL, 0);
 	share = blame_share_at(victim_of(&sum, "web"), 0);
@@ -316,6 +438,13 @@ static void test_waits(void)
 	add_sums(&sum.sums, vm, NULL, 0);
 	tap_result(count_waits(&victim_of(&sum, "db")->ended) == 2,
 		   "those of a VM that was never listed belong to one of its process");
+	ended_vms[0] = ended_vms[1] = threads[0].vm;
+	ended_waits[0].longest = 9;
+	ended_waits[1] = (struct blame_waits){ .longest = 5, .bucket[2] = 1 };
+	nr_ended = 2;
+	add_sums(&sum.sums, vm, NULL, 0);
+	tap_result(victim_of(&sum, "web")->ended.longest == 9 && count_waits(&victim_of(&sum, "web")->ended) == 3,
+		   "the longest of several waits is kept");
 	close_sums(&sum.sums);
 }
 
@@ -336,14 +465,22 @@ static void wait_more(unsigned int i, uint64_t ready, uint64_t throttled)
 	vm[i].times.mode[KVMSTATS_THROTTLED] += throttled;
 }
 
+/* Return the PID of a process that has exited. */
+static pid_t end_process(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	return pid;
+}
+
 static void test_unseen(void)
 {
 	struct blame_sum sum;
-	pid_t gone = fork();
+	pid_t gone = end_process(), successor = end_process();
 
-	if (!gone)
-		_exit(0);
-	waitpid(gone, NULL, 0);
 	begin_host();
 	open_sum(&sum, BLAME_BY_UNIT);
 	vm[0].identity.pid = gone;
@@ -370,6 +507,93 @@ static void test_unseen(void)
 		   (unsigned long long)unseen(&sum));
 	add_sums(&sum.sums, vm, NULL, 0);
 	tap_result(unseen(&sum) == 55, "and only once: %llu ns", (unsigned long long)unseen(&sum));
+	vm[0].times.mode[KVMSTATS_READY] -= 10;
+	add_sums(&sum.sums, vm, NULL, 0);
+	tap_result(unseen(&sum) == 55, "and no more if its time decreases: %llu ns", (unsigned long long)unseen(&sum));
+
+	/* A successor that no sample has seen before its end */
+	sum.sums.continues = true;
+	vm[0].identity.pid = successor;
+	vm[0].ended = false;
+	vm[0].times = (struct kvmstats_times){ 0 };
+	vcpu[0] = (struct kvmstats_vcpu){ .tid = 11 };
+	add_sums(&sum.sums, vm, NULL, 0);
+	wait_more(0, 70, 0);
+	vm[0].ended = true;
+	exited = 60;
+	add_sums(&sum.sums, vm, NULL, 0);
+	tap_result(unseen(&sum) == 65, "a successor has its own waits: %llu ns", (unsigned long long)unseen(&sum));
+	vm[0].times.mode[KVMSTATS_READY] -= 5;
+	add_sums(&sum.sums, vm, NULL, 0);
+	tap_result(unseen(&sum) == 65, "more was charged than it waited: %llu ns", (unsigned long long)unseen(&sum));
+	close_sums(&sum.sums);
+
+	begin_host();
+	open_sum(&sum, BLAME_BY_UNIT);
+	vm[0].vcpus = 2;
+	add_sums(&sum.sums, vm, NULL, 0);
+	vcpu[1].tid = 14;
+	wait_more(0, 30, 10);
+	wait_more(1, 7, 1);
+	add_sums(&sum.sums, vm, NULL, 0);
+	tap_result(unseen(&sum) == 8, "the second vCPU has no entry: %llu ns", (unsigned long long)unseen(&sum));
+	tap_result(!find_owner(victim_of(&sum, "web"), "unknown")->pid, "an unknown owner has no PID");
+	vm[0].identity.pid = getpid();
+	vm[0].vcpus = 0;
+	add_sums(&sum.sums, vm, NULL, 0);
+	vm[0].ended = true;
+	wait_more(0, 30, 10);
+	add_sums(&sum.sums, vm, NULL, 0);
+	tap_result(unseen(&sum) == 8, "the process of a VM that has ended exists: its waits may be charged later");
+	close_sums(&sum.sums);
+
+	/* The end of a VM in the sample of its successor */
+	begin_host();
+	open_sum(&sum, BLAME_BY_UNIT);
+	sum.sums.continues = true;
+	vm[0].identity.pid = gone;
+	vm[1].ended = true;
+	add_sums(&sum.sums, vm, NULL, 0);
+	vcpu[0].tid = 12;
+	wait_more(0, 40, 0);
+	add_sums(&sum.sums, vm, NULL, 0);
+	vm[0].ended = true;
+	vm[0].times.mode[KVMSTATS_READY] += 10;
+	vm[1].ended = false;
+	vm[1].identity.pid = successor;
+	strcpy(vm[1].identity.name, "web");
+	add_sums(&sum.sums, vm, NULL, 0);
+	tap_result(unseen(&sum) == 50, "a successor in the same sample: %llu ns", (unsigned long long)unseen(&sum));
+	close_sums(&sum.sums);
+}
+
+/* Of too many owners, the others are one. */
+static void test_others(void)
+{
+	struct blame_key key = { .kind = "process" };
+	struct blame_victim victim = { 0 };
+	const struct blame_share *other;
+	struct blame_share *share;
+	struct blame_sum sum;
+	unsigned int i;
+
+	begin_host();
+	open_error = -5;
+	open_sum(&sum, BLAME_BY_UNIT);
+	tap_result(open_sums(&sum.sums, &blame_sums, vm, NULL) == -5, "the error of a BPF program that cannot be loaded");
+	open_error = 0;
+	read_error = -7;
+	tap_result(read_sums(&sum.sums) == -7, "the error of one that cannot be read");
+	read_error = 0;
+	for (i = 0; i < MAX_ITEMS + 2; i++) {
+		snprintf(key.name, sizeof(key.name), "%u", i);
+		share = add_cost(&sum.sums, &victim.sum, &key, i + 1);
+		share->pid = share->starter = 77;
+	}
+	other = find_owner(&victim, "other");
+	tap_result(other && other->item.cost == 3 && !other->pid && !other->starter && !*other->key.name,
+		   "others have no PID, and the costs of all");
+	free(victim.sum.items);
 	close_sums(&sum.sums);
 }
 
@@ -442,19 +666,55 @@ static void test_total(void)
 	tap_result(!find_owner(NULL, "vm"), "no VM has no owner");
 	tap_result(find_owner(victim_of(&sum, "db"), "process vm") == blame_share_at(victim_of(&sum, "db"), 0) &&
 		   !find_owner(victim_of(&sum, "db"), "process kernel"), "an owner is found by its kind");
+	rows[0] = (struct blame_row){ .pair = { { 3, DB, 0 }, { .kind = BLAME_STEAL } }, .growth = 100 };
+	nr_rows = 1;
+	add_sums(&sum.sums, vm, NULL, 0);
+	tap_result(find_owner(victim_of(&sum, "db"), "vm") == blame_share_at(victim_of(&sum, "db"), 1), "also if it is the second one");
+	total = (struct blame_victim){ 0 };
+	blame_sum_total(&sum.sums, &total.sum);
+	tap_result(total.sum.count == 2 && blame_share_at(&total, 0)->item.cost == 100 && blame_share_at(&total, 1)->item.cost == 27,
+		   "a VM has its owners in the total");
+	free(total.sum.items);
+	clear_sums(&sum.sums);
+	rows[0] = (struct blame_row){ .pair = { { 1, WEB, 0 }, { .kind = BLAME_STEAL } }, .growth = 10 };
+	rows[1] = (struct blame_row){ .pair = { { 2, WEB, 0 }, { .kind = BLAME_IDLE } }, .growth = 6 };
+	nr_rows = 2;
+	add_sums(&sum.sums, vm, NULL, 0);
+	rows[0] = (struct blame_row){ .pair = { { 3, DB, 0 }, { .kind = BLAME_IDLE } }, .growth = 6 };
+	nr_rows = 1;
+	add_sums(&sum.sums, vm, NULL, 0);
+	total = (struct blame_victim){ 0 };
+	blame_sum_total(&sum.sums, &total.sum);
+	tap_result(total.sum.count == 2 && blame_share_at(&total, 0)->item.cost == 12 && blame_share_at(&total, 1)->item.cost == 10,
+		   "the most expensive owner of all VMs is the first");
+	free(total.sum.items);
 	close_sums(&sum.sums);
+}
+
+/* Return the lowest number of a file that is not open. */
+static int free_file(void)
+{
+	const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	close(fd);
+	return fd;
 }
 
 int main(void)
 {
+	const int first = free_file();
 	size_t i;
 
 	for (i = 0; i < sizeof(namings) / sizeof(*namings); i++)
 		test_naming(&namings[i]);
+	test_second_vm();
+	test_long_paths();
 	test_paths();
 	test_waits();
 	test_unseen();
 	test_recording();
+	test_others();
 	test_total();
+	tap_result(free_file() == first, "all files are closed");
 	return tap_end();
 }
