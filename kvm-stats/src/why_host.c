@@ -290,7 +290,7 @@ static void find_spread(const struct why_cpus *cpus, const struct vcpu_sets *set
 
 	for (; v < end; v++) {
 		cpu = read_last_cpu(cpus->proc, v->tid);
-		if (!v->isolated || cpu < 0 || cpu >= MAX_CPUS)
+		if (!v->isolated || cpu < 0)
 			goto none;
 		if (CPU_ISSET_S(cpu, size, sets->taken))
 			snprintf(v->idle, sizeof(v->idle), "%d", cpu);

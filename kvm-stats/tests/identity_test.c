@@ -224,9 +224,13 @@ static void test_first_thread_exited(void)
 }
 
 #define ARGS(...)	(const char *const[]){ __VA_ARGS__, NULL }
+#define TEN(c)		c c c c c c c c c c
+#define MARK		"\342\200\246"	/* a text was cut off */
+#define REPLACED	"\357\277\275"	/* a byte that is not UTF-8 */
+#define UUID		"c7a5fdbd-edaf-9455-926a-d65c16db1809"
 
 static const struct vmm {
-	const char *comm, *const *args, *name, *vmm;
+	const char *comm, *const *args, *name, *vmm, *uuid;
 } vmms[] = {
 	{ "exe", ARGS("runsc-sandbox", "--root=/run/x", "--platform=kvm", "boot", "--bundle=/b", ID),
 	  ID, "runsc" },
@@ -257,13 +261,108 @@ static const struct vmm {
 	{ ".qemu-system-x8", ARGS("/nix/store/x/bin/.qemu-system-x86_64-wrapped", "-name", "mail"), "mail", "qemu" },
 	{ ".qemu-system-x8", ARGS("microvm@mail", "-name", "mail"), "mail", "qemu" },
 	{ "VBoxHeadless", ARGS("/usr/lib/virtualbox/VBoxHeadless", "--comment", "My VM", "--startvm", POD), "My VM",
-	  "virtualbox" },
-	{ "VirtualBoxVM", ARGS("/usr/lib/virtualbox/VirtualBoxVM", "--startvm", POD), "VirtualBoxVM", "virtualbox" },
+	  "virtualbox", POD },
+	{ "VirtualBoxVM", ARGS("/usr/lib/virtualbox/VirtualBoxVM", "--startvm", POD), "VirtualBoxVM", "virtualbox",
+	  POD },
+	{ "VBoxSDL", ARGS("VBoxSDL", "--comment=x"), "x", "virtualbox" },
 	{ "qemu-system-x86", ARGS("/sdk/emulator/qemu/linux-x86_64/qemu-system-x86_64-headless", "-avd", "Pixel_6"),
 	  "Pixel_6", "qemu" },
 	{ "qemu-system-x86", ARGS("qemu-system-x86_64-headless", "@Pixel_7", "-no-window"), "Pixel_7", "qemu" },
 	{ "qemu-system-x86", ARGS("qemu-system-x86_64", "-name", "ci", "-avd", "Pixel_8"), "ci", "qemu" },
 	{ "stratovirt", ARGS("/usr/bin/stratovirt", "-machine", "microvm", "-name", "web,x=y"), "web", "stratovirt" },
+	/* texts that have just enough space, and characters that are not UTF-8 */
+	{ "firecracker", ARGS("firecracker", "--id", TEN(TEN("a")) TEN("b") TEN("c") "1234567"),
+	  TEN(TEN("a")) TEN("b") TEN("c") "1234567", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--id", TEN(TEN("a")) TEN("b") TEN("c") "12345678"),
+	  TEN(TEN("a")) TEN("b") TEN("c") "1234" MARK, "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--id", TEN(TEN("a")) TEN("b") TEN("c") "123\u00e456789"),
+	  TEN(TEN("a")) TEN("b") TEN("c") "123" MARK, "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--id", TEN(TEN("a")) TEN("b") TEN("c") "12\u00e456789"),
+	  TEN(TEN("a")) TEN("b") TEN("c") "12\u00e4" MARK, "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--id", TEN(TEN("a")) TEN("b") TEN("c") "1234\xff"),
+	  TEN(TEN("a")) TEN("b") TEN("c") "1234" REPLACED, "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--id", TEN(TEN("a")) TEN("b") TEN("c") "12345\xff"),
+	  TEN(TEN("a")) TEN("b") TEN("c") "1234" MARK, "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--id", "\xff\u00e4\xc3"), REPLACED "\u00e4" REPLACED, "firecracker" },
+	/* names and UUIDs of QEMU */
+	{ "qemu", ARGS("qemu", "-name", "demo,debug-threads=on"), "demo", "qemu" },
+	{ "qemu", ARGS("qemu", "-name", "debug-threads=on,guest=a,,b,c=d"), "a,b", "qemu" },
+	{ "qemu", ARGS("qemu", "-name", "guests=a,guest=b"), "b", "qemu" },
+	{ "qemu", ARGS("qemu", "-name", "debug-threads=on"), "qemu", "qemu" },
+	{ "qemu", ARGS("qemu", "-name", "guest=" TEN(TEN(TEN("a")))), TEN(TEN("a")) TEN("a") TEN("a") "aaaa" MARK, "qemu" },
+	{ "kvm", ARGS("/usr/bin/kvm", "--name", "pve"), "pve", "qemu" },
+	{ "qemu-kvm", ARGS("/usr/libexec/qemu-kvm", "-name"), "qemu-kvm", "qemu" },
+	{ "qemu-kvm", ARGS("/usr/libexec/qemu-kvm", "name", "x", "-x", "-name", "y"), "y", "qemu" },
+	{ "qemu-img", ARGS("qemu-img", "-name", "x"), "qemu-img", "qemu-img" },
+	{ "qemu", ARGS("qemu", "-avd", "a", "-name", "b"), "b", "qemu" },
+	{ "qemu", ARGS("qemu", "-name", "", "-avd", "a"), "a", "qemu" },
+	{ "qemu", ARGS("qemu", "-name", "b", "@a"), "b", "qemu" },
+	{ "qemu", ARGS("qemu", "-avd"), "qemu", "qemu" },
+	{ "qemu", ARGS("qemu", "-uuid", "C7A5FDBD-EDAF-9455-926A-D65C16DB1809"), "qemu", "qemu", UUID },
+	{ "qemu", ARGS("qemu", "-uuid", "c7a5fdbd_edaf_9455_926a_d65c16db1809"), "qemu", "qemu", UUID },
+	{ "qemu", ARGS("qemu", "-uuid", UUID "0"), "qemu", "qemu" },
+	{ "qemu", ARGS("qemu", "-uuid", "c7a5fdbd-edaf-9455-926a-d65c16db180"), "qemu", "qemu" },
+	{ "qemu", ARGS("qemu", "-uuid", "c7a5fdbdaedaf-9455-926a-d65c16db1809"), "qemu", "qemu" },
+	{ "qemu", ARGS("qemu", "-uuid", "c7a5fdbd-edafa9455-926a-d65c16db1809"), "qemu", "qemu" },
+	{ "qemu", ARGS("qemu", "-uuid", "c7a5fdbd-edaf-9455a926a-d65c16db1809"), "qemu", "qemu" },
+	{ "qemu", ARGS("qemu", "-uuid", "c7a5fdbd-edaf-9455-926aad65c16db1809"), "qemu", "qemu" },
+	{ "qemu", ARGS("qemu", "-uuid", "g7a5fdbd-edaf-9455-926a-d65c16db1809"), "qemu", "qemu" },
+	{ "qemu", ARGS("qemu", "-uuid", "c7a5fdbd-edaf-9455-926a-d65c16db180g"), "qemu", "qemu" },
+	{ "qemu", ARGS("qemu", "-smbios", "type=1,uuid=" UUID), "qemu", "qemu", UUID },
+	{ "qemu", ARGS("qemu", "-smbios", "type=1,uuid=" UUID ",x=y", "-uuid", POD), "qemu", "qemu", POD },
+	{ "qemu", ARGS("qemu", "-uuid", POD, "-smbios", "type=1,uuid=" UUID), "qemu", "qemu", POD },
+	{ "qemu", ARGS("qemu", "-smbios", "type=1", "-smbios"), "qemu", "qemu" },
+	/* sockets and configurations, and directories that VMs share */
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/web.sock"), "web", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/web.socket"), "web", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/web.json"), "web", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/web-socket"), "web", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/web-api.sock"), "web", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/.sock"), ".sock", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/a/apis.sock"), "apis", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/a/ap.sock"), "ap", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/a/ch.sock"), "a", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "a/vm.sock"), "a", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/a/vm.sock"), "a", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/vm.sock"), "firecracker", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms//vm.sock"), "firecracker", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/run/vm.sock"), "firecracker", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "run/vm.sock"), "firecracker", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/dev/shm/vm.sock"), "firecracker", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/a/runs/vm.sock"), "runs", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/a/ru/vm.sock"), "ru", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/a/rum/vm.sock"), "rum", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock=/vms/a.sock", "--config-file", "/vms/b.json"), "a", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock=/run/api.sock", "--config-file", "/vms/b.json"), "b", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--ids", "x", "--id"), "firecracker", "firecracker" },
+	{ "exe", ARGS("runsc-sandbox", "boot", "a", "b"), "b", "runsc" },
+	{ "exe", ARGS("runsc-sandbox", "a", "boots", "b"), "runsc-sandbox", "runsc" },
+	{ "cloud-hyperviso", ARGS("cloud-hypervisor", "--api-socket=/vms/a.sock", "--platform=x=y,uuid=" UUID), "a",
+	  "cloud-hypervisor", UUID },
+	{ "cloud-hyperviso", ARGS("cloud-hypervisor", "--api-socket", "/vms/a.sock", "--api-socket", "fd=3", "--platform", "x=" UUID),
+	  "a", "cloud-hypervisor" },
+	{ "cloud-hyperviso", ARGS("cloud-hypervisor", "--api-socket", "fds"), "fds", "cloud-hypervisor" },
+	/* paths of 511 and 512 characters: the second one is too long */
+	{ "cloud-hyperviso", ARGS("cloud-hypervisor", "--api-socket", "path=" TEN(TEN("/dir/")) "01/web.sock"), "web", "cloud-hypervisor" },
+	{ "cloud-hyperviso", ARGS("cloud-hypervisor", "--api-socket", "path=" TEN(TEN("/dir/")) "012/web.sock"), "web.soc",
+	  "cloud-hypervisor" },
+	{ "crosvm", ARGS("crosvm", "run", "--socket", "/vms/a.sock"), "a", "crosvm" },
+	{ "crosvm", ARGS("crosvm", "run", "-s", "/vms/a.sock"), "a", "crosvm" },
+	{ "crosvm", ARGS("crosvm", "run", "--name", "b", "-s", "/vms/a.sock"), "b", "crosvm" },
+	{ "crosvm", ARGS("crosvm", "run", "--socket", "/vms/a.sock", "--name", "b"), "b", "crosvm" },
+	{ "lkvm", ARGS("lkvm", "run", "--name", "a"), "a", "kvmtool" },
+	{ "kvmtool", ARGS("kvmtool", "run", "-n", "a"), "a", "kvmtool" },
+	{ "lkvm-static", ARGS("lkvm-static", "run"), "guest-7", "kvmtool" },
+	{ "lkvmx", ARGS("lkvmx", "run"), "lkvmx", "lkvmx" },
+	{ "lkvm", ARGS("lkvm@a", "run", "-n", "a"), "a", "kvmtool" },
+	{ "qemu", ARGS("x", "-name", "a"), "a", "qemu" },
+	{ "stratovirt", ARGS("x"), "x", "stratovirt" },
+	{ "VBoxSDL", ARGS("x"), "x", "virtualbox" },
+	{ "crosvm", ARGS("x"), "x", "crosvm" },
+	{ ".x-wrapped", ARGS("/nix/store/x/bin/.x-wrapped"), ".x-wrapped", ".x-wrapped" },
+	{ "5a", ARGS("/usr/bin/krun"), "5a", "5a" },
+	{ "exes", ARGS("/usr/bin/krun"), "exes", "exes" },
+	{ "long-command-na", ARGS("/usr/bin/long-command-names"), "long-command-names", "long-command-names" },
 };
 
 static void test_vmm(const struct vmm *vmm)
@@ -275,8 +374,33 @@ static void test_vmm(const struct vmm *vmm)
 	for (i = 0; vmm->args[i]; i++)
 		size += sprintf(cmdline + size, "%s", vmm->args[i]) + 1;
 	identity_from_proc(vmm->comm, cmdline, size, "", 7, &identity);
-	tap_result(!strcmp(identity.name, vmm->name) && !strcmp(identity.vmm, vmm->vmm),
-		   "%s with %zu arguments: %s, VMM %s", vmm->args[0], i, identity.name, identity.vmm);
+	tap_result(!strcmp(identity.name, vmm->name) && !strcmp(identity.vmm, vmm->vmm) &&
+		   !strcmp(identity.uuid, vmm->uuid ?: ""), "%s with %zu arguments, the last is %.80s: %s, VMM %s, UUID %s",
+		   vmm->args[0], i, vmm->args[i - 1], identity.name, identity.vmm, identity.uuid);
+}
+
+/* Processes without a command line or a PID, and VMMs that are known */
+static void test_programs(void)
+{
+	static const char *const known[] = {
+		"qemu", "firecracker", "cloud-hypervisor", "crosvm", "kvmtool", "runsc", "virtualbox", "stratovirt",
+	};
+	struct kvmstats_identity identity;
+	size_t i;
+
+	identity_from_proc("qemu", "", 0, "", 7, &identity);
+	tap_result(!strcmp(identity.name, "qemu") && !strcmp(identity.vmm, "qemu"), "no command line: %s, VMM %s", identity.name,
+		   identity.vmm);
+	identity_from_proc("lkvm", "lkvm", 5, "", 0, &identity);
+	tap_result(!strcmp(identity.name, "lkvm"), "kvmtool without a PID: %s", identity.name);
+	for (i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		strcpy(identity.vmm, known[i]);
+		tap_result(identity_is_vmm(&identity), "%s is a VMM", identity.vmm);
+	}
+	strcpy(identity.vmm, "vim");
+	tap_result(!identity_is_vmm(&identity), "%s is not", identity.vmm);
+	identity_set_name(&identity, "a\xff");
+	tap_result(!strcmp(identity.name, "a" REPLACED), "a name that is set: %s", identity.name);
 }
 
 /* Long texts are whole, or end with a character that shows that they are not. */
@@ -397,6 +521,7 @@ int main(void)
 	}
 	for (i = 0; i < sizeof(vmms) / sizeof(*vmms); i++)
 		test_vmm(&vmms[i]);
+	test_programs();
 	test_threads();
 	test_first_thread_exited();
 	test_long();

@@ -6,9 +6,10 @@
 #include "rec_encode.h"
 #include "recording.h"
 
-/* What was recorded last */
+/* What was recorded last, and how often a sample has it */
 static struct bytes recorded;
 static char recorded_kind;
+static size_t recorded_times = 1;
 
 void __wrap_recorder_add(struct recorder *r, char kind, const struct bytes *contents);
 void __wrap_recorder_add(struct recorder *r, char kind, const struct bytes *contents)
@@ -22,7 +23,7 @@ bool __wrap_recording_added(const struct recording *rec, size_t i, char kind, st
 bool __wrap_recording_added(const struct recording *rec, size_t i, char kind, struct rec_bytes *contents)
 {
 	*contents = (struct rec_bytes){ .at = recorded.data, .end = recorded.data + recorded.size };
-	return !i && kind == recorded_kind && recorded.size;
+	return i < recorded_times && kind == recorded_kind && recorded.size;
 }
 
 #endif /* RECORDER_H */

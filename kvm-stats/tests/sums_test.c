@@ -116,6 +116,60 @@ static void test_others(void)
 	free(sum.items);
 }
 
+/* Items with series one sample after the other: equal ones, few ones, and old ones */
+static void test_listed(void)
+{
+	static const unsigned int equal[2][3] = { { 3, 3, 3 }, { 0, 0, 5 } }, few[3] = { 9, 1, 0 };
+	struct sum sum = { 0 };
+	struct test_item *item;
+	uint64_t key;
+
+	add_sample(&sum, equal[0], SECOND);
+	tap_result(!strcmp(listed(&sum), "01"), "of equal items, the first ones have series: %s", listed(&sum));
+	add_sample(&sum, equal[1], SECOND);
+	tap_result(!strcmp(listed(&sum), "12"), "of equal ones, the first one is replaced: %s", listed(&sum));
+	free(sum.items);
+
+	sum = (struct sum){ 0 };
+	for (key = 0; key < 2; key++)
+		add_cost(&sums, &sum, &key, few[key] * SECOND);
+	list_items(&sums, &sum, 2, SECOND);
+	list_items(&sums, &sum, 2, SECOND);
+	tap_result(!strcmp(listed(&sum), "01") && sum.listed == 2, "as many items as have series keep them: %s", listed(&sum));
+	item = item_at(&sums, &sum, 0);
+	item->item.recent = 1000;
+	list_items(&sums, &sum, 2, 150 * SECOND);
+	tap_result(item->item.recent == 500, "costs lose half of their weight in half of the time: %u",
+		   (unsigned int)item->item.recent);
+	free(sum.items);
+}
+
+/* The least recent item has series, but its costs are those of more than five minutes ago. */
+static void test_listed_others(void)
+{
+	const struct test_item *item = NULL;
+	struct sum sum = { 0 };
+	uint64_t key = 0, rest;
+	size_t i;
+
+	add_cost(&sums, &sum, &key, 1);
+	list_items(&sums, &sum, 2, SECOND);
+	list_items(&sums, &sum, 2, 400 * SECOND);
+	for (key = 1; key < MAX_ITEMS + 2; key++)
+		add_cost(&sums, &sum, &key, key + 1);
+	for (i = 0; i < sum.count && (!item || item->key != other_key); i++)
+		item = item_at(&sums, &sum, i);
+	tap_result(!sum.listed && item->key == other_key && !item->item.listed && item->item.cost == 1 + 2,
+		   "an item with series becomes one of the others: %u", sum.listed);
+	rest = list_items(&sums, &sum, 0, SECOND);
+	tap_result(rest == sum.cost - 1, "the others have the growth of theirs: %llu", (unsigned long long)rest);
+	key = other_key;
+	add_cost(&sums, &sum, &key, SECOND);
+	list_items(&sums, &sum, 2, SECOND);
+	tap_result(sum.listed == 2 && !item->item.listed, "the others have no series");
+	free(sum.items);
+}
+
 /* By group, then the largest cost, then the smallest key */
 static void test_sort(void)
 {
@@ -173,6 +227,7 @@ struct sample_vm {
 	pid_t pid;
 	unsigned int nth;
 	bool ended;
+	const char *label;	/* by default, the name */
 };
 
 #define TID_OF(pid, nth)	(10 * (pid) + (nth))
@@ -204,6 +259,13 @@ static const struct {
 	  "(web@7) (db@5) (web@6) (web@2) (cache@8) (dc@5#2) @11" },
 	{ "its name is read later", true, "*", { { "late", 11 } },
 	  "(web@7) (db@5) (web@6) (web@2) (cache@8) (dc@5#2) late@11" },
+	{ "its label changes", true, "*", { { "late", 11, .label = "late#1" } },
+	  "(web@7) (db@5) (web@6) (web@2) (cache@8) (dc@5#2) late@11" },
+	{ "a sum that is not the first continues", true, "*", { { "late", 11, .label = "late#1" }, { "db", 12 } },
+	  "(web@7) db@12 (web@6) (web@2) (cache@8) (dc@5#2) late@11" },
+	{ "no sum continues for a second VM of that name", true, "*",
+	  { { "late", 11, .label = "late#1" }, { "db", 12 }, { "db", 13, .label = "db@13" } },
+	  "(web@7) db@12 (web@6) (web@2) (cache@8) (dc@5#2) late@11 db@13@13" },
 };
 
 static struct kvmstats_vm *set_vm(struct kvmstats_vm *vm, const struct sample_vm *from)
@@ -223,7 +285,7 @@ static struct kvmstats_vm *set_vm(struct kvmstats_vm *vm, const struct sample_vm
 	vm->ended = from->ended;
 	vm->sum.times.elapsed = SECOND;
 	snprintf(vm->identity.name, sizeof(vm->identity.name), "%s", from->name);
-	snprintf(vm->identity.label, sizeof(vm->identity.label), "%s", from->name);
+	snprintf(vm->identity.label, sizeof(vm->identity.label), "%s", from->label ?: from->name);
 	return vm;
 }
 
@@ -250,10 +312,16 @@ static void test_follow(void)
 	struct blame_thread threads[3];
 	struct kvmstats_vm vms[3], ended;
 	struct sums follow = { .type = &type };
+	FILE *real_stderr = stderr;
 	struct sum *sum;
 	unsigned int i, n;
 	const char *label;
+	char *said;
+	size_t size;
 
+	stderr = open_memstream(&said, &size);
+	if (!stderr)
+		exit(1);
 	for (i = 0; i < sizeof(follow_cases) / sizeof(*follow_cases); i++) {
 		char *selector = (char *)follow_cases[i].selector;
 
@@ -275,6 +343,12 @@ static void test_follow(void)
 			   list_sums(&follow));
 	}
 
+	fclose(stderr);
+	stderr = real_stderr;
+	tap_result(!strcmp(said, "sums_test: web: VM exited; continuing with process 7\n"
+			   "sums_test: db: VM exited; continuing with process 12\n"), "successors are reported: %s", said);
+	free(said);
+
 	sum = sum_at(&follow, 0);
 	set_vm(&ended, &(struct sample_vm){ "web", 4, 0, true });
 	tap_result(find_sum(&follow, &ended) == sum, "the end of a VM belongs to the sum that its successor continues");
@@ -283,12 +357,15 @@ static void test_follow(void)
 	ended.ended = true;
 	ended.identity.pid = 3;
 	tap_result(!find_sum(&follow, &ended), "the end of a VM of another process has no sum");
+	ended.identity.pid = 5;
+	tap_result(find_sum(&follow, &ended) == sum_at(&follow, 1), "so does the end of a VM whose sum is not the first");
 	ended.identity.pid = 4;
 	ended.nth = 2;
 	tap_result(!find_sum(&follow, &ended), "another VM of that process has no sum");
 	tap_result(sum->elapsed == 6 * SECOND, "the time of both VMs adds up: %llu s",
 		   (unsigned long long)(sum->elapsed / SECOND));
 	set_elapsed(&follow, &vms[0], 77);
+	set_elapsed(&follow, &ended, 78);
 	sum = find_labelled_sum(&follow, "late");
 	tap_result(sum && sum->elapsed == 77, "the time of a VM is set");
 	tap_result(!find_labelled_sum(&follow, "mail"), "a VM that was not selected has no sum");
@@ -303,6 +380,14 @@ static void test_follow(void)
 	label = find_label(&follow, 3, 5);
 	tap_result(label && !strcmp(label, "db"), "an unknown VM has the label of the last one of its process: %s", label ?: "none");
 	tap_result(!find_label(&follow, 0, 3), "a VM of an unknown process has no label");
+	label = find_label(&follow, KVM_OF(11, 0), 11);
+	tap_result(label && !strcmp(label, "late"), "a selected VM has the label of its sum: %s", label ?: "none");
+	tap_result(follow.known_count == 23, "each VM is known once by its thread, and once by its process: %zu", follow.known_count);
+	follow.known_count = 1;
+	label = find_label(&follow, 99, follow.known[0].vm.tgid);
+	tap_result(label && !strcmp(label, "web"), "the first VM that is known has a label: %s", label ?: "none");
+	follow.known_count = 2;
+	tap_result(follow.known[2].vm.tgid == 5 && !find_label(&follow, 99, 5), "a VM that is no longer known has none");
 
 	/* The first sum stays in memory. */
 	follow.count = 0;
@@ -310,8 +395,37 @@ static void test_follow(void)
 	tap_result(!find_sum(&follow, &ended), "the end of a VM without sums has no sum");
 	ended.identity.pid = 7;
 	tap_result(!find_sum(&follow, &ended), "a sum that was removed is not found");
+	tap_result(!find_labelled_sum(&follow, "web"), "nor is it found by its label");
 	free(follow.sum);
 	free(follow.known);
+}
+
+/* Process 1 has a VM in all samples, in which processes from 100 on have one VM after the other. */
+static void test_forget(void)
+{
+	struct kvmstats_vcpu vcpu[2] = { { .tid = 1 }, { .tid = 2 } };
+	struct kvmstats_vcpu *list[] = { &vcpu[0], &vcpu[1] };
+	const struct blame_thread thread = { .vm = { .kvm = 7, .tgid = 1 }, .tid = 2 };
+	struct kvmstats_vm vms[2] = { { .next = &vms[1] }, { .vcpu = list, .vcpus = 2 } };
+	struct sums known = { .type = &type };
+	char *selector = (char *)"none";
+	const char *label;
+	unsigned int i;
+
+	strcpy(vms[1].identity.label, "stays");
+	vms[1].identity.pid = 1;
+	for (i = 0; i < MAX_EXITED + 3; i++) {
+		vms[0].identity.pid = 100 + i;
+		snprintf(vms[0].identity.label, sizeof(vms[0].identity.label), "vm-%u", i);
+		begin_sums(&known, vms, &selector, 1, &thread, 1);
+	}
+	tap_result(known.known_count == MAX_EXITED + 3, "labels of %zu VMs are known, three of them of VMs that exist",
+		   known.known_count);
+	tap_result(!find_label(&known, 1, 101) && find_label(&known, 1, 102) && find_label(&known, 1, 99 + i),
+		   "the oldest labels are forgotten");
+	label = find_label(&known, 7, 1);
+	tap_result(label && !strcmp(label, "stays"), "a VM that exists keeps its label: %s", label ?: "none");
+	free(known.known);
 }
 
 uint64_t __wrap_recorder_unit(const struct recorder *r)
@@ -364,8 +478,12 @@ static const struct {
 	{ "all items", true, { 5, 3, 1 }, 3, 0, "0:5 1:3 2:1, 9" },
 	{ "one item more than those is recorded", true, { 5, 3, 1 }, 2, 0, "0:5 1:3 2:1, 9" },
 	{ "the smallest items are one", true, { 5, 1, 3, 2 }, 2, 0, "0:5 2:3 1000:3, 11" },
+	{ "a larger item than the first one", true, { 1, 3 }, 2, 0, "0:1 1:3, 4" },
 	{ "the first items", false, { 5, 3, 1 }, 2, 0, "0:5 1:3, 8" },
+	{ "the first of many items", false, { 5, 3, 2, 1 }, 2, 0, "0:5 1:3, 8" },
 	{ "all of fewer items", false, { 5, 3, 1 }, 4, 0, "0:5 1:3 2:1, 9" },
+	{ "of equal items, the first ones", true, { 5, 3, 3 }, 1, 0, "0:5 1000:6, 11" },
+	{ "of equal items, the first one", true, { 5, 3, 3, 3 }, 2, 0, "0:5 3:3 1000:6, 14" },
 	{ "a sum with the least cost", true, { 5, 3 }, 2, 8000, "0:5 1:3, 8" },
 	{ "a sum with less", true, { 5, 3 }, 2, 8001, ", 0" },
 };
@@ -388,6 +506,14 @@ static const char *list_costs(const struct sums *s, const struct sum *sum)
 	}
 	snprintf(text + n, sizeof(text) - n, ", %u", (unsigned int)(sum->cost / 1000));
 	return text;
+}
+
+/* Return true if the first item is not cheaper than the last one. */
+static bool is_sorted(const struct sums *s, const struct sum *sum)
+{
+	const struct sum_item *first = item_at(s, sum, 0);
+
+	return !sum->count || first->cost >= ((const struct sum_item *)item_at(s, sum, sum->count - 1))->cost;
 }
 
 static void test_record(void)
@@ -426,13 +552,15 @@ static void test_record(void)
 		read_recorded_sums(&to, &shape, rec);
 		take_recorded_sums(&to, 'Q', vms, &selector, 1);
 		sum = sum_at(&to, 0);
-		tap_result(to.continues && to.count == 1 && !strcmp(list_costs(&to, sum), record_cases[i].items) &&
+		tap_result(to.continues && to.count == 1 && is_sorted(&to, sum) && !strcmp(list_costs(&to, sum), record_cases[i].items) &&
 			   sum->elapsed == (*record_cases[i].items == ',' ? 0 : 7), "%s: %s, in %u ns",
 			   record_cases[i].what, list_costs(&to, sum), (unsigned int)sum->elapsed);
 		close_sums(&to);
 		tap_result(!to.type && !to.sum && !to.known, "%s: a closed sum is empty", record_cases[i].what);
 	}
 
+	key = 2;
+	add_cost(&from, sum_at(&from, 0), &key, 1000);
 	key = 0;
 	add_cost(&from, sum_at(&from, 1), &key, 1000);
 	key = 77;
@@ -447,13 +575,55 @@ static void test_record(void)
 	sum = find_labelled_sum(&to, "web");
 	tap_result(sum && !strcmp(list_costs(&to, sum), "0:1, 1") && !sum->elapsed,
 		   "nothing is read after an item that is wrong: %s", list_costs(&to, sum));
+	sum = find_labelled_sum(&to, "db");
+	tap_result(sum && !strcmp(list_costs(&to, sum), "2:1, 1"), "a sum before it is read: %s", list_costs(&to, sum));
+	recorded_times = 2;
+	take_recorded_sums(&to, 'Q', vms, NULL, 0);
+	recorded_times = 1;
+	tap_result(!strcmp(list_costs(&to, find_labelled_sum(&to, "db")), "2:3, 3"), "a sample with two records: %s",
+		   list_costs(&to, find_labelled_sum(&to, "db")));
+	vms[0].identity.pid = 15;
+	take_recorded_sums(&to, 'Q', vms, NULL, 0);
+	tap_result(!strcmp(list_costs(&to, find_labelled_sum(&to, "db")), "2:4, 4"), "what a VM did before its successor: %s",
+		   list_costs(&to, find_labelled_sum(&to, "db")));
+	vms[0].identity.pid = 5;
 	close_sums(&to);
 
+	for (i = 0; i < 2; i++) {
+		for (key = 0; key < 2; key++)
+			add_cost(&from, sum_at(&from, i), &key, 1000 * (i + key + 1));
+	}
+	keep_growth(&from);
+	for (i = 0; i < 2; i++) {
+		for (key = 0; key < 2; key++) {
+			const struct sum_item *item = add_cost(&from, sum_at(&from, i), &key, 0);
+
+			tap_result(item->recent == 1000 * (i + key + 1) && !item->growth, "growth is kept once: %u",
+				   (unsigned int)item->recent);
+		}
+	}
+	shape.clear = NULL;
+	clear_sums(&from);
+	tap_result(!((struct sum *)sum_at(&from, 0))->count && !((struct sum *)sum_at(&from, 1))->count, "sums of a type with items only are cleared");
+
 	shape.other = NULL;
-	for (key = 0; key <= MAX_ITEMS; key++)
-		add_cost(&from, sum_at(&from, 0), &key, 1);
+	for (key = 78; key <= MAX_ITEMS + 78; key++)
+		add_cost(&from, sum_at(&from, 0), &key, 1000);
 	sum = sum_at(&from, 0);
 	tap_result(sum->count == MAX_ITEMS + 1, "items of a type without others are not added up: %zu", sum->count);
+	shape.put_sum = NULL;
+	shape.take_sum = NULL;
+	for (i = 0; i < 2; i++) {
+		record_sums(&from, NULL, 'Q', 999, 0);
+		memset(&to, 0, sizeof(to));
+		read_recorded_sums(&to, &shape, rec);
+		take_recorded_sums(&to, 'Q', vms, NULL, 0);
+		sum = find_labelled_sum(&to, "db");
+		tap_result(sum->count == (i ? 0 : MAX_ITEMS + 1), "items that are read: %zu", sum->count);
+		close_sums(&to);
+		for (key = 78; key < MAX_ITEMS + 80; key++)
+			add_cost(&from, sum_at(&from, 0), &key, 1000);
+	}
 	from.rec = rec;
 	close_sums(&from);
 	free(recorded.data);
@@ -556,14 +726,18 @@ static void test_letters(void)
 static struct stalls_row row;
 static const struct blame_thread thread = { .vm = { .kvm = 1, .tgid = 4 }, .tid = TID };
 
+static int open_error;
+static unsigned int closed;
+
 int stalls_open(struct stalls **stalls, struct threads *shared, const struct kvmstats_vm *first,
 		struct kvmstats_probe *p)
 {
-	return 0;
+	return open_error;
 }
 
 void stalls_close(struct stalls *stalls)
 {
+	closed++;
 }
 
 void stalls_enter(struct stalls *stalls, const struct kvmstats_vm *first)
@@ -628,6 +802,9 @@ static void test_stalls(void)
 	struct stalls_sum stalls = { 0 };
 	const char *found;
 
+	open_error = -5;
+	tap_result(open_sums(&stalls.sums, &stalls_sums, NULL, &vm, &probe) == -5, "the error of a BPF program is returned");
+	open_error = 0;
 	open_sums(&stalls.sums, &stalls_sums, NULL, &vm, &probe);
 	found = sample_stalls(&stalls, 0, 9, STALL_NONE, 0);
 	tap_result(!*found, "OTHER before the first sample does not count: '%s'", found);
@@ -649,6 +826,7 @@ static void test_stalls(void)
 	tap_result(!strcmp(found, "stopped 7, lock 5, paused 4, unknown 3, disk 2"),
 		   "which is not unknown later: %s", found);
 	close_sums(&stalls.sums);
+	tap_result(closed == 1, "closed sums close their BPF program");
 }
 
 int main(void)
@@ -659,9 +837,12 @@ int main(void)
 	test_letters();
 	test_series();
 	test_others();
+	test_listed();
+	test_listed_others();
 	test_sort();
 	test_exited();
 	test_follow();
+	test_forget();
 	test_record();
 	return tap_end();
 }
