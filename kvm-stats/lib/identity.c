@@ -644,8 +644,6 @@ static void from_cgroup(const char *path, size_t len, struct kvmstats_identity *
 
 	for (p.text = path; p.text < end && place != OUTSIDE; p.text += p.len + 1) {
 		p.len = strcspn(p.text, "/\n");
-		if (p.text + p.len > end)
-			p.len = end - p.text;
 		/* We are in a cgroup namespace, as in a pod. */
 		if (is(&p, ".."))
 			place = PARENT;

@@ -21,6 +21,9 @@
 #define ID	"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define OTHER	"ffff456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define SLICES	"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" POD_ ".slice"
+#define TEN(c)		c c c c c c c c c c
+#define MARK		"\342\200\246"	/* a text was cut off */
+#define REPLACED	"\357\277\275"	/* a byte that is not UTF-8 */
 #define USER	"/user.slice/user-1000.slice/user@1000.service"
 
 static const struct layout {
@@ -118,6 +121,22 @@ static const struct layout {
 	{ "/notkubepods.slice/pod" POD, "", "", "" },
 	{ "/kubepodsx.slice/kubepods-pod" POD_ ".slice", POD, "", "" },
 	{ "/kubepods/podx" POD, "", "", "" },
+	{ "/kubepods/podx/" ID, "", "", "" },
+	{ "/kubepods/pod09bc3d7ade839efec32b6bec4ec79d0/" ID, "", "", "" },
+	{ "/kubepods.slice/pod" POD "/" ID, POD, ID, "" },
+	{ "/kubepodx.slice/pod" POD "/" ID, "", "", "" },
+	{ "/kubepodsx.slice/pod" POD "/" ID, "", "", "" },
+	{ "/kubepods-po.slice/pod" POD "/" ID, POD, ID, "" },
+	{ "/docker/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdeg", "", "", "" },
+	{ "/docker/g123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "", "", "" },
+	{ "/.slice/docker/" ID, "", "", "" },
+	{ "/machine.slice/machine-a", "", "", "" },
+	{ "/machine.slice/machine-a\\x2.scope", "", "", "a\\x2" },
+	{ "/machine.slice/machine-a\\x2d.scope", "", "", "a-" },
+	{ "/machine.slice/machine-\\x2da.scope", "", "", "-a" },
+	{ "/machine.slice/machine-a\\y2da\\xyz.scope", "", "", "a\\y2da\\xyz" },
+	{ "/machine.slice/machine-" TEN(TEN("abc")) ".scope", "", "", TEN("abcabcabcabc") "abca" MARK },
+	{ "/qemu.slice/abcdefgh", "", "", "" },
 	{ "/", "", "", "" },
 };
 
@@ -224,9 +243,6 @@ static void test_first_thread_exited(void)
 }
 
 #define ARGS(...)	(const char *const[]){ __VA_ARGS__, NULL }
-#define TEN(c)		c c c c c c c c c c
-#define MARK		"\342\200\246"	/* a text was cut off */
-#define REPLACED	"\357\277\275"	/* a byte that is not UTF-8 */
 #define UUID		"c7a5fdbd-edaf-9455-926a-d65c16db1809"
 
 static const struct vmm {
@@ -322,6 +338,7 @@ static const struct vmm {
 	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/a/apis.sock"), "apis", "firecracker" },
 	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/a/ap.sock"), "ap", "firecracker" },
 	{ "firecracker", ARGS("firecracker", "--api-sock", "/vms/a/ch.sock"), "a", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock", "/a/vm-config/api.sock"), "vm-config", "firecracker" },
 	{ "firecracker", ARGS("firecracker", "--api-sock", "a/vm.sock"), "a", "firecracker" },
 	{ "firecracker", ARGS("firecracker", "--api-sock", "/a/vm.sock"), "a", "firecracker" },
 	{ "firecracker", ARGS("firecracker", "--api-sock", "/vm.sock"), "firecracker", "firecracker" },
@@ -334,6 +351,8 @@ static const struct vmm {
 	{ "firecracker", ARGS("firecracker", "--api-sock", "/a/rum/vm.sock"), "rum", "firecracker" },
 	{ "firecracker", ARGS("firecracker", "--api-sock=/vms/a.sock", "--config-file", "/vms/b.json"), "a", "firecracker" },
 	{ "firecracker", ARGS("firecracker", "--api-sock=/run/api.sock", "--config-file", "/vms/b.json"), "b", "firecracker" },
+	{ "firecracker", ARGS("firecracker", "--api-sock=/vms/a.sock", "--config-file", "/vms/b.json", "--id", "c"), "c",
+	  "firecracker" },
 	{ "firecracker", ARGS("firecracker", "--ids", "x", "--id"), "firecracker", "firecracker" },
 	{ "exe", ARGS("runsc-sandbox", "boot", "a", "b"), "b", "runsc" },
 	{ "exe", ARGS("runsc-sandbox", "a", "boots", "b"), "runsc-sandbox", "runsc" },
@@ -355,6 +374,10 @@ static const struct vmm {
 	{ "lkvm-static", ARGS("lkvm-static", "run"), "guest-7", "kvmtool" },
 	{ "lkvmx", ARGS("lkvmx", "run"), "lkvmx", "lkvmx" },
 	{ "lkvm", ARGS("lkvm@a", "run", "-n", "a"), "a", "kvmtool" },
+	{ "kvmtool", ARGS("x"), "guest-7", "kvmtool" },
+	{ "lkvm-static", ARGS("x"), "guest-7", "kvmtool" },
+	{ "worker", ARGS("/nix/store/x/bin/.qemu-kvm", "-name", "a"), "a", "qemu" },
+	{ "qemu", ARGS("/usr/bin/kvm"), "qemu", "qemu" },
 	{ "qemu", ARGS("x", "-name", "a"), "a", "qemu" },
 	{ "stratovirt", ARGS("x"), "x", "stratovirt" },
 	{ "VBoxSDL", ARGS("x"), "x", "virtualbox" },
@@ -370,13 +393,60 @@ static void test_vmm(const struct vmm *vmm)
 	struct kvmstats_identity identity;
 	char cmdline[1024];
 	size_t size = 0, i;
+	bool read;
 
 	for (i = 0; vmm->args[i]; i++)
 		size += sprintf(cmdline + size, "%s", vmm->args[i]) + 1;
-	identity_from_proc(vmm->comm, cmdline, size, "", 7, &identity);
-	tap_result(!strcmp(identity.name, vmm->name) && !strcmp(identity.vmm, vmm->vmm) &&
+	read = identity_from_proc(vmm->comm, cmdline, size, "", 7, &identity);
+	tap_result(read && !strcmp(identity.name, vmm->name) && !strcmp(identity.vmm, vmm->vmm) &&
 		   !strcmp(identity.uuid, vmm->uuid ?: ""), "%s with %zu arguments, the last is %.80s: %s, VMM %s, UUID %s",
 		   vmm->args[0], i, vmm->args[i - 1], identity.name, identity.vmm, identity.uuid);
+}
+
+/* The name of a VM of libvirt is in its cgroup, and on most command lines. */
+static void test_domains(void)
+{
+	static const struct {
+		const char *machine, *option, *name, *domain;
+	} cases[] = {
+		{ "qemu-1-my-vm", "-x", "my-vm", "my-vm" },
+		{ "qemu-1-my-vm", "web", "web", "web" },
+		{ "qemu-1", "-x", "qemu", "qemu" },
+		{ "pve-1-vm", "-x", "qemu", "" },
+		{ "pve-1-vm", "web", "web", "" },
+	};
+	struct kvmstats_identity identity;
+	char line[128], cmdline[64];
+	size_t i, size;
+
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		sprintf(line, "0::/machine/%s.libvirt-qemu\n", cases[i].machine);
+		size = sprintf(cmdline, "qemu%c-name%c%s%c", 0, 0, cases[i].option, 0);
+		if (*cases[i].option == '-')
+			size = sprintf(cmdline, "qemu%c%s%c", 0, cases[i].option, 0);
+		identity_from_proc("qemu", cmdline, size, line, 7, &identity);
+		tap_result(!strcmp(identity.name, cases[i].name) && !strcmp(identity.domain, cases[i].domain), "%s with %s: %s, domain %s",
+			   cases[i].machine, cases[i].option, identity.name, identity.domain);
+		identity_clear(&identity);
+	}
+}
+
+/* A name may be in the rest of a command line that is too long. */
+static void test_long_command_lines(void)
+{
+	static char cmdline[CMDLINE_MAX];
+	struct kvmstats_identity identity;
+	size_t size, len;
+
+	for (size = CMDLINE_MAX - 2; size < CMDLINE_MAX; size++) {
+		for (len = 124; len < 126; len++) {
+			memset(cmdline, 0, sizeof(cmdline));
+			memset(cmdline, 'a', len);
+			identity_from_proc("aaa", cmdline, size, "", 7, &identity);
+			tap_result(strlen(identity.name) == len + (size == CMDLINE_MAX - 1 && len == 124 ? strlen(MARK) : 0),
+				   "a command line of %zu bytes and a program of %zu: %s", size, len, identity.name);
+		}
+	}
 }
 
 /* Processes without a command line or a PID, and VMMs that are known */
@@ -399,8 +469,23 @@ static void test_programs(void)
 	}
 	strcpy(identity.vmm, "vim");
 	tap_result(!identity_is_vmm(&identity), "%s is not", identity.vmm);
+	identity_from_proc("vmm", "vmm", 4, "no path\n1:memory\n0::\xff\xff\n", 0, &identity);
+	tap_result(!strcmp(identity_cgroup(&identity), REPLACED REPLACED), "a cgroup that is not UTF-8: %s", identity_cgroup(&identity));
+	identity_clear(&identity);
+	identity_from_proc("vmm", "vmm", 4, "4:memory:/docker/" ID "\n0::/\n", 0, &identity);
+	tap_result(!strcmp(identity.container_id, ID), "the root of v2 does not count: %.6s", identity.container_id);
+	identity_clear(&identity);
+	identity_from_proc("vmm", "vmm", 4, "4:memory:/kata_overhead/" OTHER "\n3:cpu:/docker/" ID "\nno path\n", 0, &identity);
+	tap_result(!strcmp(identity.container_id, OTHER), "without a pod, other hierarchies do not count: %.6s", identity.container_id);
+	identity_clear(&identity);
+	identity_from_proc("vmm", "vmm", 4, "0::/user.slice/a\n4:memory:/kubepods/pod" POD "/" ID "\n", 0, &identity);
+	tap_result(!*identity.pod_uid, "nor without Kata's cgroup");
+	identity_clear(&identity);
+	identity_from_proc("vmm", "vmm", 4, "4:memoryx:/docker/" ID "\n", 0, &identity);
+	tap_result(!*identity.container_id, "nor does another hierarchy of v1");
 	identity_set_name(&identity, "a\xff");
 	tap_result(!strcmp(identity.name, "a" REPLACED), "a name that is set: %s", identity.name);
+	identity_clear(&identity);
 }
 
 /* Long texts are whole, or end with a character that shows that they are not. */
@@ -521,6 +606,8 @@ int main(void)
 	}
 	for (i = 0; i < sizeof(vmms) / sizeof(*vmms); i++)
 		test_vmm(&vmms[i]);
+	test_domains();
+	test_long_command_lines();
 	test_programs();
 	test_threads();
 	test_first_thread_exited();
