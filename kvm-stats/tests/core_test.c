@@ -1014,6 +1014,8 @@ static const char *sample_times(const struct times_case *c)
 	};
 	struct account *a = &vcpu.account;
 
+	/* of the previous sample */
+	memset(&vcpu.pub.last.times, 0xff, sizeof(vcpu.pub.last.times));
 	group[GROUP_HALT] = (struct stat_group){ !c->without_halt, { 0 } };
 	group[GROUP_POLL] = (struct stat_group){ 1, { 1 } };
 	group[GROUP_BLOCKING] = (struct stat_group){ 1, { 2 } };
@@ -1044,6 +1046,250 @@ static void test_times(void)
 		result = sample_times(&times_cases[i]);
 		tap_result(!strcmp(result, times_cases[i].result), "%s: %s", times_cases[i].what, result);
 	}
+}
+
+/* VMs of a sample, and the labels of all of them: "!" ended, "-" without a label, "." forgotten */
+enum { HIDDEN = 1, ENDED = 2, ENDED_BEFORE = 4, PENDING = 8, AMBIGUOUS = 16, LABELLED = 32 };
+
+struct labelled_vm {
+	const char *name;
+	pid_t pid;
+	uint64_t started;
+	unsigned int flags;
+	uint64_t id;
+	const char *label;	/* of the previous sample */
+};
+
+static const struct {
+	const char *what;
+	struct labelled_vm vms[4];
+	const char *labels;
+} label_cases[] = {
+	{ "the older process has the plain name", { { "web", 100, 9 }, { "web", 200, 5 } }, "web@100 web" },
+	{ "of two that started at the same time, the first one", { { "web", 100, 5 }, { "web", 200, 5 } }, "web web@200" },
+	{ "a process whose start is unknown is the youngest", { { "web", 100, 0 }, { "web", 200, 5 } }, "web@100 web" },
+	{ "no start of the second one", { { "web", 100, 5 }, { "web", 200, 0 } }, "web web@200" },
+	{ "the VMs of a process by their ids", { { "web", 100, 5, 0, 9 }, { "web", 100, 5, 0, 5 }, { "web", 100, 5, 0, 3 },
+						 { "db", 200, 5 } }, "web web#2 web#3 db" },
+	{ "a PID that is used again", { { "web", 100, 5 }, { "web", 100, 7 } }, "web web@100#2" },
+	{ "a process that hides", { { "qemu", 100, 5, HIDDEN }, { "qemu", 200, 7, HIDDEN }, { "qemu", 300, 7 } },
+	  "qemu? qemu?@200 qemu" },
+	{ "no name", { { "", 100, 5 }, { "", 200, 5, HIDDEN } }, "@100 @200" },
+	{ "vCPUs of which it is unknown whose they are", { { "web", 100, 5, AMBIGUOUS }, { "web", 100, 5, AMBIGUOUS } },
+	  "web#? web#2~2" },
+	{ "a process with the label of another one", { { "web#2", 100, 1 }, { "web", 200, 5 }, { "web", 200, 5 } },
+	  "web#2 web web#2~2" },
+	{ "two such processes", { { "web#2", 100, 1 }, { "web#2~2", 110, 1 }, { "web", 200, 5 }, { "web", 200, 5 } },
+	  "web#2 web#2~2 web web#2~3" },
+	{ "a process with the label of a younger one", { { "web@200", 100, 1 }, { "web", 110, 1 }, { "web", 200, 5 } },
+	  "web@200 web web@200#1~2" },
+	{ "VMs that are not reported have no number", { { "web", 100, 5, PENDING }, { "web", 100, 5 } }, "- web" },
+	{ "nor have VMs that ended", { { "web", 100, 5, ENDED | LABELLED, 0, "old" }, { "web", 100, 5 } }, "old! web" },
+	{ "a VM that ended before it had a label has that of its process",
+	  { { "web", 100, 5, ENDED }, { "web", 100, 5 }, { "web", 200, 1 } }, "web@100! web@100 web" },
+	{ "a process after others", { { "db", 90, 5 }, { "cache", 95, 5 }, { "web", 100, 5, ENDED, 1 }, { "web", 100, 5, 0, 2 } },
+	  "db cache web! web" },
+	{ "the label of a live VM of its process", { { "web", 100, 5, ENDED | LABELLED, 1, "old" }, { "web", 100, 5, ENDED, 2 },
+						     { "web", 100, 5, 0, 3 } }, "old! web! web" },
+	{ "the label of one that ended", { { "web", 100, 5, ENDED | LABELLED, 1, "old" }, { "web", 100, 5, ENDED, 2 } },
+	  "old! old!" },
+	{ "of two that ended, the first one", { { "web", 100, 5, ENDED | LABELLED, 1, "old" },
+						{ "web", 100, 5, ENDED | LABELLED, 2, "new" }, { "web", 100, 5, ENDED, 3 } },
+	  "old! new! old!" },
+	{ "not that of another process", { { "db", 90, 5 }, { "web", 100, 6, ENDED }, { "web", 100, 5, 0, 2 }, { "cache", 110, 5 } },
+	  "db web@100! web cache" },
+	{ "its own label without a process that is left", { { "db", 90, 5 }, { "web", 100, 6, ENDED }, { "cache", 110, 5 } },
+	  "db web! cache" },
+	{ "not even if it is not reported", { { "web", 100, 5, ENDED | PENDING }, { "web", 100, 5 } }, "-! web" },
+	{ "a VM that ended before gives its label to another one",
+	  { { "web", 100, 5, ENDED_BEFORE | LABELLED, 0, "web" }, { "web", 200, 7 } }, ". web" },
+	{ "unless it ended in this sample", { { "web", 100, 5, ENDED | LABELLED, 0, "web" }, { "web", 200, 7 } }, "web! web" },
+	{ "or another label is needed", { { "web", 100, 5, ENDED_BEFORE | LABELLED, 0, "web" }, { "db", 200, 7 } }, "web! db" },
+	{ "two labels are needed", { { "a", 100, 5, ENDED_BEFORE | LABELLED, 0, "a" }, { "b", 110, 5, ENDED_BEFORE | LABELLED, 0, "b" },
+				     { "a", 200, 7 }, { "b", 210, 7 } }, ". . a b" },
+};
+
+static struct core_vm *make_labelled_vm(const struct labelled_vm *from, unsigned int nth)
+{
+	struct core_vm *vm = calloc(1, sizeof(*vm));
+
+	vm->pub.identity.pid = from->pid;
+	vm->pub.identity.vm_id = from->id;
+	/* of the previous sample */
+	vm->pub.nth = from->flags & (ENDED | ENDED_BEFORE) ? 0 : 7;
+	strcpy(vm->pub.identity.name, from->name);
+	strcpy(vm->pub.identity.label, from->label ?: "");
+	vm->process_started = from->started;
+	vm->hidden = from->flags & HIDDEN;
+	vm->is_pending = from->flags & PENDING;
+	vm->labelled = from->flags & LABELLED;
+	vm->pub.ended = from->flags & (ENDED | ENDED_BEFORE);
+	vm->pub.ended_at = from->flags & ENDED ? 1000 : from->flags & ENDED_BEFORE ? 999 : 0;
+	vm->pub.vcpus_ambiguous = from->flags & AMBIGUOUS;
+	vm->seen = true;
+	vm->reported = nth;
+	return vm;
+}
+
+/* Return the labels, and "." for each VM before those that are left. */
+static const char *list_labels(const struct kvmstats *k, unsigned int vms)
+{
+	static char text[1024];
+	unsigned int i;
+	size_t n = 0;
+
+	for (i = k->vms; i < vms; i++)
+		n += sprintf(text + n, "%s.", n ? " " : "");
+	for (i = 0; i < k->vms; i++)
+		n += sprintf(text + n, "%s%s%s", n ? " " : "", k->vm[i]->labelled ? k->vm[i]->pub.identity.label : "-",
+			     k->vm[i]->pub.ended ? "!" : "");
+	return text;
+}
+
+/* VMs of a process are in the order of their ids. */
+static bool are_ordered(const struct kvmstats *k)
+{
+	unsigned int i;
+
+	for (i = 1; i < k->vms; i++) {
+		if (k->vm[i]->pub.identity.pid == k->vm[i - 1]->pub.identity.pid &&
+		    k->vm[i]->pub.identity.vm_id < k->vm[i - 1]->pub.identity.vm_id)
+			return false;
+	}
+	return true;
+}
+
+static void test_label_cases(void)
+{
+	struct core_vm *vms[4];
+	const char *labels;
+	unsigned int i, n;
+
+	for (i = 0; i < ARRAY_LEN(label_cases); i++) {
+		struct kvmstats core = { .vm = vms, .sampled = 1000 };
+
+		for (n = 0; n < 4 && label_cases[i].vms[n].name; n++)
+			vms[n] = make_labelled_vm(&label_cases[i].vms[n], n);
+		core.vms = n;
+		labels = label_vms(&core) && are_ordered(&core) ? list_labels(&core, n) : "failed";
+		tap_result(!strcmp(labels, label_cases[i].labels), "%s: %s", label_cases[i].what, labels);
+		while (core.vms)
+			core_forget(&core, 0);
+	}
+}
+
+/* VMs get other labels when what decides about these changes. */
+static void test_label_changes(void)
+{
+	const struct labelled_vm from[] = { { "web", 100, 5 }, { "web", 200, 7 }, { "web", 200, 7, ENDED | LABELLED, 0, "old" } };
+	struct core_vm *vms[3];
+	struct kvmstats core = { .vm = vms, .vms = 3, .sampled = 1000 };
+	unsigned int i;
+
+	for (i = 0; i < 3; i++)
+		vms[i] = make_labelled_vm(&from[i], i);
+	label_vms(&core);
+	tap_result(!strcmp(list_labels(&core, 3), "web web@200 old!"), "labels: %s", list_labels(&core, 3));
+	tap_result(!vms[0]->pub.nth && !vms[1]->pub.nth, "the only VM of a process has no number");
+	strcpy(vms[0]->pub.identity.label, "kept");
+	tap_result(label_vms(&core) && !strcmp(list_labels(&core, 3), "kept web@200 old!"), "they are kept if nothing changes: %s", list_labels(&core, 3));
+	strcpy(vms[0]->pub.identity.name, "db");
+	label_vms(&core);
+	tap_result(!strcmp(list_labels(&core, 3), "db web old!"), "another name: %s", list_labels(&core, 3));
+	vms[1]->hidden = true;
+	label_vms(&core);
+	tap_result(!strcmp(list_labels(&core, 3), "db web? old!"), "a process that hides: %s", list_labels(&core, 3));
+	vms[1]->pub.vcpus_ambiguous = true;
+	label_vms(&core);
+	tap_result(!strcmp(list_labels(&core, 3), "db web?#? old!"), "unknown vCPUs: %s", list_labels(&core, 3));
+	strcpy(vms[0]->pub.identity.name, "web");
+	vms[1]->hidden = vms[1]->pub.vcpus_ambiguous = false;
+	vms[1]->process_started = 3;
+	label_vms(&core);
+	tap_result(!strcmp(list_labels(&core, 3), "web@100 web old!"), "another start: %s", list_labels(&core, 3));
+	vms[0]->is_pending = true;
+	label_vms(&core);
+	vms[0]->process_started = 1;
+	vms[0]->is_pending = false;
+	core.recorded = true;
+	tap_result(label_vms(&core) && !strcmp(list_labels(&core, 3), "web@100 web old!"), "labels of a recording stay: %s", list_labels(&core, 3));
+	core.recorded = false;
+	label_vms(&core);
+	tap_result(!strcmp(list_labels(&core, 3), "web web@200 old!"), "a VM that is reported again: %s", list_labels(&core, 3));
+	vms[0]->pub.identity.pid = 200;
+	label_vms(&core);
+	tap_result(vms[0]->pub.nth == 1 && vms[1]->pub.nth == 2, "two VMs of a process have numbers");
+	while (core.vms)
+		core_forget(&core, 0);
+}
+
+/* Labels that have just enough space, and longer ones, which are cut off at a character before the suffix */
+static void test_long_labels(void)
+{
+	static const struct {
+		unsigned int before, characters, after;	/* of the name: "a", characters of two bytes, "a" */
+		unsigned int vms;
+		size_t left;	/* of the name in the label of the last VM */
+		const char *end;
+	} cases[] = {
+		{ 126, 0, 0, 1, 126, "?" },
+		{ 127, 0, 0, 1, 123, "\u2026?" },
+		{ 1, 63, 0, 1, 123, "\u2026?" },
+		{ 0, 63, 1, 1, 122, "\u2026?" },
+		{ 124, 0, 0, 2, 124, "?#2" },
+		{ 125, 0, 0, 2, 122, "\u2026#2" },
+	};
+	char name[128];
+	unsigned int i, n;
+
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		struct core_vm *vms[2];
+		struct kvmstats core = { .vm = vms, .vms = cases[i].vms, .sampled = 1000 };
+		const char *label;
+
+		memset(name, 'a', sizeof(name));
+		name[cases[i].before] = '\0';
+		for (n = 0; n < cases[i].characters; n++)
+			strcat(name, "\u00e4");
+		strcat(name, cases[i].after ? "a" : "");
+		for (n = 0; n < core.vms; n++)
+			vms[n] = make_labelled_vm(&(struct labelled_vm){ name, 100, 5, HIDDEN }, n);
+		label_vms(&core);
+		label = vms[n - 1]->pub.identity.label;
+		tap_result(!strncmp(label, name, cases[i].left) && !strcmp(label + cases[i].left, cases[i].end),
+			   "label of %zu characters: %s", strlen(label), label);
+		while (core.vms)
+			core_forget(&core, 0);
+	}
+}
+
+/* Names of many processes, with their labels in a table that is filled for the most part */
+static void test_many_labels(void)
+{
+	struct kvmstats core = { .vms = 300, .sampled = 1000 };
+	unsigned int i, n, right;
+	char name[32];
+
+	for (n = 1; n <= 300; n++) {
+		core.vm = calloc(n, sizeof(*core.vm));
+		core.vms = n;
+		core.labels_hash = 0;
+		for (i = 0; i < n; i++) {
+			sprintf(name, "vm-%u", i / 2);
+			core.vm[i] = make_labelled_vm(&(struct labelled_vm){ name, 100 + i, 5 + i }, i);
+		}
+		label_vms(&core);
+		for (right = i = 0; i < n; i++) {
+			sprintf(name, i % 2 ? "vm-%u@%u" : "vm-%u", i / 2, 100 + i);
+			right += !strcmp(core.vm[i]->pub.identity.label, name);
+		}
+		while (core.vms)
+			core_forget(&core, core.vms - 1);
+		free(core.vm);
+		if (right < n)
+			break;
+	}
+	tap_result(n > 300, "labels of up to %u VMs", n - 1);
 }
 
 /* The labels of all VMs after a sample of these, with blanks between */
@@ -1383,6 +1629,10 @@ int main(void)
 	struct kvmstats *k;
 
 	test_times();
+	test_label_cases();
+	test_label_changes();
+	test_long_labels();
+	test_many_labels();
 	clock_ns = 1000 * MS;
 	if (kvmstats_open(&k, NULL, proc, 0) || kvmstats_sample(k)) {
 		printf("Bail out! the source of the test does not work\n");
