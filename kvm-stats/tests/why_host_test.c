@@ -631,6 +631,9 @@ static void test_conditions(void)
 		{ "OTHER", 0, 0, 1, 0, 0, 1, false },
 		{ "another thread waited", 0, 0, 0, 4799, 0, 0, true },
 	};
+	static const struct {
+		unsigned int ready, elapsed, gain;
+	} waits[] = { { 1000, 1000, 1000 }, { 1000, 0, 0 }, { 5000, 1000, 2500 } };
 	unsigned int i;
 
 	put("50000 100000\n", "/tree/machine.slice/cpu.max");
@@ -671,14 +674,14 @@ static void test_conditions(void)
 	examine("/machine.slice");
 	tap_result(why.cpus_differ, "one vCPU has other CPUs than the first and the last");
 	end();
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 3; i++) {
 		begin_vm();
 		affinity[0] = affinity[1] = "1";
-		window.activity.times.mode[KVMSTATS_READY] = 1000;
-		window.elapsed = i ? 0 : 1000;
+		window.activity.times.mode[KVMSTATS_READY] = waits[i].ready;
+		window.elapsed = waits[i].elapsed;
 		observe((const int[4]){ 100, 0, 50, 100 });
 		examine("/machine.slice");
-		tap_result(why.unpin_gain == (i ? 0 : 1000), "a gain of %u, at most what was waited", why.unpin_gain);
+		tap_result(why.unpin_gain == waits[i].gain, "a gain of %u, at most what was waited", why.unpin_gain);
 		end();
 	}
 }
@@ -728,7 +731,7 @@ static void test_memory(void)
 {
 	struct stall_share share = { .item.cost = 5, .reason = STALL_MEMORY };
 	struct stalls_vm stalls = { .sum = { .items = &share, .count = 1 } };
-	char path[128];
+	char path[128], other[128];
 
 	begin_vm();
 	why.stalls = &stalls;
@@ -737,6 +740,9 @@ static void test_memory(void)
 	sprintf(path, "%s/proc/%d/fd/7", top, PID);
 	if (symlink("anon_inode:[userfaultfd]", path))
 		err(1, "%s", path);
+	sprintf(other, "%s/proc/%d/fd/5", top, PID);
+	if (symlink("/a/path/with/more/characters/than/a/link/of/an/anonymous/file/has", other))
+		err(1, "%s", other);
 	put("100\n", "/tree/machine.slice/memory.high");
 	put("100\n", "/tree/machine.slice/memory.current");
 	put("max\n", "/tree" V2 "/memory.high");
@@ -763,6 +769,14 @@ static void test_memory(void)
 	tap_result(why.facts->memory_file && !strcmp(why.facts->memory_file->path, "/srv/memory"), "a file has its memory");
 	tap_result(why.facts->memory_limit && !strcmp(why.facts->memory_limit, "a.scope"),
 		   "of two cgroups at memory.high, the nearest: %s", why.facts->memory_limit ? why.facts->memory_limit : "none");
+	end();
+
+	begin_vm();
+	vm.identity.pid = PID + 1;
+	why.stalls = &stalls;
+	observe((const int[4]){ 0, 0, 0, 0 });
+	examine(V2);
+	tap_result(!why.swap && !why.facts->userfaultfd && !why.facts->memory_file, "a process whose files cannot be read");
 	end();
 
 	begin_vm();
