@@ -109,6 +109,17 @@ class Run(unittest.TestCase):
                 test = program_mutants.Test(command, [])
                 self.assertEqual(test.run("mutants", (0.1, 0.1))[0], failure)
 
+    def test_leaks(self):
+        """Scripts do not report leaks of commands, and programs of the tests do."""
+        script = program_mutants.COPY / "script"
+        script.write_text("#!/bin/sh\n[ \"$ASAN_OPTIONS\" = detect_leaks=0 ]\n")
+        script.chmod(0o755)
+        for command, expected in ("./script", True), ('[ -z "${ASAN_OPTIONS-}" ]', False):
+            with self.subTest(command=command):
+                test = program_mutants.Test(command, [])
+                self.assertEqual(test.is_script, expected)
+                self.assertIsNone(test.run("mutants", (0.1, 0.1))[0])
+
 
 class Copy(unittest.TestCase):
     """The copy of kvm-stats that has the mutants."""
