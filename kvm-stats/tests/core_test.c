@@ -684,7 +684,7 @@ struct times_case {
 	struct {
 		uint64_t halt, poll, blocking;
 	} from, to;
-	bool without_halt, ended, first, no_time;
+	bool without_halt, without_poll, ended, first, no_time;
 	enum thread_time whose;
 	pid_t tid;			/* thread at the previous sample */
 	unsigned int ms, ns;		/* elapsed, 100 by default; more of run */
@@ -928,6 +928,8 @@ static const struct times_case times_cases[] = {
 	/* Known times */
 	{ "no times of halts", "100 ms, 13: run 50 unknown 50; wait 50",
 	  NOW(.run = 50), BEFORE(), .without_halt = true },
+	{ "no times of polling", "100 ms, 2b: run 50 other 50; wait 50",
+	  NOW(.run = 50), BEFORE(), .without_poll = true },
 	{ "no times of waits", "100 ms, 19: run 50 unknown 50; ready -20",
 	  .now = { .has_run = true, .run = 50, .ready = 20 }, BEFORE() },
 	{ "no times of waits before", "100 ms, 19: run 50 unknown 50; ready -20",
@@ -1017,7 +1019,7 @@ static const char *sample_times(const struct times_case *c)
 	/* of the previous sample */
 	memset(&vcpu.pub.last.times, 0xff, sizeof(vcpu.pub.last.times));
 	group[GROUP_HALT] = (struct stat_group){ !c->without_halt, { 0 } };
-	group[GROUP_POLL] = (struct stat_group){ 1, { 1 } };
+	group[GROUP_POLL] = (struct stat_group){ !c->without_poll, { 1 } };
 	group[GROUP_BLOCKING] = (struct stat_group){ 1, { 2 } };
 	a->thread = c->before;
 	scale_thread(&vcpu.thread);
