@@ -551,8 +551,10 @@ static void test_owners(void)
 		{ "another name", { { "process", "ld", 81, 3 } }, 2, 0, 0, "" },
 		{ "a process that ran since its start", { { "process", "cc", 81, 180 } }, 2, 0, 0, "cc" },
 		{ "a process that is younger", { { "process", "cc", 81, 240 } }, 2, 0, 0, "" },
-		{ "another VM", { { "vm", "web", 81, 2 }, { "process", "ld", 82, 1 }, { "process", "cc", 81, 1 },
-				  { "idle", "", 0, 9 } }, 2, 0, 0, "cc" },
+		{ "another VM", { { "vm", "web", 81, 4 }, { "process", "ld", 82, 2 }, { "process", "cc", 81, 2 },
+				  { "idle", "", 0, 7 } }, 2, 0, 0, "cc" },
+		{ "another VM between small ones", { { "process", "tar", 83, 4 }, { "idle", "", 0, 9 }, { "vm", "web", 81, 3 },
+						     { "process", "ld", 82, 3 } }, 2, 0, 0, "tar" },
 		{ "small ones together", { { "process", "tar", 83, 4 }, { "idle", "", 0, 9 }, { "process", "sh", 0, 2 },
 					   { "process", "cc", 81, 3 }, { "process", "ld", 82, 2 } }, 2, 3, 5, "cc" },
 		{ "small ones that are too few", { { "process", "tar", 83, 4 }, { "idle", "", 0, 10 }, { "process", "sh", 0, 3 },
@@ -672,6 +674,9 @@ static void test_conditions(void)
 	affinity[1] = "2";
 	observe((const int[4]){ 0, 0, 0, 0 });
 	examine("/machine.slice");
+	free_facts(why.facts);
+	examine_vm(cpus, &vm, &vm, &why);
+	tap_result(why.facts->cgroups, "facts of a second VM have the cgroups of the host");
 	tap_result(why.cpus_differ, "one vCPU has other CPUs than the first and the last");
 	end();
 	for (i = 0; i < 3; i++) {
