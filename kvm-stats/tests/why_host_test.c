@@ -476,6 +476,16 @@ static void test_libvirt(void)
 			   why.facts->domain ? why.facts->domain : "");
 		end();
 	}
+
+	begin_vm();
+	vm.identity.pid = 1;
+	strcpy(vm.identity.domain, "web");
+	put("x\n", "/run/libvirt/qemu/web.pid");
+	put("<domain >\n<uuid>" UUID "</uuid>\n", "/run/libvirt/qemu/web.xml");
+	observe((const int[4]){ 0, 0, 0, 0 });
+	examine("/machine.slice");
+	tap_result(!*why.facts->uuid, "libvirt, no PID for process 1: '%s'", why.facts->uuid);
+	end();
 }
 
 /* libvirt changes the cpuset that it has for each vCPU: that above it counts. */
