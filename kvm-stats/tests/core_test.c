@@ -996,6 +996,8 @@ static const char *list_times(const struct core_vcpu *vcpu)
 			n += snprintf(text + n, sizeof(text) - n, " %s %.8g", modes[i], t->mode[i] / 1e6);
 	if (t->turns)
 		n += snprintf(text + n, sizeof(text) - n, " turns %u", (unsigned int)t->turns);
+	if (vcpu->pub.times.known != t->known || vcpu->pub.times.elapsed != t->elapsed + 1)
+		n += snprintf(text + n, sizeof(text) - n, " and another total");
 	n += snprintf(text + n, sizeof(text) - n, ";");
 	for (i = 0; i < ARRAY_LEN(kept); i++)
 		if (kept[i].ns)
@@ -1018,6 +1020,7 @@ static const char *sample_times(const struct times_case *c)
 
 	/* of the previous sample */
 	memset(&vcpu.pub.last.times, 0xff, sizeof(vcpu.pub.last.times));
+	vcpu.pub.times.elapsed = 1;
 	group[GROUP_HALT] = (struct stat_group){ !c->without_halt, { 0 } };
 	group[GROUP_POLL] = (struct stat_group){ !c->without_poll, { 1 } };
 	group[GROUP_BLOCKING] = (struct stat_group){ 1, { 2 } };
