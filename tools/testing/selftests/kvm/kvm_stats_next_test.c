@@ -27,6 +27,7 @@
 
 #define NOBODY	65534
 #define NR_VMS	3
+#define CREATION_INTERVAL_US	1000
 
 static void guest_code(void)
 {
@@ -105,6 +106,50 @@ static void test_new_vm(int kvm_fd, u64 last)
 		close(fd);
 	}
 	ksft_test_result_pass("a destroyed VM is not returned\n");
+}
+
+struct creator {
+	pthread_t thread;
+	int kvm_fd;
+	int vm_fds[20];
+};
+
+static void *create_vms(void *data)
+{
+	struct creator *creator = data;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(creator->vm_fds); i++)
+		creator->vm_fds[i] = ioctl(creator->kvm_fd, KVM_CREATE_VM, 0);
+	return NULL;
+}
+
+/* Repeat the call with the last id while threads create VMs. */
+static void test_concurrent_creation(int kvm_fd, u64 last)
+{
+	struct kvm_stats_next next = { .vm = last };
+	struct creator creators[8];
+	int nr_created = 0, nr_found = 0, fd, i, j;
+
+	for (i = 0; i < ARRAY_SIZE(creators); i++) {
+		creators[i].kvm_fd = kvm_fd;
+		TEST_ASSERT(!pthread_create(&creators[i].thread, NULL, create_vms, &creators[i]),
+			    "pthread_create() failed");
+	}
+	/* The last round starts after the last thread has exited. */
+	for (i = 0; i < ARRAY_SIZE(creators);) {
+		i += !pthread_tryjoin_np(creators[i].thread, NULL);
+		while ((fd = ioctl(kvm_fd, KVM_STATS_NEXT, &next)) >= 0) {
+			nr_found += next.pid == getpid();
+			close(fd);
+		}
+	}
+	for (i = 0; i < ARRAY_SIZE(creators); i++) {
+		for (j = 0; j < ARRAY_SIZE(creators[i].vm_fds); j++)
+			nr_created += !close(creators[i].vm_fds[j]);
+	}
+	ksft_test_result(nr_created && nr_found == nr_created,
+			 "calls with the last id return all VMs that threads create\n");
 }
 
 /* Find a VM by its id; return its stats fd. */
@@ -287,6 +332,10 @@ static void test_ids(struct kvm_vm *vm, const u64 *ids)
 	close(vcpu_stats_fd);
 	ksft_test_result(ids[0] && ids[0] < ids[1] && ids[1] < ids[2],
 			 "ids of VMs are unique, and increase\n");
+	/* An id is not used again, even after KVM is reloaded. */
+	ksft_test_result(ids[1] - ids[0] >= CREATION_INTERVAL_US * 1000 &&
+			 ids[2] - ids[1] >= CREATION_INTERVAL_US * 1000,
+			 "ids of VMs grow with time, not with the number of VMs\n");
 }
 
 static void check_name(int stats_fd, const char *name)
@@ -527,6 +576,7 @@ int main(void)
 	kvm_fd = open_kvm_dev_path_or_exit();
 
 	for (i = 0; i < NR_VMS; i++) {
+		usleep(CREATION_INTERVAL_US);
 		TEST_ASSERT(!pthread_create(&thread, NULL, create_vm, &vms[i]),
 			    "pthread_create() failed");
 		pthread_join(thread, NULL);
@@ -540,10 +590,11 @@ int main(void)
 	close(fd);
 
 	ksft_print_header();
-	ksft_set_plan(18 + NR_COMPAT_TESTS);
+	ksft_set_plan(20 + NR_COMPAT_TESTS);
 	test_ids(vms[0], ids);
 	test_enumerate(kvm_fd, ids);
 	test_new_vm(kvm_fd, ids[NR_VMS - 1]);
+	test_concurrent_creation(kvm_fd, ids[NR_VMS - 1]);
 	test_content(kvm_fd);
 	test_creator(kvm_fd);
 	test_inode(kvm_fd, vms[0]);
