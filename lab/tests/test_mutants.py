@@ -153,7 +153,7 @@ class Confirm(unittest.TestCase):
         self.assertEqual(self.only, [None])
 
     def test_same_failure(self):
-        """Numbers and the functions that use memory may differ."""
+        """Numbers, addresses and the functions that use memory may differ."""
         self.assertEqual(self.confirm("not ok 3 - 504 of 16", "not ok 3 - 27 of 16"),
                          "not ok 3 - 27 of 16")
         self.assertEqual(self.only, [None, "t"])
@@ -162,6 +162,9 @@ class Confirm(unittest.TestCase):
         self.assertEqual(self.confirm("KASAN: use-after-free in read+0x8/0x10",
                                       "KASAN: use-after-free in put+0x5/0x20"),
                          "KASAN: use-after-free in put+0x5/0x20")
+        self.assertEqual(self.confirm("page fault for address: ff3d8ab83832d3f8",
+                                      "page fault for address: ff48893c3832d038"),
+                         "page fault for address: ff48893c3832d038")
         self.assertEqual(self.confirm("a", None, "a"), "a")
         self.assertEqual(self.only, [None, "t", None])
         self.assertEqual(self.confirm("a", "b", "b"), "b")
