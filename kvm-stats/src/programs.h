@@ -39,7 +39,7 @@ void open_recorded_programs(struct programs *p, struct recording *rec);
 /* Check whether one works on this host: fill in all except what. */
 void probe_program(enum program program, struct kvmstats_probe *probe);
 
-/* For those that are open, as read_sums() and add_sums(); read returns false on errors. */
+/* For those that are open, in their order, as read_sums() and add_sums(); read returns false on errors. */
 bool read_programs(struct programs *p);
 void add_programs(struct programs *p, const struct kvmstats_vm *first, char **args, int n);
 

@@ -408,6 +408,7 @@ static void test_with_stalls(void)
 	struct stalls *stalls;
 	const struct process *vm;
 	uint64_t earliest, elapsed, stopped;
+	unsigned int turn;
 	pid_t tid;
 
 	if (threads_open(&threads, THREADS_WAITS | THREADS_STALLS, NULL, &probe) ||
@@ -423,6 +424,13 @@ static void test_with_stalls(void)
 	settle("blame with stalls");
 	run_for(RUN_MS);
 	check_sum("blame with stalls", vm);
+	turn = threads->program->bss->turn;
+	stalls_sample(stalls);
+	tap_result(threads->program->bss->turn == turn, "blame with stalls: stalls are read as of the sample of blame");
+	stalls_sample(stalls);
+	blame_sample(blame);
+	tap_result(threads->program->bss->turn == turn + 2,
+		   "blame with stalls: blame charges open waits at its own samples, whenever stalls are read");
 	/* of the sample that blame took */
 	read_stopped(stalls, tid);
 	earliest = read_clock(CLOCK_MONOTONIC);

@@ -21,7 +21,6 @@
 struct blame {
 	struct threads *threads;
 	struct threads_bpf *program;	/* theirs */
-	unsigned int turn;		/* of threads_sample() */
 	/* Last sample and the one before it, sorted by pair */
 	struct blame_row *rows, *before;
 	size_t count, count_before;
@@ -68,7 +67,6 @@ int blame_open(struct blame **opened, struct threads *shared, const struct kvmst
 		error = threads_share(&b->threads, shared, THREADS_WAITS, first, p);
 	if (!error) {
 		b->program = b->threads->program;
-		b->turn = b->program->bss->turn;
 		error = blame_check(b, p) ?: blame_sample(b);
 	}
 	if (error) {
@@ -242,7 +240,7 @@ int blame_sample(struct blame *b)
 	b->before = b->rows;
 	b->rows = rows;
 	b->count_before = b->count;
-	error = threads_sample(b->threads, &b->turn) ?: take_waits(b) ?: read_charges(b);
+	error = threads_sample(b->threads) ?: take_waits(b) ?: read_charges(b);
 	if (!error)
 		find_charge_growth(b);
 	return error;

@@ -13,7 +13,7 @@
 
 struct stalls {
 	struct threads *threads;
-	unsigned int turn;	/* of threads_sample() */
+	unsigned int turn;	/* of the program, at the last sample */
 	/* Last sample and the one before it, sorted by TID */
 	struct stalls_row *rows, *before;
 	size_t count, count_before, room, room_before;
@@ -141,7 +141,9 @@ int stalls_sample(struct stalls *s)
 	s->room = room;
 	s->count_before = s->count;
 	s->count = 0;
-	error = threads_sample(s->threads, &s->turn) ?: take_stalls(s);
+	error = s->turn == s->threads->program->bss->turn ? threads_sample(s->threads) : 0;
+	s->turn = s->threads->program->bss->turn;
+	error = error ?: take_stalls(s);
 	for (i = 0; i < s->count && !error; i++)
 		find_stall_growth(s, &s->rows[i]);
 	return error;

@@ -31,7 +31,10 @@ void stalls_close(struct stalls *stalls);
 /* After a sample of the VMs: enter vCPUs that the program has not seen in KVM_RUN. */
 void stalls_enter(struct stalls *stalls, const struct kvmstats_vm *first);
 
-/* Read everything. Returns 0 or a negative errno. */
+/*
+ * Read everything, as of the last sample of blame if blame has taken one since the last call, otherwise as
+ * of now: read blame first. Returns 0 or a negative errno.
+ */
 int stalls_sample(struct stalls *stalls);
 
 /* As of the last sample, by TID; valid until the next one. Of stalls_enter(), new threads are listed. */

@@ -268,15 +268,11 @@ static bool has_unlisted(const struct threads *t)
 	return t->program->bss->thread_counts.all > t->live.count;
 }
 
-int threads_sample(struct threads *t, unsigned int *turn)
+int threads_sample(struct threads *t)
 {
 	int error;
 
-	if (*turn != t->program->bss->turn) {
-		*turn = t->program->bss->turn;
-		return 0;
-	}
-	*turn = ++t->program->bss->turn;
+	t->program->bss->turn++;
 	error = visit_threads(&t->live, t->program->links.threads_sample);
 	if (!error && has_unlisted(t))
 		remove_exited_threads(t);

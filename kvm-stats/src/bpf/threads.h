@@ -47,11 +47,8 @@ void threads_close(struct threads *threads);
 int threads_share(struct threads **opened, struct threads *shared, unsigned int count,
 		  const struct kvmstats_vm *first, struct kvmstats_probe *p);
 
-/*
- * Enter vCPUs, charge what is open, and list the vCPUs, unless another user has done so after this one,
- * whose last turn is *turn. Returns 0 or a negative errno.
- */
-int threads_sample(struct threads *threads, unsigned int *turn);
+/* Enter vCPUs, charge what is open up to now, and list the vCPUs. Returns 0 or a negative errno. */
+int threads_sample(struct threads *threads);
 
 /* After a sample of the VMs: enter the vCPUs that the program has not seen, and list all again. */
 void threads_enter(struct threads *threads, const struct kvmstats_vm *first);
